@@ -1,0 +1,1 @@
+"""configsvr.catalog"""

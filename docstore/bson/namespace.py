@@ -1,0 +1,38 @@
+"""Namespaces: `database.collection` as one string, the rules for their names, and which ones replicate."""
+
+from __future__ import annotations
+
+from docstore.errors import Code, CommandError
+
+MAX_NAMESPACE_BYTES = 255
+_BAD_IN_DATABASE = frozenset('/\\. "$*<>:|?\0')
+
+
+def split_namespace(namespace: str) -> tuple[str, str]:
+    """(database, collection); the collection part may hold dots and is empty when there is none."""
+    database, _, collection = namespace.partition(".")
+    return database, collection
+
+
+def check_database_name(name: str) -> None:
+    """Refuse a database name that no server accepts (InvalidNamespace)."""
+    if not name or len(name.encode()) > 63 or (not _BAD_IN_DATABASE.isdisjoint(name) and name != "$external"):
+        raise CommandError(Code.InvalidNamespace, f"Invalid database name: '{name}'")
+
+
+def check_collection_name(database: str, name: str) -> str:
+    """The namespace of a collection, or InvalidNamespace."""
+    namespace = f"{database}.{name}"
+    if not name or name.startswith(".") or name.endswith(".") or "\0" in name or ("$" in name and name != "$cmd.aggregate"):
+        raise CommandError(Code.InvalidNamespace, f"Invalid namespace specified '{namespace}'")
+    if len(namespace.encode()) > MAX_NAMESPACE_BYTES:
+        raise CommandError(
+            Code.InvalidNamespace,
+            f"Fully qualified namespace is too long. Namespace: {namespace} Max: {MAX_NAMESPACE_BYTES}",
+        )
+    return namespace
+
+
+def replicates(namespace: str) -> bool:
+    """Whether writes to the namespace enter the oplog: all but the node's own `local` database."""
+    return not namespace.startswith("local.")

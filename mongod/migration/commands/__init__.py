@@ -1,0 +1,1 @@
+"""mongod.migration.commands"""
