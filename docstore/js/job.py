@@ -1,0 +1,66 @@
+"""What a map-reduce is given and what it gives back, as values.
+
+A job holds the user's functions as BSON values (type, bytes), exactly as the command carried them: code, code with scope
+or a string of source text. Documents and results travel as raw BSON; nothing here is decoded into Python objects.
+
+* `counts.emit` is the number of `emit` calls, `counts.reduce` the number of calls of the user's reduce function,
+  `counts.output` the number of results, `counts.input` the number of documents mapped.
+* Results `{_id: key, value: value}` are distinct in `_id` and sorted by it in MongoDB's order.
+* A partial result (a shard's) has been reduced but not finalized; `Workers.merge_reduce` finishes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from docstore.bson import Value
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on one operation in a worker.
+
+    `heap` bounds JavaScript objects and `data` everything the worker process allocates, both in bytes; `spill` is the heap
+    size past which grouped state is reduced and written to disk; `seconds` is the time allowed, None for no limit.
+    """
+
+    heap: int = 1100 * MEBIBYTE
+    data: int = 2600 * MEBIBYTE
+    spill: int = 320 * MEBIBYTE
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapReduceJob:
+    """The functions of one map-reduce. `scope` is a raw document whose fields become global variables."""
+
+    map: Value
+    reduce: Value
+    finalize: Value | None = None
+    scope: bytes | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often each step ran; counts of shards add up."""
+
+    input: int = 0
+    emit: int = 0
+    reduce: int = 0
+    output: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.input + other.input, self.emit + other.emit, self.reduce + other.reduce, self.output + other.output
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MapReduceResult:
+    """A finished map-reduce: raw `{_id, value}` documents in the order of their keys."""
+
+    counts: Counts
+    results: list[bytes]
