@@ -1,0 +1,149 @@
+"""Group flush: one thread makes everything written so far durable, for all that wait.
+
+Invariants:
+
+* at most one flush runs at a time; whoever asks while one runs is served by the next, which starts at once;
+* `wait_flushed()` returns only after a flush that *started* after the call;
+* `durable` is a position that was applied before the last finished flush started, so it is on disk; it never falls
+  but by `rewind`, which rollback uses;
+* without anyone waiting, writes announced by `touched()` are flushed within `interval` seconds;
+* a flush that fails is fatal for the waiters and for every later caller: what a disk has refused once is not known to be
+  on it, whatever a second try says.
+
+Source: the journal of MongoDB (journalCommitInterval 100 ms, j:true waits for the next group commit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from docstore.bson.optime import NULL_OPTIME, OpTime
+
+INTERVAL_SECONDS = 0.1
+
+
+class GroupFlusher:
+    """Coalesces calls of a blocking `flush` (which releases the GIL) in one thread.
+
+    `position` tells the newest applied optime; it is read on the loop just before each flush.
+    """
+
+    def __init__(
+        self,
+        flush: Callable[[], None],
+        *,
+        position: Callable[[], OpTime] = lambda: NULL_OPTIME,
+        interval: float = INTERVAL_SECONDS,
+    ) -> None:
+        self._flush = flush
+        self._position = position
+        self._interval = interval
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flush")
+        self._listeners: list[Callable[[OpTime], None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._failure: OSError | RuntimeError | None = None
+        self._durable = NULL_OPTIME
+        self._stopped = False
+        self.flushes = 0
+        """Flushes since the start, for serverStatus and tests."""
+
+    @property
+    def durable(self) -> OpTime:
+        """The newest position known to be on disk."""
+        return self._durable
+
+    def subscribe(self, listener: Callable[[OpTime], None]) -> None:
+        """Call `listener(durable)` on the loop after each flush."""
+        self._listeners.append(listener)
+
+    def touched(self) -> None:
+        """Something was written: flush it within `interval` seconds even if nobody waits."""
+        if self._timer is None and not self._stopped:
+            self._timer = asyncio.get_running_loop().call_later(self._interval, self._start)
+
+    def wait_flushed(self) -> asyncio.Future[None]:
+        """Resolves when everything written before the call is on disk; raises what the disk raised."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._failure is not None:
+            waiter.set_exception(self._failure)
+        elif self._stopped:
+            raise RuntimeError("the flusher has been stopped")
+        else:
+            self._waiters.append(waiter)
+            self._start()
+        return waiter
+
+    def flush_soon(self) -> None:
+        """Start a flush now (or right after the running one) without waiting for it."""
+        if not self._stopped and self._failure is None:
+            self._waiters.append(_ignored())
+            self._start()
+
+    def rewind(self, position: OpTime) -> None:
+        """The log was cut back to `position`: nothing after it is durable any more."""
+        self._durable = min(self._durable, position)
+
+    async def stop(self) -> None:
+        """Flush what is left and end the thread; raises if that last flush fails."""
+        if self._stopped:
+            return
+        try:
+            if self._failure is None:
+                await self.wait_flushed()
+        finally:
+            self._stopped = True
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._task is not None:
+                await self._task
+            self._thread.shutdown(wait=True)
+
+    def _start(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="flusher")
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                waiters, self._waiters = self._waiters, []
+                position = self._position()
+                try:
+                    await loop.run_in_executor(self._thread, self._flush)
+                except (OSError, RuntimeError) as error:
+                    self._fail(error, waiters)
+                    return
+                self.flushes += 1
+                # A rollback during the flush has rewound the log below what was read before it.
+                self._durable = max(self._durable, min(position, self._position()))
+                for waiter in waiters:
+                    if not waiter.done():
+                        waiter.set_result(None)
+                for listener in self._listeners:
+                    listener(self._durable)
+                if not self._waiters:
+                    return
+        finally:
+            self._task = None
+
+    def _fail(self, error: OSError | RuntimeError, waiters: list[asyncio.Future[None]]) -> None:
+        self._failure = error
+        for waiter in [*waiters, *self._waiters]:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._waiters = []
+
+
+def _ignored() -> asyncio.Future[None]:
+    """A waiter that nobody awaits; its failure must not be reported as never retrieved."""
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiter.add_done_callback(lambda done: done.exception())
+    return waiter

@@ -1,0 +1,93 @@
+"""The face of a node without a replica set: the same methods as `ReplicaSet`, trivially true.
+
+A standalone accepts every write, has no oplog (so no optimes, no gossip and no retryable writes), and understands the write
+concerns that one node can satisfy: `w` up to 1 or "majority", and `j`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from docstore.bson.optime import OpTime
+from docstore.errors import Code, CommandError
+from docstore.replicaset.flusher import GroupFlusher
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from docstore.collection.store import Store
+    from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
+    from docstore.storage.engine import Reader
+
+
+class Standalone:
+    """Composed by a data node that was started without `--replSet`."""
+
+    set_name: str | None = None
+
+    def __init__(self, store: Store, *, engine_flush: Callable[[], None], snapshot: Callable[[], Any]) -> None:
+        self._store = store
+        self._snapshot = snapshot
+        self._process_id = ObjectId()
+        self.flusher = GroupFlusher(engine_flush)
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Begin the background flush of writes."""
+        self._unsubscribe = self._store.subscribe(lambda _commit: self.flusher.touched())
+
+    async def stop(self) -> None:
+        """Flush and end."""
+        self._unsubscribe()
+        await self.flusher.stop()
+
+    def check_write(self) -> None:
+        """A standalone takes every write."""
+
+    def check_read(self, read_preference: ReadPreference | None) -> None:
+        """A standalone serves every read preference."""
+
+    def hello(self) -> dict[str, Any]:
+        """The fields by which a driver knows a standalone."""
+        return {"isWritablePrimary": True}
+
+    def topology_version(self) -> dict[str, Any]:
+        """`{processId, counter}`; a standalone's never changes."""
+        return {"processId": self._process_id, "counter": Int64(0)}
+
+    async def wait_topology_change(self, counter: int, timeout: float) -> None:
+        """Nothing ever changes: sleep out the `timeout` (seconds)."""
+        await asyncio.sleep(timeout)
+
+    async def wait_write(
+        self, optime: OpTime | None, write_concern: WriteConcern, deadline: float | None
+    ) -> dict[str, Any] | None:
+        """Wait until the node's own disk satisfies the concern.
+
+        Errors: BadValue for a `w` that one node can never reach.
+        """
+        w = write_concern.w
+        if (isinstance(w, int) and w > 1) or (isinstance(w, str) and w != "majority"):
+            raise CommandError(Code.BadValue, "cannot use 'w' > 1 when a host is not replicated")
+        if write_concern.j or w == "majority":
+            await self.flusher.wait_flushed()
+        return None
+
+    async def reader(
+        self, read_concern: ReadConcern | None, deadline: float | None
+    ) -> tuple[Reader, Callable[[], None]]:
+        """A snapshot of now; release it with the second value."""
+        snapshot = self._snapshot()
+        return snapshot, snapshot.close
+
+    def gossip(self) -> dict[str, Any]:
+        """A standalone has no cluster time."""
+        return {}
+
+    def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
+        """Cluster times mean nothing to a node without an oplog."""
