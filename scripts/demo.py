@@ -1,8 +1,8 @@
 """The main job on a cluster of its own: two shards of three members count the tags of 200,000 posts.
 
 Starts the processes, initiates the sets and adds the shards with the JavaScript shell, loads users and posts with a
-stock driver through the routers while one primary is killed with -9, moves a chunk, runs the map-reduce as typed into the
-shell, and compares every count with a tally kept on this side. Exit status 0 only when everything agreed.
+stock driver through the routers while one primary is killed with -9, moves a chunk, runs the map-reduce as typed into
+the shell, and compares every count with a tally kept on this side. Exit status 0 only when everything agreed.
 """
 
 from __future__ import annotations
