@@ -1,1 +1,56 @@
-"""docstore.storage"""
+"""The key-value engines: one contract, `rocksdb` on disk and `inMemory`.
+
+`open_engine` is how an engine is made; the database directory carries a format version, and one that this program
+does not know is refused rather than guessed at.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from docstore.bson.layout import FORMAT_KEY
+from docstore.storage.engine import Batch, DatabaseLocked, Engine, Family, Reader, Snapshot, StorageError
+from docstore.storage.memory import MemoryEngine
+from docstore.storage.rocks import RocksEngine
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Batch",
+    "DatabaseLocked",
+    "Engine",
+    "Family",
+    "Reader",
+    "Snapshot",
+    "StorageError",
+    "open_engine",
+]
+
+FORMAT_VERSION = 1
+"""Raised when older programs could no longer read what newer ones write."""
+
+_FORMAT = struct.Struct(">I")
+
+
+def open_engine(kind: str, path: str, *, cache_bytes: int = 64 << 20) -> Engine:
+    """The engine `kind` ("rocksdb" or "inMemory") over the directory `path` (unused in memory).
+
+    Raises DatabaseLocked when the directory is open elsewhere, StorageError for an unknown kind, for a directory
+    that cannot be opened, and for one written in a format that this program does not know.
+    """
+    if kind == "inMemory":
+        return MemoryEngine()
+    if kind != "rocksdb":
+        raise StorageError(f"there is no storage engine named {kind!r}: use rocksdb or inMemory")
+    engine = RocksEngine(path, cache_bytes=cache_bytes)
+    stored = engine.get(Family.META, FORMAT_KEY)
+    if stored is None:
+        batch = Batch()
+        batch.put(Family.META, FORMAT_KEY, _FORMAT.pack(FORMAT_VERSION))
+        engine.write(batch)
+    elif stored != _FORMAT.pack(FORMAT_VERSION):
+        engine.close()
+        found = _FORMAT.unpack(stored)[0] if len(stored) == _FORMAT.size else "unreadable"
+        raise StorageError(
+            f"the database in {path} has format version {found}; this program reads and writes version {FORMAT_VERSION}"
+        )
+    return engine

@@ -1,0 +1,119 @@
+"""What the rest of the system may ask of a key-value engine.
+
+An engine keeps six ordered maps from bytes to bytes, the families. Invariants that every engine keeps, checked by
+one contract suite on all of them and by a pair run in lockstep:
+
+* `write` applies a batch whole or not at all, also when the process is killed in the middle of it;
+* what `write` has accepted survives the end of the process; what a later `flush` has returned for survives power loss;
+* an iterator shows the state at the moment it was made, whatever is written while it is read;
+* ranges are half-open `[start, end)` and compare keys as unsigned bytes.
+
+Writes come from one thread. Reads and `flush` may come from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any, Protocol
+
+
+class Family(IntEnum):
+    """The ordered maps of an engine. The numbers are stored in undo records: never change them."""
+
+    RECORDS = 0
+    INDEXES = 1
+    OPLOG = 2
+    UNDO = 3
+    META = 4
+    WIDE = 5
+
+
+class StorageError(Exception):
+    """The disk, or what stands on it, is not as it must be. The outcome of a failed write is unknown: stop the
+    process.
+    """
+
+
+class DatabaseLocked(StorageError):
+    """Another process (or another engine of this one) has the directory open."""
+
+
+class Batch:
+    """Changes that become visible and durable together.
+
+    `changes[family]` maps a key to its new value, or to None when the key goes; a later change of a key replaces an
+    earlier one. `ranges` are removed before `changes` apply, so `delete_range` forgets the pending changes inside it.
+    Both are open to the caller that fills thousands of keys: they are the batch, not a view of it.
+    """
+
+    __slots__ = ("changes", "ranges")
+
+    def __init__(self) -> None:
+        self.changes: tuple[dict[bytes, bytes | None], ...] = ({}, {}, {}, {}, {}, {})
+        self.ranges: list[tuple[Family, bytes, bytes]] = []
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None:
+        self.changes[family][key] = value
+
+    def delete(self, family: Family, key: bytes) -> None:
+        self.changes[family][key] = None
+
+    def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
+        """Remove every key in `[start, end)`, pending ones of this batch included."""
+        pending = self.changes[family]
+        for key in [key for key in pending if start <= key < end]:
+            del pending[key]
+        self.ranges.append((family, start, end))
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges) or any(self.changes)
+
+
+class Reader(Protocol):
+    """Reads of one state: an engine (its newest), a snapshot, or a write unit (its own changes over the newest)."""
+
+    def get(self, family: Family, key: bytes) -> bytes | None: ...
+
+    def items(
+        self, family: Family, start: bytes, end: bytes, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]: ...
+
+    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]: ...
+
+
+class Snapshot(Reader, Protocol):
+    """One state, kept until `close`. Cheap to take; an open one costs the space of what has been overwritten since."""
+
+    def close(self) -> None:
+        """Let the state go. Reading afterwards is an error; closing twice is not."""
+
+
+class Engine(Reader, Protocol):
+    """A store of six ordered maps."""
+
+    def write(self, batch: Batch) -> None:
+        """Apply the batch. It has survived the end of the process when this returns, but not yet power loss."""
+
+    def snapshot(self) -> Snapshot: ...
+
+    def flush(self) -> None:
+        """Block until everything written before the call survives power loss. Not for an event loop's thread."""
+
+    def checkpoint(self, path: str) -> None:
+        """Make `path`, which must not exist, a database directory with the present state. StorageError where
+        impossible.
+        """
+
+    def size(self, family: Family, start: bytes, end: bytes) -> int:
+        """About how many bytes the range takes where it is kept, compressed; whole files are counted where keys
+        share one.
+        """
+
+    def stats(self) -> dict[str, Any]:
+        """Figures for serverStatus: flat, of numbers and strings; the names depend on the engine."""
+
+    def close(self) -> None:
+        """Release the directory. Snapshots and iterators must be gone; closing twice is harmless."""

@@ -1,0 +1,275 @@
+"""The engine on RocksDB, through `rocksdict` in raw mode. The only module that knows the library.
+
+One directory, one write-ahead log, one column family per `Family`. Traps of rocksdict 0.3.29 that shape the code:
+
+* the lower bound of `ReadOptions` sets the upper one, so only upper bounds are used, and a reverse walk checks its
+  start;
+* a `WriteBatch` is used up by `write`; `raw_mode` is wanted by `Options` and by `WriteBatch`;
+* a snapshot's miss is a plain `Exception`, told from others by its text;
+* a write with `sync` holds the interpreter lock through the fsync; `flush_wal(True)` releases it. So nothing is ever
+  written with `sync`: the writer goes on, and `flush` runs in a thread of its own;
+* iterators that are still alive keep the directory locked after `close`: the snapshots made here are closed with the
+  engine, iterators are their makers' duty.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import weakref
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    Checkpoint,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+
+from docstore.storage.engine import Batch, DatabaseLocked, Family, StorageError
+
+_MIB = 1 << 20
+_LOCK_FILE = "mongod.lock"
+_MISS = "key not found"
+_SORTED_FILE = re.compile(r"^ \d+:(\d+)\[.*?\]\['([0-9A-F]*)' seq:\d+, type:\d+ \.\. '([0-9A-F]*)'", re.MULTILINE)
+
+# Records take most of the writes; the other families flush small memtables so that an idle node stays small.
+_MEMTABLE_BYTES = {
+    Family.RECORDS: 16 * _MIB,
+    Family.INDEXES: 16 * _MIB,
+    Family.OPLOG: 16 * _MIB,
+    Family.UNDO: 8 * _MIB,
+    Family.META: 4 * _MIB,
+    Family.WIDE: 16 * _MIB,
+}
+
+
+class RocksEngine:
+    """See the module; satisfies `Engine`.
+
+    `cache_bytes` bounds the block cache (uncompressed blocks of sorted files); memtables take up to 64 MiB more,
+    together. Raises DatabaseLocked when the directory is open elsewhere, StorageError when RocksDB cannot open it.
+    """
+
+    def __init__(self, path: str, *, cache_bytes: int = 64 * _MIB) -> None:
+        os.makedirs(path, exist_ok=True)
+        self.path = path
+        self._lock = _lock_directory(path)
+        cache = Cache(cache_bytes)
+        try:
+            self._db = Rdict(
+                path,
+                _options(cache, 4 * _MIB),
+                column_families={family.name.lower(): _options(cache, _MEMTABLE_BYTES[family]) for family in Family},
+            )
+        except Exception as error:  # rocksdict raises nothing narrower
+            os.close(self._lock)
+            raise StorageError(f"the database in {path} cannot be opened: {error}") from error
+        self._cache = cache
+        self._families = tuple(self._db.get_column_family(family.name.lower()) for family in Family)
+        self._handles = tuple(self._db.get_column_family_handle(family.name.lower()) for family in Family)
+        self._gets = tuple(family.get for family in self._families)
+        self._write_options = WriteOptions()
+        self._snapshots: weakref.WeakSet[RocksSnapshot] = weakref.WeakSet()
+        self._writes = 0
+        self._open = True
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        value: bytes | None = self._gets[family](key)
+        return value
+
+    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return _items(self._families[family], start, end, reverse)
+
+    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        return _keys(self._families[family], start, end, reverse)
+
+    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        return _values(self._families[family], start, end, reverse)
+
+    def write(self, batch: Batch) -> None:
+        target = WriteBatch(raw_mode=True)
+        for family, start, end in batch.ranges:
+            target.delete_range(start, end, self._handles[family])
+        for handle, changes in zip(self._handles, batch.changes, strict=True):
+            if changes:
+                target.set_default_column_family(handle)
+                for key, value in changes.items():
+                    if value is None:
+                        del target[key]
+                    else:
+                        target[key] = value
+        try:
+            self._db.write(target, self._write_options)
+        except Exception as error:  # rocksdict raises nothing narrower
+            raise StorageError(f"the write to {self.path} failed: {error}") from error
+        self._writes += 1
+
+    def snapshot(self) -> RocksSnapshot:
+        # Nothing is written between the six calls: writes come from this thread.
+        made = RocksSnapshot(tuple([family.snapshot() for family in self._families]))
+        self._snapshots.add(made)
+        return made
+
+    def flush(self) -> None:
+        try:
+            self._db.flush_wal(True)
+        except Exception as error:  # rocksdict raises nothing narrower
+            raise StorageError(f"the log in {self.path} could not be flushed: {error}") from error
+
+    def checkpoint(self, path: str) -> None:
+        try:
+            Checkpoint(self._db).create_checkpoint(path)
+        except Exception as error:  # rocksdict raises nothing narrower
+            raise StorageError(f"no checkpoint of {self.path} in {path}: {error}") from error
+
+    def size(self, family: Family, start: bytes, end: bytes) -> int:
+        # rocksdict's list of live files does not say which family a file belongs to; this property does.
+        listing = self._families[family].property_value("rocksdb.sstables") or ""
+        return sum(
+            int(size)
+            for size, first, last in _SORTED_FILE.findall(listing)
+            if bytes.fromhex(first) < end and bytes.fromhex(last) >= start
+        )
+
+    def stats(self) -> dict[str, Any]:
+        figures: dict[str, Any] = {"name": "rocksdb", "batches": self._writes, "cacheBytes": self._cache.get_usage()}
+        for label, name in (
+            ("memtableBytes", "rocksdb.cur-size-all-mem-tables"),
+            ("fileBytes", "rocksdb.live-sst-files-size"),
+            ("pendingCompactionBytes", "rocksdb.estimate-pending-compaction-bytes"),
+        ):
+            figures[label] = sum(family.property_int_value(name) or 0 for family in self._families)
+        return figures
+
+    def close(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        for snapshot in list(self._snapshots):
+            snapshot.close()
+        self._gets = ()
+        self._families = ()
+        self._handles = ()
+        self._db.close()
+        os.close(self._lock)
+
+
+class RocksSnapshot:
+    """See the module; satisfies `Snapshot`."""
+
+    __slots__ = ("__weakref__", "_families")
+
+    def __init__(self, families: tuple[Any, ...]) -> None:
+        self._families = families
+
+    def _family(self, family: Family) -> Any:
+        if not self._families:
+            raise StorageError("the snapshot is closed")
+        return self._families[family]
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        try:
+            value: bytes = self._families[family][key]
+        except IndexError:
+            raise StorageError("the snapshot is closed") from None
+        except Exception as error:  # rocksdict raises nothing narrower
+            if str(error) == _MISS:
+                return None
+            raise StorageError(f"a read failed: {error}") from error
+        return value
+
+    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return _items(self._family(family), start, end, reverse)
+
+    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        return _keys(self._family(family), start, end, reverse)
+
+    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        return _values(self._family(family), start, end, reverse)
+
+    def close(self) -> None:
+        self._families = ()
+
+
+def _options(cache: Cache, memtable_bytes: int) -> Options:
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_block_size(16 * 1024)
+    table.set_bloom_filter(10, False)
+    table.set_format_version(5)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_size(memtable_bytes)
+    options.set_max_write_buffer_number(3)
+    options.set_db_write_buffer_size(64 * _MIB)
+    options.set_max_total_wal_size(128 * _MIB)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_bottommost_compression_type(DBCompressionType.zstd())
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(4 * _MIB)
+    options.set_max_open_files(512)
+    return options
+
+
+def _lock_directory(path: str) -> int:
+    """Hold `mongod.lock` in the directory; gives its descriptor. The lock goes with the process, however that ends."""
+    file = Path(path) / _LOCK_FILE
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        owner = file.read_text(errors="replace").strip() or "unknown"
+        raise DatabaseLocked(
+            f"the database directory {path} is in use by another process (pid {owner}); "
+            "stop that one or give another --dbpath"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor
+
+
+def _below(end: bytes) -> ReadOptions:
+    options = ReadOptions()
+    options.set_iterate_upper_bound(end)
+    return options
+
+
+def _items(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+    walk: Iterator[tuple[bytes, bytes]]
+    if not reverse:
+        walk = source.items(False, start, _below(end))
+        return walk
+    walk = source.items(True, end, _below(end))
+    return takewhile(lambda item: item[0] >= start, walk)
+
+
+def _keys(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
+    walk: Iterator[bytes]
+    if not reverse:
+        walk = source.keys(False, start, _below(end))
+        return walk
+    walk = source.keys(True, end, _below(end))
+    return takewhile(start.__le__, walk)
+
+
+def _values(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
+    walk: Iterator[bytes]
+    if not reverse:
+        walk = source.values(False, start, _below(end))
+        return walk
+    return (value for _, value in _items(source, start, end, True))
