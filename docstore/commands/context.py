@@ -1,0 +1,145 @@
+"""What a command sees of the request it answers, and what the dispatcher asks of its host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import bson
+from bson.codec_options import CodecOptions, DatetimeConversion
+
+from docstore.bson import array_documents, get_field
+from docstore.bson.walk import ARRAY, Value
+from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
+from docstore.commands.values import wrong_type
+
+if TYPE_CHECKING:
+    from docstore.commands.client_sessions import ClientSessions
+    from docstore.commands.cursors import CursorRegistry
+    from docstore.commands.declaration import Command, CommandTable
+    from docstore.commands.operations import Operation, OperationRegistry
+    from docstore.commands.peer import Peer
+    from docstore.commands.session import Session
+    from docstore.wire.message import Message
+
+_CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
+
+
+class Host(Protocol):
+    """What the executable's node answers for: its place in a replica set and its cluster time."""
+
+    def check_write(self) -> None:
+        """Raise NotWritablePrimary unless writes are taken here."""
+
+    def check_read(self, read_preference: ReadPreference) -> None:
+        """Raise NotPrimaryNoSecondaryOk or NotPrimaryOrSecondary when the read may not run here."""
+
+    def gossip(self) -> Mapping[str, Any]:
+        """`operationTime` and `$clusterTime` for replies, or nothing. Return the same object while nothing changed: its
+        encoding is kept."""
+
+    def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
+        """Take in a request's `$clusterTime`."""
+
+    def topology_version(self) -> Mapping[str, Any] | None:
+        """`{processId, counter}`, attached to errors that tell of a state change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What all commands of a process share. `clock`: monotonic seconds; `wall_clock`: seconds since 1970."""
+
+    table: CommandTable
+    host: Host
+    sessions: ClientSessions
+    cursors: CursorRegistry
+    operations: OperationRegistry
+    clock: Callable[[], float]
+    wall_clock: Callable[[], float]
+
+
+class Context:
+    """One request on its way through a command.
+
+    * `db`, `namespace`: the request's database; "database.collection" when the command's value is a collection name.
+    * `node`: the executable's own object. `connection`: who asks. `services`: the process's registries.
+    * `raw`: the request's document as it came. `sequences`: its document sequences, by name.
+    * `session`, `read_concern`, `write_concern`, `read_preference`, `comment`, `txn_number` on `session`.
+      `explicit_*` say whether the client gave the concern itself.
+    * `deadline`: in seconds of `services.clock`, from maxTimeMS; None without one.
+    * `exhaust`: the client takes several replies to this one request.
+    * `api_strict`: the client asked for the Stable API and nothing else.
+    """
+
+    __slots__ = (
+        "_body", "_operation", "api_strict", "cluster_time", "command", "comment", "connection", "db", "deadline",
+        "exhaust", "explicit_read_concern", "explicit_write_concern", "max_time_ms", "namespace", "node", "raw",
+        "read_concern", "read_preference", "sequences", "services", "session", "shard_version", "spelling",
+        "write_concern",
+    )  # fmt: skip
+
+    def __init__(self, command: Command, request: Message, connection: Peer, node: Any, services: Services) -> None:
+        self.command = command
+        self.connection = connection
+        self.node = node
+        self.services = services
+        self.raw = request.body
+        self.sequences: Mapping[str, list[bytes]] = request.sequences
+        self.exhaust = request.exhaust_allowed
+        self.spelling = command.name
+        self.db = ""
+        self.namespace = ""
+        self.session: Session | None = None
+        self.read_concern: ReadConcern = LOCAL
+        self.write_concern: WriteConcern = DEFAULT_WRITE_CONCERN
+        self.read_preference: ReadPreference = PRIMARY
+        self.explicit_read_concern = False
+        self.explicit_write_concern = False
+        self.deadline: float | None = None
+        self.max_time_ms = 0
+        self.comment: Value | None = None
+        self.cluster_time: bytes | None = None
+        self.shard_version: bytes | None = None
+        self.api_strict = False
+        self._body: dict[str, Any] | None = None
+        self._operation: Operation | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The request's document decoded (dates as `DatetimeMS`). Never re-encode values from here: take them raw."""
+        if self._body is None:
+            self._body = bson.decode(self.raw, _CODEC)
+        return self._body
+
+    @property
+    def operation(self) -> Operation:
+        """This request as currentOp shows it and killOp ends it."""
+        if self._operation is None:
+            self._operation = self.services.operations.start(self)
+        return self._operation
+
+    @property
+    def started_operation(self) -> Operation | None:
+        """The operation if anything asked for it yet."""
+        return self._operation
+
+    def documents(self, name: str) -> list[bytes]:
+        """The documents of that name, from a document sequence or from an array of the body; [] when absent.
+
+        Errors: TypeMismatch when the field is no array of documents.
+        """
+        sequence = self.sequences.get(name)
+        if sequence is not None:
+            return sequence
+        value = get_field(self.raw, name)
+        if value is None:
+            return []
+        if value[0] != ARRAY:
+            raise wrong_type(f"{self.command.name}.{name}", value[0], "array")
+        return array_documents(value[1])
+
+    def raw_field(self, name: str) -> bytes | None:
+        """The value bytes of a top-level field; None when absent."""
+        value = get_field(self.raw, name)
+        return None if value is None else value[1]

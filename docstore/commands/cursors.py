@@ -1,0 +1,184 @@
+"""Cursors that clients hold: ids, who may use them, when they end.
+
+What a cursor reads from is its `source`, anything with `close()`. The registry never looks inside.
+
+Always true: a registered cursor's source is closed exactly once, when it leaves the registry; a cursor that is checked
+out is used by one command only and is not ended under it (a kill takes effect when it is checked in).
+
+Rules as in MongoDB 6.0: ten minutes without use end a cursor unless it asked for no timeout; ending its session ends
+it; the end of a connection ends only the cursors of that connection's exhaust streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from docstore.errors import Code, CommandError
+
+IDLE_SECONDS = 600.0
+
+
+class Source(Protocol):
+    """What a cursor reads from."""
+
+    def close(self) -> None:
+        """Release what is held; called once."""
+
+
+class ClientCursor:
+    """One open cursor. `source` is the command layer's own object; `lsid` the session it belongs to, or None.
+
+    `returned` counts documents given out so far, `batches` the batches; `comment` and `origin` (the command that opened
+    it) serve currentOp.
+    """
+
+    __slots__ = (
+        "batches", "created", "id", "killed", "last_used", "lsid", "namespace", "no_timeout", "origin", "pinned",
+        "returned", "source",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        cursor_id: int,
+        namespace: str,
+        source: Any,
+        lsid: bytes | None,
+        no_timeout: bool,
+        origin: bytes,
+        now: float,
+    ) -> None:
+        self.id = cursor_id
+        self.namespace = namespace
+        self.source = source
+        self.lsid = lsid
+        self.no_timeout = no_timeout
+        self.origin = origin
+        self.created = now
+        self.last_used = now
+        self.pinned = False
+        self.killed = False
+        self.returned = 0
+        self.batches = 0
+
+
+class CursorRegistry:
+    """All open cursors of a process. `random64()` gives 64 random bits; ids are positive and never 0."""
+
+    def __init__(
+        self, clock: Callable[[], float], random64: Callable[[], int], *, idle_seconds: float = IDLE_SECONDS
+    ) -> None:
+        self._clock = clock
+        self._random64 = random64
+        self._idle_seconds = idle_seconds
+        self._cursors: dict[int, ClientCursor] = {}
+        self.timed_out = 0
+        self.opened = 0
+
+    def register(
+        self,
+        source: Source,
+        namespace: str,
+        *,
+        lsid: bytes | None = None,
+        no_timeout: bool = False,
+        origin: bytes = b"",
+    ) -> ClientCursor:
+        """A new cursor, not checked out."""
+        cursor_id = 0
+        while cursor_id == 0 or cursor_id in self._cursors:
+            cursor_id = self._random64() & 0x7FFFFFFFFFFFFFFF
+        cursor = ClientCursor(cursor_id, namespace, source, lsid, no_timeout, origin, self._clock())
+        self._cursors[cursor_id] = cursor
+        self.opened += 1
+        return cursor
+
+    def checkout(self, cursor_id: int, namespace: str, lsid: bytes | None = None) -> ClientCursor:
+        """Take a cursor for one getMore; give it back with `checkin` or end it with `close`.
+
+        Errors: CursorNotFound (43); Unauthorized (13) for another collection; Location50736 to 50738 for another
+        session; Location12051 when a command is using it.
+        """
+        cursor = self._cursors.get(cursor_id)
+        if cursor is None or cursor.killed:
+            raise CommandError(Code.CursorNotFound, f"cursor id {cursor_id} not found")
+        if cursor.namespace != namespace:
+            raise CommandError(
+                Code.Unauthorized,
+                f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace "
+                f"{cursor.namespace}",
+            )
+        if cursor.lsid != lsid:
+            raise _session_mismatch(cursor, lsid)
+        if cursor.pinned:
+            raise CommandError(12051, f"cursor id {cursor_id} is already in use")
+        cursor.pinned = True
+        return cursor
+
+    def checkin(self, cursor: ClientCursor) -> bool:
+        """Give a cursor back; its idle time starts anew. False when it was killed in the meantime and is gone now."""
+        cursor.pinned = False
+        cursor.last_used = self._clock()
+        if cursor.killed:
+            self.close(cursor)
+            return False
+        return True
+
+    def close(self, cursor: ClientCursor) -> None:
+        """End a cursor that the caller holds or that nobody uses."""
+        if self._cursors.pop(cursor.id, None) is not None:
+            cursor.killed = True
+            cursor.source.close()
+
+    def kill(self, cursor_id: int, namespace: str | None = None) -> bool:
+        """End a cursor by id, at once or as soon as it is checked in. False when there is none (on that namespace)."""
+        cursor = self._cursors.get(cursor_id)
+        if cursor is None or cursor.killed or (namespace is not None and cursor.namespace != namespace):
+            return False
+        self._end(cursor)
+        return True
+
+    def kill_where(self, chosen: Callable[[ClientCursor], bool]) -> int:
+        """End all that `chosen` picks (a dropped collection's, an ended session's); returns how many."""
+        victims = [cursor for cursor in self._cursors.values() if not cursor.killed and chosen(cursor)]
+        for cursor in victims:
+            self._end(cursor)
+        return len(victims)
+
+    def kill_sessions(self, lsids: set[bytes]) -> int:
+        """End the cursors of those sessions."""
+        return self.kill_where(lambda cursor: cursor.lsid in lsids)
+
+    def expire(self) -> int:
+        """End the cursors that idled too long; returns how many."""
+        before = self._clock() - self._idle_seconds
+        count = self.kill_where(lambda cursor: not (cursor.pinned or cursor.no_timeout) and cursor.last_used < before)
+        self.timed_out += count
+        return count
+
+    def close_all(self) -> None:
+        """End every cursor, checked out or not: the process stops."""
+        for cursor in list(self._cursors.values()):
+            self.close(cursor)
+
+    def _end(self, cursor: ClientCursor) -> None:
+        if cursor.pinned:
+            cursor.killed = True
+        else:
+            self.close(cursor)
+
+    def __iter__(self) -> Iterator[ClientCursor]:
+        return iter(list(self._cursors.values()))
+
+    def __len__(self) -> int:
+        return len(self._cursors)
+
+
+def _session_mismatch(cursor: ClientCursor, lsid: bytes | None) -> CommandError:
+    if cursor.lsid is None:
+        code, how = 50736, "was not created in a session, in a session"
+    elif lsid is None:
+        code, how = 50737, "was created in a session, without an lsid"
+    else:
+        code, how = 50738, "was created in one session, in another"
+    return CommandError(code, f"Cannot run getMore on cursor {cursor.id}, which {how}")

@@ -1,0 +1,213 @@
+"""What a command is: its declaration, the parameters it takes, and the table of an executable's commands.
+
+One module per command exports `COMMAND`; an executable joins them into one `CommandTable`. Parsing, privileges,
+listCommands and the compatibility tables are derived from declarations, so nothing about a command is said twice.
+
+Always true: no two commands of a table share a name or an alias; a name is either declared or known to be unsupported,
+never both; every parameter of a command is declared, or the command is declared tolerant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from docstore.errors import Code, CommandError
+
+if TYPE_CHECKING:
+    from docstore.commands.arguments import Arguments
+    from docstore.commands.context import Context
+
+Result = Mapping[str, Any] | bytes
+"""What a command returns: the reply's fields without `ok`, as a mapping or as an encoded document."""
+
+
+class Type(Enum):
+    """What a field may hold and the Python shape in which `Arguments` gives it.
+
+    Null and undefined count as absent for every type but ANY, as in the real server's parser.
+    """
+
+    ANY = "any"
+    """Any value: `Value`, the pair (BSON type byte, raw bytes)."""
+    STRING = "string"
+    """`str`"""
+    COLLECTION = "collection"
+    """`str`: a valid collection name of the command's database."""
+    NAMESPACE = "namespace"
+    """`str`: a full "database.collection"."""
+    BOOL = "bool"
+    """`bool`, from a boolean only."""
+    SAFE_BOOL = "safeBool"
+    """`bool`, from a boolean or any number."""
+    INT = "safeInt"
+    """`int`, from any number; fractions are cut off, values beyond 64 bits clamp."""
+    LONG = "long"
+    """`int`, from a 64-bit integer only."""
+    NUMBER = "number"
+    """`int` or `float`, from any number."""
+    OBJECT = "object"
+    """`bytes`: the raw document."""
+    ARRAY = "array"
+    """`bytes`: the raw array."""
+    DOCUMENTS = "documents"
+    """`list[bytes]`: an array of documents, or the document sequence of that name."""
+    STRINGS = "strings"
+    """`list[str]`"""
+    INTEGERS = "integers"
+    """`list[int]`, from an array of integers of any width."""
+    LONGS = "longs"
+    """`list[int]`, from an array of 64-bit integers."""
+    OBJECT_ID = "objectId"
+    """`bson.ObjectId`"""
+    UUID = "uuid"
+    """`bytes`, 16 of them, from a binary of subtype 4."""
+    TIMESTAMP = "timestamp"
+    """`bson.Timestamp`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One field of a command.
+
+    * `type`: one type, or a tuple of those allowed; the value's shape follows the type that matched.
+    * `default`: what `Arguments` gives when the field is absent.
+    * `minimum`, `maximum`: inclusive bounds of a number (Location51024 outside).
+    * `unsupported`: a sentence; the field is known, and refused with NotImplemented when it asks for something
+      (anything but false, zero or an empty document, array or string).
+    * `internal`: sent between this project's own processes; left out of what is shown to users.
+    """
+
+    name: str
+    type: Type | tuple[Type, ...]
+    required: bool = False
+    default: Any = None
+    minimum: int | None = None
+    maximum: int | None = None
+    unsupported: str | None = None
+    internal: bool = False
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return self.type if isinstance(self.type, tuple) else (self.type,)
+
+
+class Role(Enum):
+    """Where in a replica set a command may run."""
+
+    PRIMARY = "primary"
+    """Writes: only a writable primary (databases other than `local`)."""
+    SECONDARY_OK = "secondaryOk"
+    """Reads: a primary, or a secondary when the read preference allows it."""
+    ANY = "any"
+    """Every member in every state."""
+
+
+class Resource(Enum):
+    """What a privilege is held on."""
+
+    COLLECTION = "collection"
+    DATABASE = "database"
+    CLUSTER = "cluster"
+    NONE = "none"
+    """Needs no privilege; open before authentication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Privilege:
+    """The right to do `action` (MongoDB's privilege action names) on a resource."""
+
+    action: str
+    resource: Resource
+
+
+PUBLIC = Privilege("", Resource.NONE)
+"""Of commands that anyone may call, even before authentication."""
+INTERNAL = Privilege("internal", Resource.CLUSTER)
+"""Of commands that only other members of the cluster call."""
+
+Run = Callable[["Context", "Arguments"], Result | Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command's declaration: `Command("ping", run, privilege=PUBLIC, role=Role.ANY, help="...")`.
+
+    `run(context, arguments)` returns the reply's fields or an awaitable of them. It is a plain function when it need
+    not wait: then the request is answered without a task.
+    """
+
+    name: str
+    run: Run
+    _: KW_ONLY
+    privilege: Privilege
+    role: Role
+    aliases: tuple[str, ...] = ()
+    """Other spellings, e.g. the lower-case ones of 2012; they mean exactly the same."""
+    value: Type | tuple[Type, ...] = Type.ANY
+    """What the field named like the command holds; with COLLECTION `Context.namespace` is set."""
+    parameters: tuple[Parameter, ...] = ()
+    admin_only: bool = False
+    tolerant: bool = False
+    """Unknown fields are let pass, as the real server does for hello and buildInfo."""
+    read_concern: bool = False
+    """Takes a readConcern level other than `local`."""
+    write_concern: bool | None = None
+    """Takes a writeConcern; None: exactly those that need a primary."""
+    retryable: bool = False
+    """Takes a txnNumber: a retryable write."""
+    own_deadline: bool = False
+    """maxTimeMS is not a limit that the dispatcher enforces (getMore: how long to await data)."""
+    stable: bool = False
+    """Belongs to the Stable API, version 1."""
+    following: Callable[[Context, bytes], bytes | None] | None = None
+    """For a request that allows exhaust: given the reply's body, the body of the request that the server answers
+    next of its own accord; None ends the stream."""
+    help: str = ""
+
+    @property
+    def takes_write_concern(self) -> bool:
+        return self.role is Role.PRIMARY if self.write_concern is None else self.write_concern
+
+
+class CommandTable:
+    """The commands of one executable, by every spelling.
+
+    `unsupported` maps names that MongoDB has and this executable has not to a sentence; they are refused with
+    CommandNotSupported (115), which says something else than "no such command".
+    """
+
+    def __init__(self, commands: Iterable[Command], *, unsupported: Mapping[str, str] | None = None) -> None:
+        self._by_spelling: dict[str, Command] = {}
+        self._by_name: dict[str, Command] = {}
+        for command in commands:
+            assert command.name not in self._by_name, f"{command.name} is declared twice"
+            self._by_name[command.name] = command
+            for spelling in (command.name, *command.aliases):
+                assert spelling not in self._by_spelling, f"{spelling} is declared twice"
+                self._by_spelling[spelling] = command
+        self.unsupported = dict(unsupported or {})
+        both = self.unsupported.keys() & self._by_spelling.keys()
+        assert not both, f"declared and unsupported: {sorted(both)}"
+
+    def get(self, spelling: str) -> Command:
+        """The command of that spelling; CommandNotFound (59) or CommandNotSupported (115) when there is none."""
+        command = self._by_spelling.get(spelling)
+        if command is not None:
+            return command
+        reason = self.unsupported.get(spelling)
+        if reason is not None:
+            raise CommandError(Code.CommandNotSupported, reason)
+        raise CommandError(Code.CommandNotFound, f"no such command: '{spelling}'")
+
+    def __contains__(self, spelling: str) -> bool:
+        return spelling in self._by_spelling
+
+    def __iter__(self) -> Iterator[Command]:
+        """Every command once, sorted by name."""
+        return iter(sorted(self._by_name.values(), key=lambda command: command.name))
+
+    def __len__(self) -> int:
+        return len(self._by_name)

@@ -1,0 +1,30 @@
+"""Who is at the other end of a connection, as commands see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Peer:
+    """One client connection's standing facts. The transport fills it; hello adds what the client says of itself.
+
+    `id`: the connection id shown to the client. `remote`: "host:port". `metadata`: the raw `client` document of the
+    first hello. `compressors`: names agreed on, in the client's order. `internal`: another process of the cluster.
+    `cursors`: ids of cursors that die with the connection (those of exhaust streams).
+    """
+
+    __slots__ = ("application_name", "compressors", "cursors", "greeted", "id", "internal", "metadata", "remote")
+
+    def __init__(self, connection_id: int, remote: str) -> None:
+        self.id = connection_id
+        self.remote = remote
+        self.metadata: bytes | None = None
+        self.application_name = ""
+        self.compressors: tuple[str, ...] = ()
+        self.greeted = False
+        self.internal = False
+        self.cursors: set[int] = set()
+
+    def describe(self) -> dict[str, Any]:
+        """For logs."""
+        return {"remote": self.remote, "connectionId": self.id}

@@ -1,0 +1,92 @@
+"""The session fields of one command: logical session id, transaction number, statement ids.
+
+A session is known by 48 bytes: the client's UUID and the SHA-256 digest of the user it belongs to, so that two users
+who name the same UUID have different sessions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from bson.binary import Binary
+
+from docstore.bson import elements
+from docstore.bson.walk import BINARY, OBJECT
+from docstore.commands.values import wrong_type
+from docstore.errors import Code, CommandError
+
+NO_USER_DIGEST = hashlib.sha256(b"").digest()
+"""The digest that stands for "nobody has authenticated"."""
+_PLAIN_LSID = b"\x1e\0\0\0\x05id\0\x10\0\0\0\x04"
+"""How `{id: UUID}` begins; 16 bytes and a NUL follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`lsid`: 48 bytes. `txn_number` is set for retryable writes. `stmt_ids` when the command names them itself."""
+
+    lsid: bytes
+    txn_number: int | None = None
+    stmt_ids: tuple[int, ...] | None = None
+
+    @property
+    def id(self) -> bytes:
+        """The client's UUID, 16 bytes."""
+        return self.lsid[:16]
+
+    def statement_id(self, index: int) -> int:
+        """The statement id of a command's `index`-th statement.
+
+        Errors: InvalidOptions when the command named fewer ids than it has statements.
+        """
+        if self.stmt_ids is None:
+            return index
+        if len(self.stmt_ids) == 1 and index:
+            return self.stmt_ids[0] + index
+        if index >= len(self.stmt_ids):
+            raise CommandError(Code.InvalidOptions, "Number of statement ids must match the number of batch entries")
+        return self.stmt_ids[index]
+
+
+def lsid_document(lsid: bytes, *, with_user: bool = False) -> dict[str, Any]:
+    """`{id: UUID}` or, as records on disk hold it, `{id: UUID, uid: digest}`."""
+    document: dict[str, Any] = {"id": Binary(lsid[:16], 4)}
+    if with_user:
+        document["uid"] = Binary(lsid[16:], 0)
+    return document
+
+
+def parse_lsid(code: int, data: bytes, *, field: str = "OperationSessionInfo.lsid") -> bytes:
+    """The 48 bytes of an `lsid` value. Errors: TypeMismatch, InvalidUUID, Location40414, Location40415."""
+    if len(data) == 30 and data.startswith(_PLAIN_LSID):
+        return data[13:29] + NO_USER_DIGEST
+    if code != OBJECT:
+        raise wrong_type(field, code, "object")
+    uuid: bytes | None = None
+    digest = NO_USER_DIGEST
+    for name, kind, value in elements(data):
+        if name == "id":
+            uuid = _uuid(f"{field}.id", kind, value)
+        elif name == "uid":
+            if kind != BINARY or len(value) != 37:
+                raise CommandError(Code.TypeMismatch, f"BSON field '{field}.uid' must be a digest of 32 bytes")
+            digest = value[5:]
+        else:
+            raise CommandError(40415, f"BSON field '{field}.{name}' is an unknown field.")
+    if uuid is None:
+        raise CommandError(40414, f"BSON field '{field}.id' is missing but a required field")
+    return uuid + digest
+
+
+def _uuid(field: str, code: int, data: bytes) -> bytes:
+    if code != BINARY:
+        raise wrong_type(field, code, "binData")
+    if data[4] != 4:
+        raise CommandError(
+            Code.TypeMismatch, f"BSON field '{field}' is the wrong binData type '{data[4]}', expected type 'UUID'"
+        )
+    if len(data) != 21:
+        raise CommandError(Code.InvalidUUID, "uuid must be a 16-byte binary field with UUID (4) subtype")
+    return data[5:]

@@ -1,0 +1,102 @@
+"""OP_COMPRESSED: another message's body, compressed.
+
+    body: int32 original opcode, int32 uncompressed size of the body, uint8 compressor id, bytes
+
+Always true: the announced size is checked against the message limit before anything is decompressed, and against the
+outcome afterwards; at most that many bytes are ever produced.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from struct import Struct
+
+import cramjam
+
+from docstore.wire.errors import ProtocolError
+from docstore.wire.framing import HEADER, HEADER_BYTES, MAX_MESSAGE_BYTES
+
+OP_COMPRESSED = 2012
+_HEAD = Struct("<iiB")
+_CONTENT_AT = HEADER_BYTES + _HEAD.size
+
+COMPRESSOR_IDS = {"snappy": 1, "zlib": 2, "zstd": 3}
+"""What this server can do, by the names used in hello."""
+_NOOP = 0
+NEVER_COMPRESSED = frozenset(
+    (
+        "hello", "isMaster", "ismaster", "saslStart", "saslContinue", "getnonce", "authenticate", "createUser",
+        "updateUser", "copydbSaslStart", "copydbgetnonce", "copydb",
+    )
+)  # fmt: skip
+"""Commands that are never sent compressed, nor their replies: they come before the agreement or hold secrets."""
+
+
+def agree(offered: Iterable[str]) -> tuple[str, ...]:
+    """Of the compressors that a client offers those that we have, in its order."""
+    return tuple(name for name in offered if name in COMPRESSOR_IDS)
+
+
+def wrap(frame: bytes, compressor: int) -> bytes:
+    """The frame as OP_COMPRESSED, or the frame itself when that would not be shorter."""
+    _, request_id, response_to, opcode = HEADER.unpack_from(frame)
+    body = memoryview(frame)[HEADER_BYTES:]
+    packed = _compress(compressor, body)
+    if len(packed) + _HEAD.size >= len(body):
+        return frame
+    head = HEADER.pack(_CONTENT_AT + len(packed), request_id, response_to, OP_COMPRESSED)
+    return b"".join((head, _HEAD.pack(opcode, len(body), compressor), packed))
+
+
+def unwrap(frame: bytes) -> tuple[bytes, int]:
+    """(the frame inside, compressor id). Errors: ProtocolError."""
+    if len(frame) < _CONTENT_AT:
+        raise ProtocolError("an OP_COMPRESSED is cut off")
+    _, request_id, response_to, _ = HEADER.unpack_from(frame)
+    opcode, size, compressor = _HEAD.unpack_from(frame, HEADER_BYTES)
+    if not 0 <= size <= MAX_MESSAGE_BYTES - HEADER_BYTES:
+        raise ProtocolError(f"a compressed message of {size} bytes is longer than any message may be")
+    if opcode == OP_COMPRESSED:
+        raise ProtocolError("a compressed message inside a compressed message")
+    body = _decompress(compressor, frame[_CONTENT_AT:], size)
+    if len(body) != size:
+        raise ProtocolError("a compressed message does not have the size that it announced")
+    return HEADER.pack(HEADER_BYTES + size, request_id, response_to, opcode) + body, compressor
+
+
+def _compress(compressor: int, body: memoryview) -> bytes:
+    if compressor == 1:
+        return bytes(cramjam.snappy.compress_raw(body))
+    if compressor == 2:
+        return zlib.compress(body, 6)
+    assert compressor == 3, "only what was agreed on is used"
+    return bytes(cramjam.zstd.compress(body, 3))
+
+
+def _decompress(compressor: int, packed: bytes, size: int) -> bytes:
+    if compressor == _NOOP:
+        return packed
+    try:
+        if compressor == 1:
+            if cramjam.snappy.decompress_raw_len(packed) != size:
+                raise ProtocolError("a compressed message does not have the size that it announced")
+            return bytes(cramjam.snappy.decompress_raw(packed, size))
+        if compressor == 2:
+            return _inflate(packed, size)
+        if compressor == 3:
+            # Writing into a buffer of the announced size bounds what a small message can blow up to.
+            buffer = bytearray(size)
+            return bytes(memoryview(buffer)[: cramjam.zstd.decompress_into(packed, buffer)])
+    except (zlib.error, cramjam.DecompressionError) as reason:
+        raise ProtocolError(f"a compressed message cannot be decompressed: {reason}") from None
+    raise ProtocolError(f"compressor {compressor} is not known")
+
+
+def _inflate(packed: bytes, size: int) -> bytes:
+    inflater = zlib.decompressobj()
+    # One byte more than announced, so that a longer stream shows.
+    body = inflater.decompress(packed, size + 1)
+    if not inflater.eof:
+        raise ProtocolError("a zlib stream is cut off or longer than announced")
+    return body

@@ -1,0 +1,69 @@
+"""Cutting a byte stream into frames.
+
+A frame is one whole message with its header: int32 length of everything, int32 request id, int32 response to, int32
+opcode, body; little-endian.
+
+Always true: a length is checked before a single byte of the body is awaited, so that nobody can make us hold more than
+`MAX_MESSAGE_BYTES` for a frame; what `next_frame` has given out is forgotten here.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from docstore.wire.errors import ProtocolError
+
+MAX_MESSAGE_BYTES = 48_000_000
+HEADER = Struct("<iiii")
+HEADER_BYTES = HEADER.size
+_LENGTH = Struct("<i")
+
+
+class FrameBuffer:
+    """Feed it bytes as they come, take frames out."""
+
+    __slots__ = ("_buffer", "_need")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        # Length of the frame that the buffer begins with; 0 while unknown.
+        self._need = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take in bytes that arrived."""
+        self._buffer += data
+
+    def next_frame(self) -> bytes | None:
+        """The next whole frame, or None when more bytes are needed. Errors: ProtocolError on an impossible length."""
+        buffer = self._buffer
+        if not self._need:
+            if len(buffer) < 4:
+                return None
+            self._need = frame_length(buffer)
+        need = self._need
+        if len(buffer) < need:
+            return None
+        self._need = 0
+        if len(buffer) == need:
+            self._buffer = bytearray()
+            return bytes(buffer)
+        frame = bytes(memoryview(buffer)[:need])
+        del buffer[:need]
+        return frame
+
+    def __len__(self) -> int:
+        """Bytes held."""
+        return len(self._buffer)
+
+
+def frame_length(data: bytes | bytearray) -> int:
+    """The length that a frame's first four bytes announce. Errors: ProtocolError when no message can be that long."""
+    length = int(_LENGTH.unpack_from(data)[0])
+    if not HEADER_BYTES <= length <= MAX_MESSAGE_BYTES:
+        raise ProtocolError(f"a message of {length} bytes is outside {HEADER_BYTES} to {MAX_MESSAGE_BYTES}")
+    return length
+
+
+def whole_frame(data: bytes) -> bool:
+    """Whether the bytes are exactly one frame: the common case, which needs no buffer."""
+    return len(data) >= HEADER_BYTES and frame_length(data) == len(data)

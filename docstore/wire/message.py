@@ -1,0 +1,198 @@
+"""OP_MSG, and the one message type that every opcode is turned into.
+
+    OP_MSG body: uint32 flags, sections..., [uint32 CRC-32C of everything before it]
+    section kind 0: byte 0, one document        kind 1: byte 1, int32 size, cstring name, documents...
+
+Always true: exactly one kind 0 section in a message; no two sequences of the same name, and none named like a field is
+this module's to check only by name; bits 0-15 of the flags are understood or the message is refused; bits 16-31 may be
+ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from struct import Struct, error
+from typing import NamedTuple
+
+from docstore.wire.checksum import crc32c
+from docstore.wire.compression import OP_COMPRESSED, unwrap
+from docstore.wire.errors import ProtocolError
+from docstore.wire.framing import HEADER, HEADER_BYTES, MAX_MESSAGE_BYTES
+from docstore.wire.query import OP_QUERY, OP_REPLY, decode_query, decode_reply
+
+OP_MSG = 2013
+CHECKSUM_PRESENT = 1 << 0
+MORE_TO_COME = 1 << 1
+EXHAUST_ALLOWED = 1 << 16
+_REQUIRED_BITS = 0xFFFF
+_KNOWN_REQUIRED_BITS = CHECKSUM_PRESENT | MORE_TO_COME
+_HEAD = Struct("<iiiiIB")
+_FLAGS = Struct("<I")
+_INT32 = Struct("<i")
+_BODY_AT = _HEAD.size
+_NO_SEQUENCES: Mapping[str, list[bytes]] = {}
+
+
+class Message(NamedTuple):
+    """A message of any opcode.
+
+    `flags` are those of OP_MSG. `opcode` is the one it came in (a compressed message has that of its content); replies
+    go back in the matching one. `compressor` is the id of the compressor that it came in, None when it was plain.
+    """
+
+    request_id: int
+    response_to: int
+    body: bytes
+    sequences: Mapping[str, list[bytes]] = _NO_SEQUENCES
+    flags: int = 0
+    opcode: int = OP_MSG
+    compressor: int | None = None
+
+    @property
+    def more_to_come(self) -> bool:
+        """In a request: send no reply. In a reply: another one follows unasked."""
+        return bool(self.flags & MORE_TO_COME)
+
+    @property
+    def exhaust_allowed(self) -> bool:
+        return bool(self.flags & EXHAUST_ALLOWED)
+
+
+def decode_frame(frame: bytes) -> Message:
+    """One whole frame as a message. Errors: ProtocolError."""
+    if len(frame) < HEADER_BYTES:
+        raise ProtocolError("a frame shorter than its header")
+    _, request_id, response_to, opcode = HEADER.unpack_from(frame)
+    if opcode == OP_MSG:
+        return _decode_msg(frame, request_id, response_to)
+    if opcode == OP_COMPRESSED:
+        inner, compressor = unwrap(frame)
+        message = decode_frame(inner)
+        if message.compressor is not None:
+            raise ProtocolError("a compressed message inside a compressed message")
+        return message._replace(compressor=compressor)
+    if opcode == OP_QUERY:
+        return Message(request_id, response_to, decode_query(frame), opcode=OP_QUERY)
+    if opcode == OP_REPLY:
+        return Message(request_id, response_to, decode_reply(frame), opcode=OP_REPLY)
+    raise ProtocolError(f"opcode {opcode} is not supported")
+
+
+def _decode_msg(frame: bytes, request_id: int, response_to: int) -> Message:
+    end = len(frame)
+    if end < _BODY_AT + 5:
+        raise ProtocolError("an OP_MSG without a document")
+    flags = int(_FLAGS.unpack_from(frame, HEADER_BYTES)[0])
+    if flags:
+        if flags & _REQUIRED_BITS & ~_KNOWN_REQUIRED_BITS:
+            raise ProtocolError(f"unknown required flag bits in {flags:#x}")
+        if flags & CHECKSUM_PRESENT:
+            end -= 4
+            _verify(frame, end)
+    # One kind 0 section and nothing else is by far the most common message.
+    if (
+        frame[HEADER_BYTES + 4] == 0
+        and _INT32.unpack_from(frame, _BODY_AT)[0] == end - _BODY_AT
+        and frame[end - 1] == 0
+    ):
+        return Message(request_id, response_to, frame[_BODY_AT:end], _NO_SEQUENCES, flags)
+    body, sequences = _sections(frame, end)
+    return Message(request_id, response_to, body, sequences, flags)
+
+
+def _verify(frame: bytes, end: int) -> None:
+    if end < _BODY_AT + 5 or _FLAGS.unpack_from(frame, end)[0] != crc32c(memoryview(frame)[:end]):
+        raise ProtocolError("the checksum of an OP_MSG is wrong")
+
+
+def _sections(frame: bytes, end: int) -> tuple[bytes, dict[str, list[bytes]]]:
+    body: bytes | None = None
+    sequences: dict[str, list[bytes]] = {}
+    at = HEADER_BYTES + 4
+    while at < end:
+        kind = frame[at]
+        at += 1
+        if kind == 0:
+            if body is not None:
+                raise ProtocolError("two body sections in one OP_MSG")
+            body = _document(frame, at, end)
+            at += len(body)
+        elif kind == 1:
+            size = _size(frame, at, end)
+            name, documents = _sequence(frame, at + 4, at + size)
+            if name in sequences:
+                raise ProtocolError(f"two document sequences named '{name}'")
+            sequences[name] = documents
+            at += size
+        else:
+            raise ProtocolError(f"section kind {kind} is not known")
+    if body is None:
+        raise ProtocolError("an OP_MSG without a body section")
+    return body, sequences
+
+
+def _size(frame: bytes, at: int, end: int) -> int:
+    """A length prefix that counts itself and must fit before `end`."""
+    try:
+        size = int(_INT32.unpack_from(frame, at)[0])
+    except error:
+        raise ProtocolError("a section is cut off") from None
+    if size < 5 or at + size > end:
+        raise ProtocolError(f"a section or document of {size} bytes does not fit its message")
+    return size
+
+
+def _document(frame: bytes, at: int, end: int) -> bytes:
+    size = _size(frame, at, end)
+    if frame[at + size - 1] != 0:
+        raise ProtocolError("a document does not end where its length says")
+    return frame[at : at + size]
+
+
+def _sequence(frame: bytes, at: int, end: int) -> tuple[str, list[bytes]]:
+    name_end = frame.find(b"\0", at, end)
+    if name_end < 0:
+        raise ProtocolError("a document sequence without a name")
+    try:
+        name = frame[at:name_end].decode()
+    except UnicodeDecodeError:
+        raise ProtocolError("the name of a document sequence is not UTF-8") from None
+    documents = []
+    at = name_end + 1
+    unpack_from = _INT32.unpack_from
+    while at < end:
+        # _document written out: this runs once per inserted document.
+        if at + 5 > end:
+            raise ProtocolError("a document sequence is cut off")
+        size = unpack_from(frame, at)[0]
+        next_at = at + size
+        if size < 5 or next_at > end or frame[next_at - 1] != 0:
+            raise ProtocolError(f"a document of {size} bytes does not fit its sequence")
+        documents.append(frame[at:next_at])
+        at = next_at
+    return name, documents
+
+
+def encode_message(
+    body: bytes,
+    *,
+    request_id: int,
+    response_to: int = 0,
+    flags: int = 0,
+    sequences: Iterable[tuple[str, list[bytes]]] = (),
+    checksum: bool = False,
+) -> bytes:
+    """An OP_MSG frame. Errors: ProtocolError when it would be longer than any peer takes."""
+    parts = [body]
+    for name, documents in sequences:
+        encoded_name = name.encode() + b"\0"
+        size = 4 + len(encoded_name) + sum(map(len, documents))
+        parts += (b"\1", _INT32.pack(size), encoded_name, *documents)
+    length = _BODY_AT + sum(map(len, parts)) + (4 if checksum else 0)
+    if length > MAX_MESSAGE_BYTES:
+        raise ProtocolError(f"a message of {length} bytes is longer than {MAX_MESSAGE_BYTES}")
+    if checksum:
+        flags |= CHECKSUM_PRESENT
+    head = _HEAD.pack(length, request_id, response_to, OP_MSG, flags, 0)
+    frame = b"".join((head, *parts))
+    return frame + _FLAGS.pack(crc32c(frame)) if checksum else frame
