@@ -1,0 +1,162 @@
+"""When chunks split and where: the ladder of 2012.
+
+A router counts the bytes that it writes to each chunk and asks the shard at every fifth of the target size; the shard
+looks at what is really there and names split points only when the chunk has reached the target. The target grows with
+the number of chunks, so that a small collection is spread early; chunks at the ends of the key space use nine tenths
+of it, since that is where growing keys arrive.
+
+Where: a chunk at the low end of the key space is cut above its lowest key, a chunk at the high end at its highest key
+(each leaves a chunk with a single key at the open end), any other at every half target. The lone-key chunk at the top
+is what later writes of growing keys go to: it is moved at once to the shard with fewest chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.sharding.chunks import Chunk, ChunkMap
+
+KIB = 1024
+MIB = 1024 * KIB
+DEFAULT_CHUNK_BYTES = 64 * MIB
+ASK_FRACTION = 5
+MAX_SPLIT_POINTS = 8192
+
+
+def target_bytes(chunk_count: int, configured: int = DEFAULT_CHUNK_BYTES) -> int:
+    """The size at which chunks of a collection with so many chunks split; `configured` is the setting `chunksize`."""
+    if chunk_count <= 1:
+        return min(KIB, configured)
+    if chunk_count < 3:
+        return min(512 * KIB, configured)
+    if chunk_count < 10:
+        return min(max(configured // 4, MIB), configured)
+    if chunk_count < 20:
+        return min(max(configured // 2, MIB), configured)
+    return configured
+
+
+def chunk_target_bytes(chunks: ChunkMap, chunk: Chunk, configured: int = DEFAULT_CHUNK_BYTES) -> int:
+    """The size at which this chunk splits: what the router asks the shard to check."""
+    target = target_bytes(len(chunks), configured)
+    at_an_end = chunk.min.key == chunks.key.min.key or chunk.max.key == chunks.key.max.key
+    return target * 9 // 10 if at_an_end else target
+
+
+class WriteCounts:
+    """Bytes written through one router to each chunk of one collection since it last asked about the chunk."""
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[bytes, bytes], int] = {}
+
+    def add(self, chunks: ChunkMap, chunk: Chunk, size: int, configured: int = DEFAULT_CHUNK_BYTES) -> int | None:
+        """Count a write of `size` bytes. The target to ask the shard with when it is time to ask, else None."""
+        ends = (chunk.min.key, chunk.max.key)
+        written = self._written.get(ends, 0) + size
+        target = chunk_target_bytes(chunks, chunk, configured)
+        if written * ASK_FRACTION < target:
+            self._written[ends] = written
+            return None
+        self._written.pop(ends, None)
+        return target
+
+    def forget_stale(self, chunks: ChunkMap) -> None:
+        """Drop the counts of chunks that are no longer there."""
+        current = {(chunk.min.key, chunk.max.key) for chunk in chunks}
+        for ends in self._written.keys() - current:
+            del self._written[ends]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a shard is to look for split points in a chunk; see `cut_for`."""
+
+    low_end: bool
+    high_end: bool
+    keys_in_target: int
+    """A chunk with fewer keys has not reached the target."""
+
+
+def cut_for(chunks_min: bool, chunks_max: bool, target: int, average_bytes: int) -> Cut:
+    """The cut of a chunk that begins (`chunks_min`) or ends (`chunks_max`) with the key space; the low end wins when
+    both do. `average_bytes`: of the collection's documents."""
+    return Cut(
+        low_end=chunks_min,
+        high_end=chunks_max and not chunks_min,
+        keys_in_target=max(-(-target // max(average_bytes, 1)), 1),
+    )
+
+
+class SplitScan:
+    """Finds the split points of one chunk from its keys, given in rising order.
+
+    `add` every encoded key of the chunk, duplicates included, until it returns False or there are none left; then
+    `points`. Decides by number of keys, as documents are not read.
+    """
+
+    def __init__(self, low: bytes, cut: Cut) -> None:
+        self._low = low
+        self._cut = cut
+        self._step = max(cut.keys_in_target // 2, 1)
+        self._seen = 0
+        self._since_point = 0
+        self._first: bytes | None = None
+        self._second: bytes | None = None
+        self._last: bytes | None = None
+        self._medians: list[bytes] = []
+
+    def add(self, key: bytes) -> bool:
+        """Take one key; False when the rest of the chunk cannot change the answer."""
+        self._seen += 1
+        if self._first is None:
+            self._first = key
+        elif self._second is None and key != self._first:
+            self._second = key
+        if self._cut.low_end:
+            return self._second is None or self._seen < self._cut.keys_in_target
+        if self._cut.high_end:
+            return self._seen < self._cut.keys_in_target
+        if self._since_point >= self._step and key != self._last and key > self._low:
+            self._medians.append(key)
+            self._since_point = 0
+        self._since_point += 1
+        self._last = key
+        return len(self._medians) < MAX_SPLIT_POINTS
+
+    def points(self, highest: bytes | None) -> list[bytes]:
+        """The encoded keys to cut at, empty when the chunk is below the target or has too few distinct keys.
+
+        `highest`: the chunk's highest key, None when it has none.
+        """
+        if self._seen < self._cut.keys_in_target or self._first is None or highest is None:
+            return []
+        if self._cut.low_end:
+            return [] if self._second is None else [self._second]
+        if self._cut.high_end:
+            return [highest] if highest > self._first else []
+        if len(self._medians) > 1 and self._since_point * 2 < self._step:
+            return self._medians[:-1]
+        return self._medians
+
+
+def median_of(keys: Sequence[bytes]) -> bytes | None:
+    """The key to cut at so that both halves have about as many documents; None when all keys are equal.
+
+    `keys`: every encoded key of the chunk in rising order, duplicates included.
+    """
+    if not keys or keys[0] == keys[-1]:
+        return None
+    middle = keys[len(keys) // 2]
+    if middle > keys[0]:
+        return middle
+    return next(key for key in keys if key > middle)
+
+
+def top_chunk_receiver(chunks: ChunkMap, donor: str, shards: Sequence[str]) -> str | None:
+    """Where the lone-key chunk at the top goes after a split: the shard with fewest chunks (ties by the order of
+    `shards`, which leaves out draining ones); None when the donor has no more than it."""
+    best = min(shards, key=lambda shard: chunks.counts.get(shard, 0), default=None)
+    if best is None or best == donor or chunks.counts.get(best, 0) >= chunks.counts.get(donor, 0):
+        return None
+    return best

@@ -1,0 +1,72 @@
+"""Which shards an operation must reach.
+
+What a filter says about the shard key comes from `docstore.query.bounds` as ranges of encoded keys. Those may hold keys
+that the filter refuses, never the other way round: targeting misses no document. Shard key fields hold no arrays, so
+all that a filter says about one path may be used together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from docstore.bson import encode_key
+from docstore.bson.walk import ARRAY
+from docstore.query.bounds import equalities
+from docstore.query.bounds import key_ranges as filter_ranges
+from docstore.query.tree import Filter
+from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.key import ShardKey
+
+KeyRanges = Sequence[tuple[bytes, bytes]]
+"""Encoded shard keys in `[low, high)` pairs, in order."""
+
+
+def key_ranges(key: ShardKey, tree: Filter) -> KeyRanges:
+    """The shard keys that a filter admits; empty when nothing can match, everything when it says nothing."""
+    ranges = filter_ranges(tree, key.pattern.fields)
+    return [(key.min.key, key.max.key)] if ranges is None else ranges
+
+
+def exact_key(key: ShardKey, tree: Filter) -> bytes | None:
+    """The encoded shard key when the filter fixes every field of it, as single-document writes need; else None."""
+    fixed = equalities(tree)
+    encoded = b""
+    for field in key.fields:
+        value = fixed.get(field)
+        if value is None or value[0] == ARRAY:
+            return None
+        encoded += encode_key(value)
+    return encoded
+
+
+def chunks_for(chunks: ChunkMap, ranges: KeyRanges) -> list[Chunk]:
+    """The chunks that hold any key of the ranges, in key order, each once."""
+    found: dict[bytes, Chunk] = {}
+    for low, high in ranges:
+        for chunk in chunks.overlapping(low, high):
+            found[chunk.min.key] = chunk
+    return [found[low] for low in sorted(found)]
+
+
+def shards_for(chunks: ChunkMap, ranges: KeyRanges) -> list[str]:
+    """The shards to ask, by name. A filter that nothing can match still goes to one shard, which gives the reply its
+    shape (an empty cursor, a count of zero)."""
+    shards = sorted({chunk.shard for chunk in chunks_for(chunks, ranges)})
+    return shards or sorted(chunks.shards)[:1]
+
+
+def shards_for_filter(chunks: ChunkMap, tree: Filter) -> list[str]:
+    """The shards that may hold a document which the filter admits."""
+    return shards_for(chunks, key_ranges(chunks.key, tree))
+
+
+def group_by_shard(chunks: ChunkMap, documents: Iterable[bytes]) -> dict[str, list[tuple[int, Chunk]]]:
+    """Where documents to be inserted belong: per shard the positions of its documents and their chunks, in order.
+
+    ShardKeyNotFound for a document whose shard key holds an array.
+    """
+    placed: dict[str, list[tuple[int, Chunk]]] = {}
+    for position, document in enumerate(documents):
+        chunk = chunks.chunk_at(chunks.key.key_of(document))
+        placed.setdefault(chunk.shard, []).append((position, chunk))
+    return placed
