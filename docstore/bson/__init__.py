@@ -1,1 +1,78 @@
-"""docstore.bson"""
+"""The kernel: everything that is done to a document without decoding it.
+
+Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to and from Python),
+`validation`, `number` and `order` (the total order), `keys` (the same order as bytes), `key_pattern` (keys of a document),
+`predicate` and `leaves` (compiled predicates), `scan` (the loops over stored documents), `layout` (every key prefix on disk).
+`optime` and `namespace` are values that all parts share.
+
+The modules are pure-Python-mode Cython: compiled where there was a C compiler, interpreted otherwise, with the same results.
+"""
+
+from docstore.bson.build import (
+    append_fields,
+    array_documents,
+    array_from,
+    array_value,
+    document_from,
+    documents_array,
+    encoded_fields,
+    project_fields,
+)
+from docstore.bson.convert import document_to_python, from_python, to_python
+from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.keys import encode_key
+from docstore.bson.leaves import All, Call, Compare, ElemMatch, Exists, In, Mod, Ranges, Regex, Size, Type
+from docstore.bson.order import compare, compare_documents, type_class
+from docstore.bson.predicate import Always, And, Nor, Not, Or, Predicate
+from docstore.bson.scan import EXHAUSTED, FULL, TIME_IS_UP, count_scan, scan, scan_pairs
+from docstore.bson.validation import validate
+from docstore.bson.walk import EMPTY_DOCUMENT, Value, elements, get_field, get_path, values
+
+__all__ = [
+    "EMPTY_DOCUMENT",
+    "EXHAUSTED",
+    "FULL",
+    "TIME_IS_UP",
+    "All",
+    "Always",
+    "And",
+    "Call",
+    "Compare",
+    "ElemMatch",
+    "Exists",
+    "In",
+    "KeyPattern",
+    "Mod",
+    "Nor",
+    "Not",
+    "Or",
+    "Predicate",
+    "Ranges",
+    "Regex",
+    "Size",
+    "Type",
+    "Value",
+    "append_fields",
+    "array_documents",
+    "array_from",
+    "array_value",
+    "compare",
+    "compare_documents",
+    "count_scan",
+    "document_from",
+    "document_to_python",
+    "documents_array",
+    "elements",
+    "encode_key",
+    "encoded_fields",
+    "from_python",
+    "get_field",
+    "get_path",
+    "project_fields",
+    "scan",
+    "scan_pairs",
+    "to_python",
+    "type_class",
+    "validate",
+    "values",
+]

@@ -1,0 +1,97 @@
+"""Putting raw BSON together from pieces that are BSON already; nothing is decoded, so nothing changes.
+
+What is passed in is trusted to be well formed: values as `docstore.bson.walk` returns them, documents that were validated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import cython
+
+from docstore.bson.walk import ARRAY, OBJECT, Value
+from docstore.errors import Code, CommandError
+
+if not cython.compiled:
+    from docstore.bson.walk import document_stop, name_end, value_end
+
+
+def enclosed(body: bytes) -> bytes:
+    """A document around encoded elements."""
+    return (len(body) + 5).to_bytes(4, "little") + body + b"\0"
+
+
+def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
+    """A document of (name, type byte, value bytes) in order; BadValue for a name that holds a NUL."""
+    parts: list[bytes] = []
+    for name, code, value in fields:
+        if "\0" in name:
+            raise CommandError(Code.BadValue, "a field name must not contain a null byte")
+        parts += (code.to_bytes(1, "little"), name.encode(), b"\0", value)
+    return enclosed(b"".join(parts))
+
+
+def array_from(members: Iterable[Value]) -> bytes:
+    """An array of values; also the bytes of a document named "0", "1", ..."""
+    parts: list[bytes] = []
+    for position, (code, value) in enumerate(members):
+        parts += (code.to_bytes(1, "little"), b"%d\0" % position, value)
+    return enclosed(b"".join(parts))
+
+
+def documents_array(documents: Iterable[bytes]) -> bytes:
+    """An array of documents, as in a cursor's batch."""
+    parts: list[bytes] = []
+    for position, document in enumerate(documents):
+        parts += (b"\x03%d\0" % position, document)
+    return enclosed(b"".join(parts))
+
+
+def array_documents(raw: bytes) -> list[bytes]:
+    """The documents in an array; TypeMismatch when an element is something else."""
+    stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+    at: cython.Py_ssize_t = 4
+    end: cython.Py_ssize_t
+    code: cython.int
+    documents: list[bytes] = []
+    while at < stop:
+        code = raw[at]
+        if code != OBJECT:
+            raise CommandError(Code.TypeMismatch, f"an array of documents holds a value of type {code}")
+        at = name_end(raw, at + 1, stop) + 1
+        end = value_end(raw, code, at, stop)
+        documents.append(raw[at:end])
+        at = end
+    return documents
+
+
+def append_fields(raw: bytes, tail: bytes) -> bytes:
+    """The document with encoded elements added at its end."""
+    return (len(raw) + len(tail)).to_bytes(4, "little") + raw[4:-1] + tail + b"\0"
+
+
+def encoded_fields(raw: bytes) -> bytes:
+    """The elements of a document without its length and final NUL: what `append_fields` takes."""
+    return raw[4:-1]
+
+
+def project_fields(raw: bytes, names: Collection[str], exclude: bool = False) -> bytes:
+    """The document with only the top-level fields in `names` (or without them), in their stored order."""
+    wanted: frozenset[bytes] = frozenset([name.encode() for name in names])
+    stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+    at: cython.Py_ssize_t = 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    parts: list[bytes] = []
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, raw[at], named + 1, stop)
+        if (raw[at + 1 : named] in wanted) != exclude:
+            parts.append(raw[at:end])
+        at = end
+    return enclosed(b"".join(parts))
+
+
+def array_value(members: Iterable[Value]) -> Value:
+    """An array of values, as a value."""
+    return ARRAY, array_from(members)

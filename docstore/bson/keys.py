@@ -1,0 +1,265 @@
+"""Order-preserving keys: `encode_key(a) < encode_key(b)` exactly when `compare(a, b) < 0`, equal bytes for equal values.
+
+A key says where it ends, so keys can be put one behind the other, and no key is the beginning of another. A descending key is
+the ascending one with every byte inverted. This is a format on disk (index keys, chunk bounds). By class of the value (the byte
+is the class number of `docstore.bson.order`, for numbers and booleans one of its sub-numbers):
+
+    10 MinKey   18 undefined   20 null   F0 MaxKey      nothing more
+    28 NaN   30 zero                                    nothing more
+    38 positive number   2C negative number             magnitude; for a negative number its bytes inverted
+    40 string, symbol   90 code                         text
+    48 object                                           per field: class, text of the name, key of the value; then 00
+    50 array                                            key of each element; then 00
+    58 binary                                           length (4 bytes), subtype, bytes
+    60 ObjectId                                         12 bytes
+    68 false   69 true                                  nothing more
+    70 date   78 timestamp                              8 bytes, the sign bit of a date inverted
+    80 regex                                            text of the pattern, text of the options
+    88 DBPointer                                        length (4 bytes), bytes
+    98 code with scope                                  text of the code, then as for an object
+
+All lengths and numbers are big-endian. Text is its bytes with 00 written 01 01 and 01 written 01 02, then 00. A magnitude is the
+nearest double towards zero (8 bytes), then 00 if that is exact, else 01 and what is missing as a decimal fraction: adjusted
+exponent + 0x4000 (2 bytes), the digits in ASCII without trailing zeros, 00.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import nextafter
+
+import cython
+
+from docstore.bson.number import EXACT, exact_value
+from docstore.bson.order import (
+    CLASS_ARRAY,
+    CLASS_BINARY,
+    CLASS_BOOL,
+    CLASS_CODE,
+    CLASS_CODE_WITH_SCOPE,
+    CLASS_DATE,
+    CLASS_DB_POINTER,
+    CLASS_NUMBER,
+    CLASS_OBJECT,
+    CLASS_OBJECT_ID,
+    CLASS_REGEX,
+    CLASS_STRING,
+    CLASS_TIMESTAMP,
+)
+from docstore.bson.walk import DECIMAL, DOUBLE, STRING, Value
+
+if not cython.compiled:
+    from struct import pack
+
+    from docstore.bson.number import integer_at
+    from docstore.bson.order import class_of
+    from docstore.bson.walk import document_stop, double_at, name_end, value_end
+
+_NAN = 0x28
+_NEGATIVE = 0x2C
+_ZERO = 0x30
+_POSITIVE = 0x38
+
+INVERTED = bytes(range(255, -1, -1))
+"""The translation table that turns an ascending key into a descending one."""
+
+KEY_OF_UNDEFINED = b"\x18"
+KEY_OF_NULL = b"\x20"
+
+
+def encode_key(value: Value, descending: bool = False) -> bytes:
+    """The key of one value."""
+    out = bytearray()
+    append_key(out, value[0], value[1], 0, len(value[1]))
+    return bytes(out.translate(INVERTED) if descending else out)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def append_key(
+    out: bytearray, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.int:
+    """Append the ascending key of the value that lies at [at, end)."""
+    kind: cython.int = class_of(code)
+    if kind == CLASS_NUMBER:
+        return _append_number(out, code, raw, at)
+    if kind == CLASS_BOOL:
+        out.append(CLASS_BOOL + (1 if raw[at] else 0))
+        return 0
+    out.append(kind)
+    if kind == CLASS_STRING or kind == CLASS_CODE:
+        _append_text(out, raw, at + 4, end - 1)
+    elif kind == CLASS_OBJECT:
+        _append_fields(out, raw, at, end)
+    elif kind == CLASS_ARRAY:
+        _append_members(out, raw, at, end)
+    elif kind == CLASS_OBJECT_ID:
+        out += raw[at:end]
+    elif kind == CLASS_DATE:
+        _append_reversed(out, raw, at, 0x80)
+    elif kind == CLASS_TIMESTAMP:
+        _append_reversed(out, raw, at, 0)
+    elif kind == CLASS_BINARY:
+        out += (end - at - 5).to_bytes(4, "big")
+        out += raw[at + 4 : end]
+    elif kind == CLASS_DB_POINTER:
+        out += (end - at).to_bytes(4, "big")
+        out += raw[at:end]
+    elif kind == CLASS_REGEX:
+        _append_regex(out, raw, at, end)
+    elif kind == CLASS_CODE_WITH_SCOPE:
+        _append_scoped(out, raw, at, end)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_reversed(out: bytearray, raw: bytes, at: cython.Py_ssize_t, flip: cython.int) -> cython.int:
+    i: cython.Py_ssize_t
+    out.append(raw[at + 7] ^ flip)
+    for i in range(6, -1, -1):
+        out.append(raw[at + i])
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_text(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    begin: cython.Py_ssize_t = at
+    while at < end:
+        if raw[at] <= 1:
+            out += raw[begin:at]
+            out.append(1)
+            out.append(raw[at] + 1)
+            begin = at + 1
+        at += 1
+    out += raw[begin:end]
+    out.append(0)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_regex(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    options: cython.Py_ssize_t = name_end(raw, at, end)
+    _append_text(out, raw, at, options)
+    return _append_text(out, raw, options + 1, end - 1)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_scoped(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    scope: cython.Py_ssize_t = value_end(raw, STRING, at + 4, end)
+    _append_text(out, raw, at + 8, scope - 1)
+    return _append_fields(out, raw, scope, end)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_fields(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.int:
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, raw[at], named + 1, stop)
+        out.append(class_of(raw[at]))
+        _append_text(out, raw, at + 1, named)
+        append_key(out, raw[at], raw, named + 1, end)
+        at = end
+    out.append(0)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_members(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.int:
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, raw[at], named + 1, stop)
+        append_key(out, raw[at], raw, named + 1, end)
+        at = end
+    out.append(0)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_number(out: bytearray, code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.int:
+    whole: cython.longlong
+    if code == DECIMAL:
+        return _append_decimal(out, exact_value(code, raw, at))
+    if code == DOUBLE:
+        return _append_double(out, double_at(raw, at))
+    whole = integer_at(code, raw, at)
+    if -9007199254740992 <= whole <= 9007199254740992:
+        return _append_double(out, cython.cast(cython.double, whole))
+    return _append_decimal(out, Decimal(whole))
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_double(out: bytearray, number: cython.double) -> cython.int:
+    if number != number:
+        out.append(_NAN)
+    elif number == 0.0:
+        out.append(_ZERO)
+    elif number > 0.0:
+        out.append(_POSITIVE)
+        _append_bits(out, number, 0)
+        out.append(0)
+    else:
+        out.append(_NEGATIVE)
+        _append_bits(out, -number, 0xFF)
+        out.append(0xFF)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _append_bits(out: bytearray, magnitude: cython.double, flip: cython.int) -> cython.int:
+    bits: cython.ulonglong
+    shift: cython.int
+    if cython.compiled:
+        bits = cython.cast(cython.pointer[cython.ulonglong], cython.address(magnitude))[0]
+    else:
+        bits = int.from_bytes(pack(">d", magnitude), "big")
+    for shift in range(56, -8, -8):
+        out.append(((bits >> shift) & 0xFF) ^ flip)
+    return 0
+
+
+def _append_decimal(out: bytearray, number: Decimal) -> int:
+    if number.is_nan():
+        out.append(_NAN)
+        return 0
+    if number.is_zero():
+        out.append(_ZERO)
+        return 0
+    magnitude = number.copy_abs()
+    near = float(magnitude)
+    if Decimal(near) > magnitude:
+        near = nextafter(near, 0.0)
+    key = bytearray()
+    _append_bits(key, near, 0)
+    missing = EXACT.subtract(magnitude, Decimal(near)) if magnitude.is_finite() else Decimal(0)
+    if missing.is_zero():
+        key.append(0)
+    else:
+        digits = "".join(map(str, missing.as_tuple().digits)).lstrip("0").rstrip("0")
+        key.append(1)
+        key += (missing.adjusted() + 0x4000).to_bytes(2, "big")
+        key += digits.encode()
+        key.append(0)
+    if number.is_signed():
+        out.append(_NEGATIVE)
+        out += key.translate(INVERTED)
+    else:
+        out.append(_POSITIVE)
+        out += key
+    return 0

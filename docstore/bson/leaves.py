@@ -1,0 +1,353 @@
+"""The leaf predicates: what is asked of the values at a path (see `docstore.bson.predicate` for which values those are)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
+from decimal import Decimal
+
+import cython
+
+from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.keys import encode_key
+from docstore.bson.number import exact_value
+from docstore.bson.order import CLASS_MAX_KEY, CLASS_MIN_KEY, CLASS_NULL, CLASS_NUMBER, CLASS_STRING, CLASS_UNDEFINED
+from docstore.bson.predicate import MISSING, PathPredicate, Predicate
+from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, OBJECT, REGEX, Value
+
+if not cython.compiled:
+    from docstore.bson.keys import append_key
+    from docstore.bson.number import integer_at
+    from docstore.bson.order import class_of, compare_at
+    from docstore.bson.walk import document_stop, double_at, name_end, value_end
+
+_LESS = 1
+_EQUAL = 2
+_GREATER = 4
+_OUTCOMES = {"eq": _EQUAL, "lt": _LESS, "lte": _LESS | _EQUAL, "gt": _GREATER, "gte": _GREATER | _EQUAL}
+
+
+@cython.cclass
+class Compare(PathPredicate):
+    """A value compares with the operand as `op` says: "eq", "lt", "lte", "gt" or "gte".
+
+    Only values of the operand's class are compared, with three exceptions: null also equals undefined and a missing value; MinKey
+    and MaxKey are compared with everything; NaN is neither less nor greater than any number.
+    """
+
+    op: str
+    operand: Value
+    _code: cython.int
+    _raw: bytes
+    _end: cython.Py_ssize_t
+    _class: cython.int
+    _accepted: cython.int
+    _nan: cython.bint
+
+    def __init__(self, path: str, op: str, operand: Value) -> None:
+        super().__init__(path, True)
+        self.op = op
+        self.operand = operand
+        self._code, self._raw = operand
+        self._end = len(self._raw)
+        self._class = class_of(self._code)
+        self._accepted = _OUTCOMES[op]
+        self._nan = encode_key(operand) == b"\x28"
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        found: cython.int
+        order: cython.int
+        found = CLASS_NULL if code == MISSING else class_of(code)
+        if found == CLASS_UNDEFINED and self._class == CLASS_NULL:
+            found = CLASS_NULL
+        if found != self._class:
+            if self._class == CLASS_MIN_KEY:
+                return (self._accepted & _GREATER) != 0
+            if self._class == CLASS_MAX_KEY:
+                return (self._accepted & _LESS) != 0
+            return False
+        if found == CLASS_NULL:
+            return (self._accepted & _EQUAL) != 0
+        order = compare_at(code, raw, at, end, self._code, self._raw, 0, self._end)
+        if order == 0:
+            return (self._accepted & _EQUAL) != 0
+        if found == CLASS_NUMBER and (self._nan or _is_nan(code, raw, at)):
+            return False
+        return (self._accepted & (_LESS if order < 0 else _GREATER)) != 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _is_nan(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
+    number: cython.double
+    if code == DOUBLE:
+        number = double_at(raw, at)
+        return number != number
+    if code == DECIMAL:
+        return exact_value(code, raw, at).is_nan()
+    return False
+
+
+@cython.cclass
+class In(PathPredicate):
+    """A value equals one of the operands."""
+
+    operands: tuple[Value, ...]
+    _keys: set[bytes]
+    _null: cython.bint
+
+    def __init__(self, path: str, operands: Sequence[Value]) -> None:
+        super().__init__(path, True)
+        self.operands = tuple(operands)
+        self._keys = {encode_key(operand) for operand in operands}
+        self._null = encode_key((10, b"")) in self._keys
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        found: cython.int = CLASS_NULL if code == MISSING else class_of(code)
+        if found == CLASS_NULL or found == CLASS_UNDEFINED:
+            return self._null
+        key: bytearray = bytearray()
+        append_key(key, code, raw, at, end)
+        return bytes(key) in self._keys
+
+
+@cython.cclass
+class Exists(PathPredicate):
+    """There is a value at the path (or, with `wanted` false, none)."""
+
+    wanted: cython.bint
+
+    def __init__(self, path: str, wanted: bool) -> None:
+        super().__init__(path, False)
+        self.wanted = wanted
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        return self._test_field(raw, start, limit, 0) == self.wanted
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        return code != MISSING
+
+
+@cython.cclass
+class Type(PathPredicate):
+    """A value has one of the types, given as type bytes."""
+
+    codes: frozenset[int]
+
+    def __init__(self, path: str, codes: Collection[int]) -> None:
+        super().__init__(path, True)
+        self.codes = frozenset([code & 0xFF for code in codes])
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        return code in self.codes
+
+
+@cython.cclass
+class Mod(PathPredicate):
+    """A number, its fraction cut off, leaves `remainder` when divided by `divisor`; the remainder has the number's sign."""
+
+    divisor: int
+    remainder: int
+
+    def __init__(self, path: str, divisor: int, remainder: int) -> None:
+        super().__init__(path, True)
+        self.divisor = divisor
+        self.remainder = remainder
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        if code == MISSING or class_of(code) != CLASS_NUMBER:
+            return False
+        if code == DOUBLE or code == DECIMAL:
+            exact: Decimal = exact_value(code, raw, at)
+            if not exact.is_finite() or abs(exact) >= 2**63:
+                return False
+            return _truncated_remainder(int(exact), self.divisor) == self.remainder
+        return _truncated_remainder(integer_at(code, raw, at), self.divisor) == self.remainder
+
+
+def _truncated_remainder(number: int, divisor: int) -> int:
+    rest = abs(number) % abs(divisor)
+    return -rest if number < 0 else rest
+
+
+@cython.cclass
+class Size(PathPredicate):
+    """An array has exactly `size` elements."""
+
+    size: cython.Py_ssize_t
+
+    def __init__(self, path: str, size: int) -> None:
+        super().__init__(path, False)
+        self.size = size
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        stop: cython.Py_ssize_t
+        count: cython.Py_ssize_t = 0
+        if code != ARRAY:
+            return False
+        stop = document_stop(raw, at, end)
+        at += 4
+        while at < stop and count <= self.size:
+            at = value_end(raw, raw[at], name_end(raw, at + 1, stop) + 1, stop)
+            count += 1
+        return count == self.size
+
+
+@cython.cclass
+class All(Predicate):
+    """Every operand equals some value at the path; never true for no operands."""
+
+    path: str
+    _parts: list[Predicate]
+
+    def __init__(self, path: str, operands: Sequence[Value]) -> None:
+        self.path = path
+        self._parts = [Compare(path, "eq", operand) for operand in operands]
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        part: Predicate
+        for part in self._parts:
+            if not part.test(raw, start, limit):
+                return False
+        return len(self._parts) > 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        part: Predicate
+        for part in self._parts:
+            if not part.test_value(code, raw, at, end):
+                return False
+        return len(self._parts) > 0
+
+
+@cython.cclass
+class ElemMatch(PathPredicate):
+    """One element of an array passes all of a predicate.
+
+    The predicate is asked about elements that are documents (or arrays, as documents with fields "0", "1", ...); with
+    `on_values`, about every element as one value, for `{$elemMatch: {$gt: 1, $lt: 5}}`.
+    """
+
+    _part: Predicate
+    _on_values: cython.bint
+
+    def __init__(self, path: str, part: Predicate, on_values: bool = False) -> None:
+        super().__init__(path, False)
+        self._part = part
+        self._on_values = on_values
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        stop: cython.Py_ssize_t
+        begin: cython.Py_ssize_t
+        inner: cython.int
+        if code != ARRAY:
+            return False
+        stop = document_stop(raw, at, end)
+        at += 4
+        while at < stop:
+            inner = raw[at]
+            begin = name_end(raw, at + 1, stop) + 1
+            at = value_end(raw, inner, begin, stop)
+            if self._on_values:
+                if self._part.test_value(inner, raw, begin, at):
+                    return True
+            elif (inner == OBJECT or inner == ARRAY) and self._part.test(raw, begin, at):
+                return True
+        return False
+
+
+@cython.cclass
+class Regex(PathPredicate):
+    """A string (or symbol) in which `search` finds its pattern."""
+
+    _search: Callable[[str], bool]
+
+    def __init__(self, path: str, search: Callable[[str], bool]) -> None:
+        super().__init__(path, True)
+        self._search = search
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test_value(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        if code == MISSING or class_of(code) != CLASS_STRING:
+            return False
+        return bool(self._search(raw[at + 4 : end - 1].decode(errors="replace")))
+
+
+@cython.cclass
+class Call(Predicate):
+    """What a Python function says about the document."""
+
+    _function: Callable[[bytes], bool]
+
+    def __init__(self, function: Callable[[bytes], bool]) -> None:
+        self._function = function
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        return bool(self._function(raw[start:limit]))
+
+
+@cython.cclass
+class Ranges(Predicate):
+    """The document's shard key lies in one of the ranges [low, high) of encoded keys.
+
+    False for a document whose shard key runs into an array: no shard owns such a document.
+    """
+
+    pattern: KeyPattern
+    _lows: list[bytes]
+    _highs: list[bytes]
+
+    def __init__(self, pattern: KeyPattern, ranges: Sequence[tuple[bytes, bytes]]) -> None:
+        self.pattern = pattern
+        ordered = sorted(ranges)
+        self._lows = [low for low, _ in ordered]
+        self._highs = [high for _, high in ordered]
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        key: bytes | None = self.pattern.plain_key(raw[start:limit])
+        if key is None:
+            return False
+        place: cython.Py_ssize_t = bisect_right(self._lows, key) - 1
+        return place >= 0 and key < self._highs[place]

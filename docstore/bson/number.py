@@ -1,0 +1,118 @@
+"""Numbers of the four BSON types compared by exact value.
+
+NaN (of any type) is one value below all others; -0.0 is 0; infinities are equal across types. int32, int64 and double are
+compared in machine arithmetic, decimal128 through `decimal` in a context that never rounds.
+"""
+
+from __future__ import annotations
+
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
+
+import cython
+
+from docstore.bson.walk import DECIMAL, DOUBLE, INT32
+
+if not cython.compiled:
+    from docstore.bson.walk import double_at, int32_at, int64_at
+
+EXACT = Context(prec=16384, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
+"""Wide enough for the difference of any decimal128 and any double; a result that would be rounded raises."""
+
+_EXPONENT_BIAS = 6176
+_MAX_COEFFICIENT = 10**34 - 1
+
+
+def decimal_value(raw: bytes, at: int) -> Decimal:
+    """The decimal128 at `at`; NaN payloads are dropped, coefficients beyond 34 digits count as 0 (IEEE 754-2008, 3.5.2)."""
+    bits = int.from_bytes(raw[at : at + 16], "little")
+    sign = bits >> 127
+    if (bits >> 122) & 0x1F == 0x1F:
+        return Decimal("NaN")
+    if (bits >> 122) & 0x1F == 0x1E:
+        return Decimal("-Infinity") if sign else Decimal("Infinity")
+    if (bits >> 125) & 3 == 3:
+        exponent = (bits >> 111) & 0x3FFF
+        coefficient = 0
+    else:
+        exponent = (bits >> 113) & 0x3FFF
+        coefficient = bits & ((1 << 113) - 1)
+        if coefficient > _MAX_COEFFICIENT:
+            coefficient = 0
+    return Decimal((sign, tuple(map(int, str(coefficient))), exponent - _EXPONENT_BIAS))
+
+
+def exact_value(code: int, raw: bytes, at: int) -> Decimal:
+    """The number at `at`, of any of the four types, without rounding."""
+    if code == DECIMAL:
+        return decimal_value(raw, at)
+    if code == DOUBLE:
+        return Decimal(double_at(raw, at))
+    return Decimal(integer_at(code, raw, at))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def integer_at(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.longlong:
+    """The int32 or int64 at `at`."""
+    if code == INT32:
+        return int32_at(raw, at)
+    return int64_at(raw, at)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _compare_doubles(a: cython.double, b: cython.double) -> cython.int:
+    if a < b:
+        return -1
+    if a > b:
+        return 1
+    if a == b:
+        return 0
+    if a == a:
+        return 1
+    return 0 if b != b else -1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _compare_integer_double(a: cython.longlong, b: cython.double) -> cython.int:
+    whole: cython.longlong
+    if b != b:
+        return 1
+    if b >= 9223372036854775808.0:
+        return -1
+    if b < -9223372036854775808.0:
+        return 1
+    whole = cython.cast(cython.longlong, b)
+    if a != whole:
+        return -1 if a < whole else 1
+    return _compare_doubles(0.0, b - cython.cast(cython.double, whole))
+
+
+@cython.cfunc
+@cython.exceptval(-9)
+def compare_numbers(
+    a_code: cython.int, a: bytes, a_at: cython.Py_ssize_t, b_code: cython.int, b: bytes, b_at: cython.Py_ssize_t
+) -> cython.int:
+    """-1, 0 or 1; both codes are number types."""
+    left: cython.longlong
+    right: cython.longlong
+    if a_code == DECIMAL or b_code == DECIMAL:
+        return _compare_exactly(exact_value(a_code, a, a_at), exact_value(b_code, b, b_at))
+    if a_code == DOUBLE:
+        if b_code == DOUBLE:
+            return _compare_doubles(double_at(a, a_at), double_at(b, b_at))
+        return -_compare_integer_double(integer_at(b_code, b, b_at), double_at(a, a_at))
+    left = integer_at(a_code, a, a_at)
+    if b_code == DOUBLE:
+        return _compare_integer_double(left, double_at(b, b_at))
+    right = integer_at(b_code, b, b_at)
+    if left == right:
+        return 0
+    return -1 if left < right else 1
+
+
+def _compare_exactly(a: Decimal, b: Decimal) -> int:
+    if a.is_nan() or b.is_nan():
+        return int(b.is_nan()) - int(a.is_nan())
+    return int(a > b) - int(a < b)

@@ -1,0 +1,111 @@
+"""Whether bytes are sound BSON: what every document is checked for once, before anything is stored.
+
+Checked: each length fits exactly, strings and names are UTF-8 and end with NUL, booleans are 0 or 1, types are known, nesting is
+bounded. After this the kernel may walk the document without looking again.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from docstore.bson.walk import (
+    ARRAY,
+    BINARY,
+    BOOL,
+    CODE,
+    CODE_WITH_SCOPE,
+    DB_POINTER,
+    OBJECT,
+    REGEX,
+    STRING,
+    SYMBOL,
+    invalid,
+)
+from docstore.errors import Code, CommandError
+
+if not cython.compiled:
+    from docstore.bson.walk import document_stop, int32_at, name_end, value_end
+
+MAX_DEPTH = 180
+
+
+def validate(raw: bytes, max_depth: int = MAX_DEPTH) -> None:
+    """Refuse what is not one well-formed document: InvalidBSON, or Overflow when it nests deeper than `max_depth`."""
+    if document_stop(raw, 0, len(raw)) != len(raw) - 1:
+        raise invalid("there are bytes after the end of the document")
+    _check_document(raw, 0, len(raw), max_depth)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _check_text(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    scan: cython.Py_ssize_t = at
+    while scan < end:
+        if raw[scan] >= 0x80:
+            break
+        scan += 1
+    if scan < end:
+        try:
+            raw[at:end].decode()
+        except UnicodeDecodeError as error:
+            raise invalid("a string is not UTF-8") from error
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _check_document(
+    raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.int
+) -> cython.int:
+    stop: cython.Py_ssize_t = document_stop(raw, start, limit)
+    at: cython.Py_ssize_t = start + 4
+    end: cython.Py_ssize_t
+    code: cython.int
+    if depth <= 0:
+        raise CommandError(Code.Overflow, "a document nests too deeply")
+    if stop != limit - 1:
+        raise invalid("a nested document's length does not fit")
+    while at < stop:
+        code = raw[at]
+        end = name_end(raw, at + 1, stop)
+        _check_text(raw, at + 1, end)
+        at = end + 1
+        end = value_end(raw, code, at, stop)
+        _check_value(raw, code, at, end, depth)
+        at = end
+    if at != stop:
+        raise invalid("a document's fields do not end where it ends")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _check_value(
+    raw: bytes, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
+) -> cython.int:
+    scope: cython.Py_ssize_t
+    size: cython.longlong
+    if code == OBJECT or code == ARRAY:
+        _check_document(raw, at, end, depth - 1)
+    elif code == STRING or code == SYMBOL or code == CODE:
+        _check_text(raw, at + 4, end - 1)
+    elif code == BOOL:
+        if raw[at] > 1:
+            raise invalid("a boolean is neither 0 nor 1")
+    elif code == REGEX:
+        _check_text(raw, at, end)
+    elif code == BINARY:
+        if raw[at + 4] == 2 and (end - at < 9 or int32_at(raw, at + 5) != end - at - 9):
+            raise invalid("the inner length of an old binary does not fit")
+    elif code == DB_POINTER:
+        size = int32_at(raw, at)
+        if size < 1 or at + 4 + size + 12 != end or raw[at + 3 + size] != 0:
+            raise invalid("the namespace of a DBPointer does not fit")
+        _check_text(raw, at + 4, at + 3 + size)
+    elif code == CODE_WITH_SCOPE:
+        if end - at < 14:
+            raise invalid("a code with scope is too short")
+        scope = value_end(raw, STRING, at + 4, end)
+        _check_text(raw, at + 8, scope - 1)
+        _check_document(raw, scope, end, depth - 1)
+    return 0
