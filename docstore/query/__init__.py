@@ -1,1 +1,3 @@
-"""docstore.query"""
+"""The query language: filters, projections, sorts, updates, and the choice of a plan. Pure: raw values in, raw values
+out.
+"""

@@ -1,0 +1,79 @@
+"""Filter trees to kernel predicates."""
+
+from __future__ import annotations
+
+from docstore.bson import leaves, predicate
+from docstore.bson.predicate import Predicate
+from docstore.bson.walk import REGEX, Value
+from docstore.query.regex import compile_regex
+from docstore.query.tree import (
+    Always,
+    And,
+    Comparison,
+    ElemMatchObject,
+    ElemMatchValue,
+    Exists,
+    Filter,
+    In,
+    Mod,
+    Nor,
+    Not,
+    Or,
+    RegexMatch,
+    Size,
+    TypeIs,
+)
+
+
+def compile_filter(tree: Filter) -> Predicate:
+    """The predicate of a tree. Inside `$elemMatch` on values the paths are empty and the kernel ignores them."""
+    match tree:
+        case And(children):
+            return predicate.And([compile_filter(child) for child in children])
+        case Or(children):
+            return predicate.Or([compile_filter(child) for child in children])
+        case Nor(children):
+            return predicate.Nor([compile_filter(child) for child in children])
+        case Not(child):
+            return predicate.Not(compile_filter(child))
+        case Always(value):
+            return predicate.Always(value)
+        case ElemMatchObject(path, inner):
+            return leaves.ElemMatch(path, compile_filter(inner))
+        case ElemMatchValue(path, inner):
+            return leaves.ElemMatch(path, compile_filter(inner), True)
+        case _:
+            return _compile_leaf(tree)
+
+
+def _compile_leaf(tree: Filter) -> Predicate:
+    match tree:
+        case Comparison(path, op, value):
+            return leaves.Compare(path, op.value, value)
+        case In(path, values, patterns):
+            alternatives: list[Predicate] = [leaves.In(path, values)]
+            alternatives += [_compile_regex(pattern) for pattern in patterns]
+            return alternatives[0] if len(alternatives) == 1 else predicate.Or(alternatives)
+        case RegexMatch():
+            return _compile_regex(tree)
+        case Exists(path):
+            return leaves.Exists(path, True)
+        case TypeIs(path, codes):
+            return leaves.Type(path, codes)
+        case Mod(path, divisor, remainder):
+            return leaves.Mod(path, divisor, remainder)
+        case Size(path, length):
+            return leaves.Size(path, length)
+        case _:
+            raise AssertionError(f"no predicate for {tree!r}")
+
+
+def _compile_regex(pattern: RegexMatch) -> Predicate:
+    """A string that matches, or a stored regular expression that is the same one."""
+    search = compile_regex(pattern.pattern, pattern.options)
+    return predicate.Or([leaves.Regex(pattern.path, search), leaves.Compare(pattern.path, "eq", _regex_value(pattern))])
+
+
+def _regex_value(pattern: RegexMatch) -> Value:
+    options = "".join(sorted(pattern.options))
+    return REGEX, pattern.pattern.encode() + b"\0" + options.encode() + b"\0"

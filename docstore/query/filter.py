@@ -1,0 +1,200 @@
+"""Parsing of query filters: raw documents to typed trees (`docstore.query.tree`).
+
+Values are taken over as they stand in the document. Unknown operators are refused with BadValue as MongoDB does; known
+ones that are not served get NotImplemented (`docstore.query.unsupported`). Codes follow MongoDB 6.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.path_operators import FIELD_OPERATORS, parse_equality, parse_regex_operator
+from docstore.query.tree import (
+    MATCH_ALL,
+    Always,
+    And,
+    ElemMatchObject,
+    ElemMatchValue,
+    Filter,
+    Nor,
+    Not,
+    Or,
+    conjunction,
+)
+from docstore.query.unsupported import FILTER_OPERATORS, not_supported
+from docstore.query.values import display, integral_of
+
+_LOGICAL_IN_ELEM_MATCH = frozenset(("$and", "$nor", "$or", "$where"))
+
+
+def parse_filter(raw: bytes) -> Filter:
+    """The tree of a filter document. An empty document matches everything."""
+    children: list[Filter] = []
+    for name, code, data in elements(raw):
+        value = (code, data)
+        if name.startswith("$"):
+            child = _top_level(name, value)
+            if child is not None:
+                children.append(child)
+        else:
+            children.append(parse_field(name, value))
+    return conjunction(children) if children else MATCH_ALL
+
+
+def parse_field(path: str, value: Value) -> Filter:
+    """The condition on one field: an equality, a regular expression or a document of operators."""
+    if value[0] == OBJECT and is_operator_document(value[1]):
+        return parse_operators(path, value[1])
+    return parse_equality(path, value)
+
+
+def parse_operators(path: str, raw: bytes) -> Filter:
+    """A document of operators (`{$gt: 1, $lt: 5}`) on one path."""
+    children: list[Filter] = []
+    fields = elements(raw)
+    regex_done = False
+    for name, code, data in fields:
+        value = (code, data)
+        if name in ("$regex", "$options"):
+            if not regex_done:
+                children.append(parse_regex_operator(path, fields))
+                regex_done = True
+        elif name == "$not":
+            children.append(_parse_not(path, value))
+        elif name == "$elemMatch":
+            children.append(parse_elem_match(path, value))
+        elif name == "$all":
+            children.append(_parse_all(path, value))
+        elif name in FIELD_OPERATORS:
+            children.append(FIELD_OPERATORS[name](path, value))
+        else:
+            raise _unknown_operator(name)
+    return conjunction(children)
+
+
+def is_operator_document(raw: bytes) -> bool:
+    """Whether a document in a value's place holds operators: its first name starts with `$` and it is no DBRef."""
+    names = [name for name, _, _ in elements(raw)]
+    if not names or not names[0].startswith("$"):
+        return False
+    return not (names[0] in ("$ref", "$id", "$db") and "$ref" in names and "$id" in names)
+
+
+def _top_level(name: str, value: Value) -> Filter | None:
+    parse = _TOP_LEVEL.get(name)
+    if parse is not None:
+        return parse(name, value)
+    if name in FILTER_OPERATORS:
+        raise not_supported("query operator", name)
+    if name == "$not":
+        hint = "If you are trying to negate an entire expression, use $nor."
+    else:
+        hint = "If you have a field name that starts with a '$' symbol, consider using $getField or $setField."
+    raise CommandError(Code.BadValue, f"unknown top level operator: {name}. {hint}")
+
+
+def _unknown_operator(name: str) -> CommandError:
+    if name == "$where":
+        return CommandError(Code.BadValue, "$where cannot be applied to a field")
+    if name in FILTER_OPERATORS and name not in ("$expr", "$jsonSchema", "$sampleRate", "$text"):
+        return not_supported("query operator", name)
+    return CommandError(Code.BadValue, f"unknown operator: {name}")
+
+
+def _clauses(name: str, value: Value) -> tuple[Filter, ...]:
+    if value[0] != ARRAY:
+        raise CommandError(Code.BadValue, f"{name} must be an array")
+    clauses = values(value[1])
+    if not clauses:
+        raise CommandError(Code.BadValue, "$and/$or/$nor must be a nonempty array")
+    if any(code != OBJECT for code, _ in clauses):
+        raise CommandError(Code.BadValue, "$or/$and/$nor entries need to be full objects")
+    return tuple(parse_filter(raw) for _, raw in clauses)
+
+
+def _parse_and(name: str, value: Value) -> Filter:
+    return conjunction(list(_clauses(name, value)))
+
+
+def _parse_or(name: str, value: Value) -> Filter:
+    clauses = _clauses(name, value)
+    return clauses[0] if len(clauses) == 1 else Or(clauses)
+
+
+def _parse_nor(name: str, value: Value) -> Filter:
+    return Nor(_clauses(name, value))
+
+
+def _parse_constant(name: str, value: Value) -> Filter:
+    if integral_of(value) != 1:
+        raise CommandError(Code.FailedToParse, f"{name} must be an integer value of 1")
+    return Always(name == "$alwaysTrue")
+
+
+def _parse_comment(name: str, value: Value) -> None:
+    """A comment says nothing about documents."""
+
+
+_TOP_LEVEL: dict[str, Callable[[str, Value], Filter | None]] = {
+    "$and": _parse_and,
+    "$or": _parse_or,
+    "$nor": _parse_nor,
+    "$alwaysTrue": _parse_constant,
+    "$alwaysFalse": _parse_constant,
+    "$comment": _parse_comment,
+}
+
+
+def _parse_not(path: str, value: Value) -> Filter:
+    if value[0] == REGEX:
+        return Not(parse_equality(path, value))
+    if value[0] != OBJECT:
+        raise CommandError(Code.BadValue, "$not needs a regex or a document")
+    if not elements(value[1]):
+        raise CommandError(Code.BadValue, "$not cannot be empty")
+    return Not(parse_operators(path, value[1]))
+
+
+def parse_elem_match(path: str, value: Value) -> Filter:
+    """A condition on single elements of the array at the path."""
+    if value[0] != OBJECT:
+        raise CommandError(Code.BadValue, "$elemMatch needs an Object")
+    raw = value[1]
+    if is_operator_document(raw) and elements(raw)[0][0] not in _LOGICAL_IN_ELEM_MATCH:
+        return ElemMatchValue(path, parse_operators("", raw))
+    if any(name == "$where" for name, _, _ in elements(raw)):
+        raise CommandError(Code.BadValue, "$where can only be applied to the top-level document")
+    return ElemMatchObject(path, parse_filter(raw))
+
+
+def _parse_all(path: str, value: Value) -> Filter:
+    if value[0] != ARRAY:
+        raise CommandError(Code.BadValue, "$all needs an array")
+    items = values(value[1])
+    if not items:
+        return Always(False)
+    elem_matches = [_is_elem_match(item) for item in items]
+    if elem_matches[0]:
+        if not all(elem_matches):
+            raise CommandError(Code.BadValue, "$all/$elemMatch has to be consistent")
+        return conjunction([parse_elem_match(path, _only_value(item)) for item in items])
+    for item in items:
+        if item[0] == OBJECT and is_operator_document(item[1]):
+            raise CommandError(Code.BadValue, f"no $ expressions in $all, found {display(item)}")
+    return (
+        And(tuple(parse_equality(path, item) for item in items)) if len(items) > 1 else parse_equality(path, items[0])
+    )
+
+
+def _is_elem_match(item: Value) -> bool:
+    if item[0] != OBJECT:
+        return False
+    fields = elements(item[1])
+    return bool(fields) and fields[0][0] == "$elemMatch"
+
+
+def _only_value(item: Value) -> Value:
+    _, code, data = elements(item[1])[0]
+    return code, data

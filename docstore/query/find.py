@@ -1,0 +1,58 @@
+"""What a find asks for, in one value: the interface between commands, the planner and the executor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.bson.walk import OBJECT, STRING, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.projection import Projection
+from docstore.query.sort import UNSORTED, Sort, natural_direction
+from docstore.query.tree import MATCH_ALL, Filter
+from docstore.query.values import NUMBERS, display, integral_of, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Which access path to take: an index by `name` or by `key` pattern, or a scan in the `natural` direction (1 or
+    -1).
+    """
+
+    name: str | None = None
+    key: tuple[tuple[str, object], ...] | None = None
+    natural: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindQuery:
+    """A read of one collection. `limit` 0 means none; `skip` and `limit` apply after the filter and the sort."""
+
+    filter: Filter = MATCH_ALL
+    projection: Projection | None = None
+    sort: Sort = UNSORTED
+    skip: int = 0
+    limit: int = 0
+    hint: Hint | None = None
+
+
+def parse_hint(value: Value) -> Hint | None:
+    """A hint as commands carry it: an index name, a key pattern or `{$natural: 1 or -1}`; an empty document is none."""
+    if value[0] == STRING:
+        return Hint(name=text_of(value))
+    if value[0] != OBJECT:
+        raise CommandError(Code.FailedToParse, "Hint must be a string or an object")
+    fields = elements(value[1])
+    if not fields:
+        return None
+    if any(name == "$natural" for name, _, _ in fields):
+        if len(fields) > 1:
+            raise CommandError(Code.BadValue, f"Cannot include '$natural' in compound hint: {display(value)}")
+        return Hint(natural=natural_direction((fields[0][1], fields[0][2])))
+    return Hint(key=tuple((name, _key_kind((code, data))) for name, code, data in fields))
+
+
+def _key_kind(value: Value) -> object:
+    """1 or -1 for a number, the name for a string kind such as "hashed", else None, which no index has."""
+    if value[0] in NUMBERS:
+        return integral_of(value)
+    return text_of(value) if value[0] == STRING else None

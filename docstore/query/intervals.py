@@ -1,0 +1,101 @@
+"""Sets of encoded keys of one field, as sorted half-open ranges.
+
+A range `[lo, hi)` is over the ascending keys of `docstore.bson.keys`. Those are self-delimiting, so a bound that is the
+beginning of keys cuts before all of them, and `behind` of it cuts behind all of them; the same cuts work in the middle
+of a compound key. Ranges of one set do not overlap and do not touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from docstore.bson.keys import INVERTED, encode_key
+from docstore.bson.walk import Value
+
+LOWEST = b"\x01"
+HIGHEST = b"\xfe"
+"""Cuts below and above every key of a single value, in either direction."""
+
+
+def behind(prefix: bytes) -> bytes:
+    """The cut behind every key that starts with the prefix, which is not all 0xff."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,))
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Keys k with lo <= k < hi. `point`: the range holds the keys of exactly one value."""
+
+    lo: bytes
+    hi: bytes
+    point: bool = False
+
+    def descending(self) -> Range:
+        """The same values in keys of a descending field."""
+        return Range(behind(self.hi.translate(INVERTED)), behind(self.lo.translate(INVERTED)), self.point)
+
+
+Ranges = tuple[Range, ...]
+
+EVERYTHING: Ranges = (Range(LOWEST, HIGHEST),)
+
+
+def point(value: Value) -> Range:
+    """The keys of one value."""
+    key = encode_key(value)
+    return Range(key, behind(key), True)
+
+
+def union(ranges: Iterable[Range]) -> Ranges:
+    """All keys of any of the ranges."""
+    merged: list[Range] = []
+    for item in sorted(ranges, key=lambda found: (found.lo, found.hi)):
+        if item.lo >= item.hi:
+            continue
+        if merged and (item.lo < merged[-1].hi or (item.lo == merged[-1].hi and not (item.point or merged[-1].point))):
+            last = merged[-1]
+            if item.hi > last.hi:
+                merged[-1] = Range(last.lo, item.hi)
+        else:
+            merged.append(item)
+    return tuple(merged)
+
+
+def intersection(one: Ranges, other: Ranges) -> Ranges:
+    """The keys that both sets hold."""
+    found: list[Range] = []
+    i = j = 0
+    while i < len(one) and j < len(other):
+        a, b = one[i], other[j]
+        lo, hi = max(a.lo, b.lo), min(a.hi, b.hi)
+        if lo < hi:
+            found.append(
+                Range(lo, hi, (a.point and (lo, hi) == (a.lo, a.hi)) or (b.point and (lo, hi) == (b.lo, b.hi)))
+            )
+        if a.hi <= b.hi:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
+
+
+def compound(per_field: Iterable[tuple[Ranges, int]], limit: int) -> tuple[list[tuple[bytes, bytes]], int]:
+    """(sorted ranges over compound keys, how many leading fields they bound), from (ranges, direction) of each field.
+
+    Points of leading fields are multiplied out; the first field that is not all points ends the bounds. Where that
+    would make more than `limit` ranges, a field's ranges become the one range that spans them.
+    """
+    prefixes: list[bytes] = [b""]
+    used = 0
+    for ranges, direction in per_field:
+        if len(prefixes) * len(ranges) > limit:
+            ranges = (Range(ranges[0].lo, ranges[-1].hi),)
+        if direction < 0:
+            ranges = tuple(item.descending() for item in reversed(ranges))
+        if not all(item.point for item in ranges):
+            return [(prefix + item.lo, prefix + item.hi) for prefix in prefixes for item in ranges], used + 1
+        prefixes = [prefix + item.lo for prefix in prefixes for item in ranges]
+        used += 1
+    return [(prefix, behind(prefix)) for prefix in prefixes], used

@@ -1,0 +1,34 @@
+"""Dotted field paths: the rules for their parts in sorts, projections and expressions, and for array positions."""
+
+from __future__ import annotations
+
+from docstore.errors import CommandError
+
+
+def check_field_path(path: str) -> list[str]:
+    """The parts of a path in an expression, a sort or a projection, or MongoDB's refusal."""
+    if not path:
+        raise CommandError(40352, "FieldPath cannot be constructed with empty string")
+    if path.endswith("."):
+        raise CommandError(40353, "FieldPath must not end with a '.'.")
+    parts = path.split(".")
+    for part in parts:
+        if not part:
+            raise CommandError(15998, "FieldPath field names may not be empty strings.")
+        if part.startswith("$"):
+            raise CommandError(
+                16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
+            )
+        if "\0" in part:
+            raise CommandError(16411, "FieldPath field names may not contain '\\0'.")
+    return parts
+
+
+def covers(prefix: str, path: str) -> bool:
+    """Whether the path is the prefix or lies below it."""
+    return path == prefix or path.startswith(prefix + ".")
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one path is the other or an ancestor of it."""
+    return covers(one, other) or covers(other, one)

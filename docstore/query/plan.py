@@ -1,0 +1,274 @@
+"""The choice of an access path, as a pure function of the filter, the order, the hint and the indexes.
+
+A plan says where the documents come from; the filter is applied to all of them unless the bounds are `exact`. Always
+true: a plan's source holds every document that satisfies the filter (`docstore.query.bounds`), and `provides_sort` is
+only set when the source yields them in the order asked for.
+
+* A filter that fixes `_id` is a lookup.
+* Otherwise every index whose first field is bounded is scored by how tightly its leading fields are bound; an index
+  that yields the order is taken over a collection scan even without bounds.
+* A multikey index never provides an order: a document would come at the place of whichever element is in the bounds.
+* A sparse index leaves out documents that have none of its fields: it serves only bounds that a missing field cannot
+  meet.
+* A disjunction is a union when every branch finds an index of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.keys import KEY_OF_NULL
+from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value
+from docstore.errors import Code, CommandError
+from docstore.query.bounds import MAX_RANGES, FieldBounds, field_bounds
+from docstore.query.find import Hint
+from docstore.query.intervals import HIGHEST, LOWEST, Ranges, compound
+from docstore.query.sort import UNSORTED, Sort
+from docstore.query.tree import And, Comparison, Filter, In, Op, Or
+
+
+class IndexInfo(Protocol):
+    """What the planner has to know of an index."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def key_pattern(self) -> KeyPattern: ...
+
+    @property
+    def unique(self) -> bool: ...
+
+    @property
+    def sparse(self) -> bool: ...
+
+    @property
+    def multikey(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Eof:
+    """No document can satisfy the filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionScan:
+    """All documents in natural order, forwards (1) or backwards (-1)."""
+
+    direction: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IdLookup:
+    """The one document with this `_id`."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class IndexScan:
+    """The documents of an index whose keys lie in the ranges.
+
+    `ranges` are sorted half-open ranges over the encoded compound key (fields in the index's own directions); with
+    direction -1 they are gone through from the last to the first, each backwards. `exact`: every document found
+    satisfies the filter. A document may be found more than once when the index is multikey.
+    """
+
+    index: IndexInfo
+    ranges: tuple[tuple[bytes, bytes], ...]
+    direction: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The documents of several sources, each once."""
+
+    branches: tuple[IndexScan | IdLookup | Eof, ...]
+
+
+Access = Eof | CollectionScan | IdLookup | IndexScan | Union
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An access path. `residual` is the filter still to be applied to what it yields (None: nothing)."""
+
+    access: Access
+    residual: Filter | None
+    provides_sort: bool
+
+
+def choose(tree: Filter, indexes: Sequence[IndexInfo], *, sort: Sort = UNSORTED, hint: Hint | None = None) -> Plan:
+    """The plan for a filter and an order. A hint that names no index is refused with BadValue."""
+    if hint is not None:
+        return _hinted(tree, indexes, sort, hint)
+    if sort.natural:
+        return _collection_scan(tree, sort, sort.natural)
+    looked_up = _id_value(tree)
+    if looked_up is not None:
+        alone = isinstance(tree, Comparison | In)
+        return Plan(IdLookup(looked_up), None if alone else tree, True)
+    best = _best_index(tree, indexes, sort)
+    if best is not None:
+        return best
+    united = _union(tree, indexes)
+    if united is not None:
+        return Plan(united, tree, not sort)
+    return _collection_scan(tree, sort, 1)
+
+
+def _collection_scan(tree: Filter, sort: Sort, direction: int) -> Plan:
+    return Plan(CollectionScan(direction), None if tree == And(()) else tree, not sort.fields)
+
+
+def _id_value(tree: Filter) -> Value | None:
+    """The value that the filter fixes `_id` to. An array or a regex in the filter can mean something else."""
+    if isinstance(tree, And):
+        for child in tree.children:
+            found = _id_value(child)
+            if found is not None:
+                return found
+        return None
+    value = None
+    if isinstance(tree, Comparison) and tree.path == "_id" and tree.op is Op.EQ:
+        value = tree.value
+    elif isinstance(tree, In) and tree.path == "_id" and len(tree.values) == 1 and not tree.patterns:
+        value = tree.values[0]
+    return value if value is not None and value[0] not in (ARRAY, NULL, REGEX, UNDEFINED) else None
+
+
+def _hinted(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint) -> Plan:
+    if sort.natural and not hint.natural:
+        raise CommandError(Code.BadValue, "index hint not allowed with $natural sort order")
+    if hint.natural:
+        return _collection_scan(tree, sort, hint.natural)
+    for index in indexes:
+        if index.name == hint.name or (hint.key is not None and tuple(index.key_pattern.fields) == hint.key):
+            plan = _index_plan(tree, index, sort)
+            return plan if plan is not None else _whole_index(tree, index, sort)
+    raise CommandError(Code.BadValue, "hint provided does not correspond to an existing index")
+
+
+def _whole_index(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
+    """A hinted index without usable bounds; a sparse one then hides documents, as the hint asks for."""
+    direction = _sort_direction(index, (), sort)
+    scan = IndexScan(index, _everything(index), direction or 1, exact=False)
+    return Plan(scan, None if tree == And(()) else tree, not sort or direction != 0)
+
+
+def _best_index(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | None:
+    best: Plan | None = None
+    best_score: tuple[int, ...] = ()
+    for index in indexes:
+        bounds = _usable_bounds(tree, index)
+        direction = _sort_direction(index, bounds, sort)
+        if not bounds and (not direction or index.sparse):
+            continue
+        score = (_tightness(bounds, index), int(direction != 0), -len(index.key_pattern.fields))
+        if score > best_score:
+            best_score = score
+            best = _scan(tree, index, bounds, sort, direction)
+    return best
+
+
+def _index_plan(tree: Filter, index: IndexInfo, sort: Sort) -> Plan | None:
+    bounds = _usable_bounds(tree, index)
+    if not bounds:
+        return None
+    return _scan(tree, index, bounds, sort, _sort_direction(index, bounds, sort))
+
+
+def _usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    bounds = field_bounds(tree, index.key_pattern.fields, multikey=index.multikey)
+    if index.sparse:
+        for position, item in enumerate(bounds):
+            if any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges):
+                return bounds[:position]
+    return bounds
+
+
+def _scan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort, direction: int) -> Plan:
+    if not bounds:
+        ranges, used = _everything(index), 0
+    else:
+        made, used = compound([(item.ranges, item.direction) for item in bounds], MAX_RANGES)
+        ranges = tuple(made)
+        if not ranges:
+            return Plan(Eof(), None, True)
+    exact = not index.multikey and _is_exact(tree, bounds[:used])
+    scan = IndexScan(index, ranges, direction or 1, exact)
+    return Plan(scan, None if exact else tree, not sort or direction != 0)
+
+
+def _everything(index: IndexInfo) -> tuple[tuple[bytes, bytes], ...]:
+    return ((LOWEST, HIGHEST),)
+
+
+def _is_exact(tree: Filter, bounds: Sequence[FieldBounds]) -> bool:
+    """Whether the bounds say all that the filter says: every conjunct is on a bounded path, whose ranges are exact."""
+    bounded = {item.path for item in bounds}
+    conjuncts = tree.children if isinstance(tree, And) else (tree,)
+    paths = [child.path for child in conjuncts if isinstance(child, Comparison | In)]
+    return len(paths) == len(conjuncts) and set(paths) == bounded and all(item.exact for item in bounds)
+
+
+def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:
+    """How few keys the bounds are likely to hold; fields behind the first that is no single point count for little."""
+    score = 0
+    for item in bounds:
+        if len(item.ranges) == 1 and item.ranges[0].point:
+            score += 100
+            continue
+        if all(found.point for found in item.ranges):
+            return score + 80
+        closed = all(len(found.lo) > 1 and len(found.hi) > 1 for found in item.ranges)
+        return score + (50 if closed else 30)
+    if index.unique and len(bounds) == len(index.key_pattern.fields):
+        score += 1000
+    return score
+
+
+def _sort_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> int:
+    """1 or -1 when scanning the index that way yields the order, 0 when it does not (or none is asked for)."""
+    if not sort.fields or index.multikey:
+        return 0
+    fixed = {item.path for item in bounds if _is_single_point(item.ranges)}
+    wanted = [(path, direction) for path, direction in sort.fields if path not in fixed]
+    own = [(path, direction) for path, direction in index.key_pattern.fields if path not in fixed]
+    if not wanted:
+        return 1
+    if len(own) < len(wanted):
+        return 0
+    turned = wanted[0][1] * own[0][1]
+    same = all(
+        path == other and direction * turned == towards
+        for (path, direction), (other, towards) in zip(wanted, own, strict=False)
+    )
+    return turned if same else 0
+
+
+def _is_single_point(ranges: Ranges) -> bool:
+    return len(ranges) == 1 and ranges[0].point
+
+
+def _union(tree: Filter, indexes: Sequence[IndexInfo]) -> Union | None:
+    if isinstance(tree, And):
+        for child in tree.children:
+            if isinstance(child, Or):
+                found = _union(child, indexes)
+                if found is not None:
+                    return found
+        return None
+    if not isinstance(tree, Or):
+        return None
+    branches: list[IndexScan | IdLookup | Eof] = []
+    for child in tree.children:
+        access = choose(child, indexes).access
+        if isinstance(access, CollectionScan):
+            return None
+        branches.extend(access.branches if isinstance(access, Union) else [access])
+    return Union(tuple(branches))

@@ -1,0 +1,176 @@
+"""Projections: a tree of paths applied to raw documents; what is kept is kept byte for byte and in stored order.
+
+A tree is a `Branch` whose leaves say what becomes of a field: `KEEP`, `DROP`, a `Rewrite` of the value that is there,
+or a `Computed` value. `find` projections and the stages `$project`, `$addFields` and `$unset` all apply such trees;
+they differ in how they are parsed and in two switches: whether unnamed fields stay, and whether a computed field
+takes the place of an existing one or is appended.
+
+Arrays are looked into at any depth. What is no document (nor array) below a branch stays where unnamed fields stay, is
+dropped where they go, and gives way to a new document where something below is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from docstore.bson.build import array_from, document_from, project_fields
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
+
+
+class Plain(Enum):
+    """What becomes of a field of which nothing more is asked."""
+
+    KEEP = "keep"
+    DROP = "drop"
+
+
+KEEP = Plain.KEEP
+DROP = Plain.DROP
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A new value made from the stored one; None drops the field. `last`: it moves behind the fields that are kept."""
+
+    change: Callable[[Value], Value | None]
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A value computed from the whole document; None leaves the field out."""
+
+    compute: Callable[[bytes], Value | None]
+
+
+@dataclass(slots=True)
+class Branch:
+    """What becomes of the fields of a document. Built by `plant`, not changed afterwards.
+
+    `computes` says whether anything below is `Computed`, in which case the document is made where there is none.
+    """
+
+    children: dict[str, Leaf | Branch] = field(default_factory=dict)
+    computes: bool = False
+
+
+Leaf = Plain | Rewrite | Computed
+
+
+class PathCollision(Exception):
+    """Two paths of one specification are the same or one contains the other.
+
+    `remaining` is the rest of the later path below the earlier one; empty when the later path is the shorter.
+    """
+
+    def __init__(self, path: str, remaining: str) -> None:
+        super().__init__(path)
+        self.path = path
+        self.remaining = remaining
+
+
+def plant(root: Branch, path: str, leaf: Leaf) -> None:
+    """Hang a leaf into the tree; PathCollision when the place is taken."""
+    branch = root
+    parts = path.split(".")
+    computes = isinstance(leaf, Computed)
+    for position, part in enumerate(parts[:-1]):
+        branch.computes = branch.computes or computes
+        child = branch.children.get(part)
+        if child is None:
+            child = branch.children[part] = Branch()
+        elif not isinstance(child, Branch):
+            raise PathCollision(path, ".".join(parts[position + 1 :]))
+        branch = child
+    branch.computes = branch.computes or computes
+    if parts[-1] in branch.children:
+        raise PathCollision(path, "")
+    branch.children[parts[-1]] = leaf
+
+
+class DocumentProjection(Protocol):
+    """Anything that turns a document into the one that is returned."""
+
+    def apply(self, raw: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A tree with its two switches, ready to be applied to any number of documents.
+
+    `keep_others`: fields that the tree does not name stay. `in_place`: a computed field takes an existing field's
+    place.
+    """
+
+    root: Branch
+    keep_others: bool
+    in_place: bool = False
+    _simple: frozenset[str] | None = None
+
+    def apply(self, raw: bytes) -> bytes:
+        """The projected document."""
+        if self._simple is not None:
+            return project_fields(raw, self._simple, self.keep_others)
+        return self._document(self.root, raw, raw)
+
+    def _document(self, branch: Branch, raw: bytes, document: bytes) -> bytes:
+        fields: list[tuple[str, int, bytes]] = []
+        later: dict[str, Value | None] = {}
+        seen: set[str] = set()
+        for name, code, data in elements(raw):
+            child = branch.children.get(name)
+            if child is None:
+                if self.keep_others:
+                    fields.append((name, code, data))
+                continue
+            value: Value | None = (code, data)
+            if child is DROP or (isinstance(child, Computed) and not self.in_place):
+                continue
+            seen.add(name)
+            if isinstance(child, Branch):
+                value = self._nested(child, (code, data), document)
+            elif isinstance(child, Computed):
+                value = child.compute(document)
+            elif isinstance(child, Rewrite):
+                value = child.change((code, data))
+                if child.last:
+                    later[name] = value
+                    continue
+            if value is not None:
+                fields.append((name, *value))
+        if branch.computes:
+            self._compute_missing(branch, document, seen, later)
+        fields.extend((name, *value) for name, value in later.items() if value is not None)
+        return document_from(fields)
+
+    def _compute_missing(self, branch: Branch, document: bytes, seen: set[str], later: dict[str, Value | None]) -> None:
+        for name, child in branch.children.items():
+            if name in seen:
+                continue
+            if isinstance(child, Computed):
+                later[name] = child.compute(document)
+            elif isinstance(child, Branch) and child.computes:
+                later[name] = self._nested(child, None, document)
+
+    def _nested(self, branch: Branch, value: Value | None, document: bytes) -> Value | None:
+        if value is not None:
+            if value[0] == OBJECT:
+                return OBJECT, self._document(branch, value[1], document)
+            if value[0] == ARRAY:
+                members = [self._nested(branch, member, document) for member in values(value[1])]
+                return ARRAY, array_from([member for member in members if member is not None])
+        if branch.computes:
+            later: dict[str, Value | None] = {}
+            self._compute_missing(branch, document, set(), later)
+            return OBJECT, document_from([(name, *made) for name, made in later.items() if made is not None])
+        return value if self.keep_others else None
+
+
+def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) -> Projection:
+    """A projection that takes the kernel's shortcut when the tree names top-level fields only."""
+    plain = DROP if keep_others else KEEP
+    simple = frozenset(root.children) if all(child is plain for child in root.children.values()) else None
+    return Projection(root, keep_others, in_place, simple)

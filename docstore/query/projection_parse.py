@@ -1,0 +1,209 @@
+"""Parsing of projection documents, for `find` and for the stage `$project`.
+
+Whether the projection includes or excludes is decided by its first plain field other than `_id`. Embedded documents
+spell dotted paths. What is neither a number, a boolean nor one of find's operators is an expression; expressions
+belong to the aggregation language, so their parser is passed in by whoever serves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from docstore.bson.build import array_from, document_from
+from docstore.bson.walk import ARRAY, BOOL, OBJECT, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.compile import compile_filter
+from docstore.query.filter import parse_elem_match
+from docstore.query.paths import check_field_path
+from docstore.query.projection import (
+    DROP,
+    KEEP,
+    Branch,
+    Computed,
+    Leaf,
+    PathCollision,
+    Projection,
+    Rewrite,
+    plant,
+    projection_of,
+)
+from docstore.query.unsupported import not_supported
+from docstore.query.values import NUMBERS, display, is_true, truncated_of, type_name
+
+ExpressionParser = Callable[[Value], Callable[[bytes], Value | None]]
+"""Compiles an expression to a function of the document."""
+
+_POSITIONAL = ".$"
+
+
+def parse_projection(raw: bytes) -> Projection | None:
+    """The projection of a find command; None for an empty one, which returns whole documents."""
+    if not elements(raw):
+        return None
+    return _Parser(expressions=None).parse(raw)
+
+
+def parse_project_stage(raw: bytes, expressions: ExpressionParser) -> Projection:
+    """The projection of a `$project` stage."""
+    if not elements(raw):
+        raise CommandError(51272, "projection specification must have at least one field")
+    return _Parser(expressions=expressions).parse(raw)
+
+
+@dataclass(slots=True)
+class _Parser:
+    """Collects (path, leaf) pairs and the kind of the projection; `excludes` is None while it is open."""
+
+    expressions: ExpressionParser | None
+    excludes: bool | None = None
+    leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
+    id_kept: bool | None = None
+    slices: bool = False
+
+    def parse(self, raw: bytes) -> Projection:
+        self._fields("", raw)
+        excludes = self._resolve_kind()
+        root = Branch()
+        if not excludes and self.id_kept is None and not any(self._is_id(path) for path, _ in self.leaves):
+            root.children["_id"] = KEEP
+        for path, leaf in self.leaves:
+            if leaf is None:
+                leaf = DROP if excludes else KEEP
+            elif isinstance(leaf, Rewrite) and leaf.last and excludes:
+                leaf = Rewrite(leaf.change)
+            try:
+                plant(root, path, leaf)
+            except PathCollision as collision:
+                if collision.remaining:
+                    raise CommandError(
+                        31249, f"Path collision at {path} remaining portion {collision.remaining}"
+                    ) from None
+                raise CommandError(31250, f"Path collision at {path}") from None
+        if self.id_kept is (not excludes):
+            plant(root, "_id", DROP if excludes else KEEP)
+        return projection_of(root, keep_others=excludes)
+
+    @staticmethod
+    def _is_id(path: str) -> bool:
+        return path == "_id" or path.startswith("_id.")
+
+    def _resolve_kind(self) -> bool:
+        if self.excludes is not None:
+            return self.excludes
+        if self.slices:
+            return self.id_kept is not True
+        return not self.leaves and self.id_kept is False
+
+    def _fields(self, prefix: str, raw: bytes) -> None:
+        for name, code, data in elements(raw):
+            self._field(prefix, name, (code, data))
+
+    def _field(self, prefix: str, name: str, value: Value) -> None:
+        path = prefix + name
+        if name == "$" or name.endswith(_POSITIONAL):
+            if self.expressions is not None:
+                raise CommandError(31324, "Cannot use positional projection in aggregation projection")
+            raise not_supported("projection", "positional $")
+        check_field_path(name)
+        if value[0] == BOOL or value[0] in NUMBERS:
+            self._plain(path, is_true(value))
+        elif value[0] == OBJECT:
+            self._document(path, value)
+        else:
+            self._expression(path, value)
+
+    def _plain(self, path: str, included: bool) -> None:
+        if path == "_id":
+            self.id_kept = included
+            return
+        if self.excludes is None:
+            self.excludes = not included
+        elif self.excludes == included:
+            if included:
+                raise CommandError(31253, f"Cannot do inclusion on field {path} in exclusion projection")
+            raise CommandError(31254, f"Cannot do exclusion on field {path} in inclusion projection")
+        self.leaves.append((path, None))
+
+    def _document(self, path: str, value: Value) -> None:
+        fields = elements(value[1])
+        if not fields:
+            raise CommandError(
+                51270, "An empty sub-projection is not a valid value. Found empty object at path " + path
+            )
+        if len(fields) > 1 or not fields[0][0].startswith("$"):
+            self._fields(path + ".", value[1])
+            return
+        name, code, data = fields[0]
+        if self.expressions is None and name == "$slice":
+            self._slice(path, (code, data))
+        elif self.expressions is None and name == "$elemMatch":
+            self.leaves.append((path, _elem_match(path, (code, data))))
+        elif name == "$meta":
+            raise not_supported("projection operator", name)
+        else:
+            self._expression(path, value)
+
+    def _slice(self, path: str, value: Value) -> None:
+        self.slices = True
+        self.leaves.append((path, _slice(value)))
+
+    def _expression(self, path: str, value: Value) -> None:
+        if self.expressions is None:
+            raise CommandError(
+                Code.NotImplemented,
+                f"an expression in a find projection ({path}: {display(value)}) is not supported by this server;"
+                " use an aggregation",
+            )
+        if self.excludes:
+            raise CommandError(31252, "Cannot use expression other than $meta in exclusion projection")
+        self.excludes = False
+        self.leaves.append((path, Computed(self.expressions(value))))
+
+
+def _slice(value: Value) -> Rewrite:
+    """`{$slice: n}` (first or last n) or `{$slice: [skip, limit]}` of an array; other values stay."""
+    skip, limit = 0, 0
+    if value[0] in NUMBERS:
+        count = truncated_of(value) or 0
+        skip, limit = (0, count) if count >= 0 else (count, -count)
+    elif value[0] == ARRAY:
+        pair = values(value[1])
+        if len(pair) != 2:
+            raise CommandError(28667, "Invalid $slice syntax: $slice array argument should be of form [skip, limit]")
+        if any(item[0] not in NUMBERS for item in pair) or (truncated_of(pair[1]) or 0) <= 0:
+            raise CommandError(
+                28724, "First argument to $slice must be an array, but is of type: " + type_name(pair[0])
+            )
+        skip, limit = truncated_of(pair[0]) or 0, truncated_of(pair[1]) or 0
+    else:
+        raise CommandError(28667, "Invalid $slice syntax: $slice only supports numbers and [skip, limit] arrays")
+
+    def cut(stored: Value) -> Value:
+        if stored[0] != ARRAY:
+            return stored
+        members = values(stored[1])
+        start = max(0, len(members) + skip) if skip < 0 else skip
+        return ARRAY, array_from(members[start : start + limit])
+
+    return Rewrite(cut)
+
+
+def _elem_match(path: str, value: Value) -> Rewrite:
+    """The first element of an array that satisfies a condition; nothing when there is none."""
+    if "." in path:
+        raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
+    if value[0] != OBJECT:
+        raise CommandError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(value)}")
+    predicate = compile_filter(parse_elem_match("a", value))
+
+    def first(stored: Value) -> Value | None:
+        if stored[0] != ARRAY:
+            return None
+        for member in values(stored[1]):
+            found = (ARRAY, array_from([member]))
+            if predicate.matches(document_from([("a", *found)])):
+                return found
+        return None
+
+    return Rewrite(first, last=True)

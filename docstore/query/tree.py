@@ -1,0 +1,155 @@
+"""The typed tree of a query filter.
+
+Nodes are frozen and hashable. Paths are dotted strings; the empty path stands for the value itself and occurs only
+under `ElemMatchValue`. `$ne`, `$nin`, `$not` are `Not` around the positive test, `$all` is an `And` of its members, and
+an implicit equality is a `Comparison`: every consumer (predicates, bounds, targeting, upserts) sees few kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from docstore.bson.walk import Value
+
+
+class Op(Enum):
+    """The five ordered comparisons; the value is the kernel's name of the operator."""
+
+    EQ = "eq"
+    LT = "lt"
+    LTE = "lte"
+    GT = "gt"
+    GTE = "gte"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All children hold; no children: always true."""
+
+    children: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one child holds; no children: always false."""
+
+    children: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nor:
+    """No child holds."""
+
+    children: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The child does not hold. For a path with arrays: no element satisfies it."""
+
+    child: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """A constant: `$alwaysTrue`, `$alwaysFalse`, an empty `$all`."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    path: str
+    op: Op
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class RegexMatch:
+    """A string at the path matches, or a regex value there is the same regex."""
+
+    path: str
+    pattern: str
+    options: str
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The value at the path equals one of the values or matches one of the expressions."""
+
+    path: str
+    values: tuple[Value, ...]
+    patterns: tuple[RegexMatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeIs:
+    path: str
+    codes: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Mod:
+    path: str
+    divisor: int
+    remainder: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    path: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElemMatchObject:
+    """Some element of the array at the path is a document (or array) that satisfies the filter."""
+
+    path: str
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class ElemMatchValue:
+    """Some element of the array at the path satisfies the filter, whose paths are empty."""
+
+    path: str
+    filter: Filter
+
+
+Filter = (
+    And
+    | Or
+    | Nor
+    | Not
+    | Always
+    | Comparison
+    | RegexMatch
+    | In
+    | Exists
+    | TypeIs
+    | Mod
+    | Size
+    | ElemMatchObject
+    | ElemMatchValue
+)
+
+MATCH_ALL = And(())
+"""The empty filter."""
+
+
+def conjunction(children: list[Filter]) -> Filter:
+    """The children as one node: nested conjunctions flattened, a single child left bare."""
+    flat: list[Filter] = []
+    for child in children:
+        if isinstance(child, And):
+            flat.extend(child.children)
+        else:
+            flat.append(child)
+    return flat[0] if len(flat) == 1 else And(tuple(flat))

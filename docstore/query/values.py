@@ -1,0 +1,238 @@
+"""BSON values as the query languages handle them: `(type, bytes)` pairs, read and made without decoding documents.
+
+A `Value` is the type byte and exactly the bytes that stand in a document, so what is not changed is never re-encoded.
+Codes and names are those of the BSON specification and of MongoDB's `$type` aliases.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Final
+
+from bson.decimal128 import Decimal128
+
+from docstore.bson.convert import to_python
+from docstore.bson.walk import (
+    ARRAY,
+    BINARY,
+    BOOL,
+    CODE,
+    CODE_WITH_SCOPE,
+    DATE,
+    DB_POINTER,
+    DECIMAL,
+    DOUBLE,
+    EMPTY_DOCUMENT,
+    INT32,
+    INT64,
+    MAX_KEY,
+    MIN_KEY,
+    NULL,
+    OBJECT,
+    OBJECT_ID,
+    REGEX,
+    STRING,
+    SYMBOL,
+    TIMESTAMP,
+    UNDEFINED,
+    Value,
+    elements,
+    values,
+)
+from docstore.errors import Code, CommandError
+
+TYPE_NAMES: Final[dict[int, str]] = {
+    DOUBLE: "double",
+    STRING: "string",
+    OBJECT: "object",
+    ARRAY: "array",
+    BINARY: "binData",
+    UNDEFINED: "undefined",
+    OBJECT_ID: "objectId",
+    BOOL: "bool",
+    DATE: "date",
+    NULL: "null",
+    REGEX: "regex",
+    DB_POINTER: "dbPointer",
+    CODE: "javascript",
+    SYMBOL: "symbol",
+    CODE_WITH_SCOPE: "javascriptWithScope",
+    INT32: "int",
+    TIMESTAMP: "timestamp",
+    INT64: "long",
+    DECIMAL: "decimal",
+    MAX_KEY: "maxKey",
+    MIN_KEY: "minKey",
+}
+TYPE_CODES: Final = {name: code for code, name in TYPE_NAMES.items()}
+NUMBERS: Final = frozenset((DOUBLE, INT32, INT64, DECIMAL))
+
+INT_MIN: Final = -(1 << 31)
+INT_MAX: Final = (1 << 31) - 1
+LONG_MIN: Final = -(1 << 63)
+LONG_MAX: Final = (1 << 63) - 1
+
+NULL_VALUE: Final[Value] = (NULL, b"")
+TRUE: Final[Value] = (BOOL, b"\x01")
+FALSE: Final[Value] = (BOOL, b"\x00")
+EMPTY_ARRAY: Final[Value] = (ARRAY, EMPTY_DOCUMENT)
+
+_INT = struct.Struct("<i")
+_LONG = struct.Struct("<q")
+_DOUBLE = struct.Struct("<d")
+
+int_bytes = _INT.pack
+long_bytes = _LONG.pack
+double_bytes = _DOUBLE.pack
+
+
+def boolean(flag: object) -> Value:
+    return TRUE if flag else FALSE
+
+
+def int32_value(number: int) -> Value:
+    """A 32-bit integer; the caller knows that it fits."""
+    return INT32, int_bytes(number)
+
+
+def int64_value(number: int) -> Value:
+    return INT64, long_bytes(number)
+
+
+def integer_value(number: int) -> Value:
+    """The narrowest integer type that holds the number (int, else long)."""
+    return (INT32, int_bytes(number)) if INT_MIN <= number <= INT_MAX else (INT64, long_bytes(number))
+
+
+def double_value(number: float) -> Value:
+    return DOUBLE, double_bytes(number)
+
+
+def decimal_value(number: Decimal128) -> Value:
+    return DECIMAL, number.bid
+
+
+def string_value(text: str) -> Value:
+    encoded = text.encode()
+    return STRING, int_bytes(len(encoded) + 1) + encoded + b"\x00"
+
+
+def text_of(value: Value) -> str:
+    """The text of a string, symbol or code value."""
+    return value[1][4:-1].decode()
+
+
+def int_of(value: Value) -> int:
+    """The number in an int, long, date or (as 64 bits) timestamp value."""
+    number: int = (_INT if value[0] == INT32 else _LONG).unpack(value[1])[0]
+    return number
+
+
+def double_of(value: Value) -> float:
+    number: float = _DOUBLE.unpack(value[1])[0]
+    return number
+
+
+def decimal_of(value: Value) -> Decimal128:
+    return Decimal128.from_bid(value[1])
+
+
+def binary_of(value: Value) -> tuple[int, bytes]:
+    """(subtype, bytes) of a binary value."""
+    return value[1][4], value[1][5:]
+
+
+def regex_of(value: Value) -> tuple[str, str]:
+    """(pattern, options) of a regular expression value."""
+    pattern, options, _ = value[1].split(b"\x00", 2)
+    return pattern.decode(), options.decode()
+
+
+def is_true(value: Value | None) -> bool:
+    """MongoDB's truth: null, undefined, missing, false and zero are false, all else is true."""
+    if value is None or value[0] in (NULL, UNDEFINED):
+        return False
+    code, data = value
+    if code == BOOL:
+        return data != b"\x00"
+    if code in (INT32, INT64):
+        return any(data)
+    if code == DOUBLE:
+        return double_of(value) != 0.0
+    if code == DECIMAL:
+        number = decimal_of(value).to_decimal()
+        return not number.is_zero()
+    return True
+
+
+def integral_of(value: Value) -> int | None:
+    """The whole number that a numeric value stands for, or None for a fraction, NaN, infinity or another type."""
+    code = value[0]
+    if code in (INT32, INT64):
+        return int_of(value)
+    if code == DOUBLE:
+        number = double_of(value)
+        return int(number) if number.is_integer() else None
+    if code == DECIMAL:
+        exact = decimal_of(value).to_decimal()
+        if not exact.is_finite() or abs(exact.adjusted()) > 40:
+            return 0 if exact.is_zero() else None
+        return int(exact) if exact == exact.to_integral_value() else None
+    return None
+
+
+def truncated_of(value: Value) -> int | None:
+    """A number cut towards zero and held within 64 bits; NaN is 0, None for another type."""
+    code = value[0]
+    if code in (INT32, INT64):
+        return int_of(value)
+    if code == DOUBLE:
+        number = double_of(value)
+        if math.isnan(number):
+            return 0
+        return max(LONG_MIN, min(LONG_MAX, int(number))) if math.isfinite(number) else _limit(number > 0)
+    if code == DECIMAL:
+        exact = decimal_of(value).to_decimal()
+        if exact.is_nan():
+            return 0
+        if not exact.is_finite() or exact.adjusted() > 18:
+            return _limit(exact > 0)
+        return max(LONG_MIN, min(LONG_MAX, int(exact)))
+    return None
+
+
+def _limit(positive: bool) -> int:
+    return LONG_MAX if positive else LONG_MIN
+
+
+def type_name(value: Value | None) -> str:
+    """The `$type` alias of a value, `missing` for None."""
+    return "missing" if value is None else TYPE_NAMES[value[0]]
+
+
+def display(value: Value) -> str:
+    """A value as error messages show it: close to the shell's notation, cut to a bearable length."""
+    code, _ = value
+    if code in (STRING, SYMBOL):
+        text = f'"{text_of(value)}"'
+    elif code == OBJECT:
+        inner = ", ".join(f"{name}: {display((kind, data))}" for name, kind, data in elements(value[1]))
+        text = f"{{ {inner} }}" if inner else "{}"
+    elif code == ARRAY:
+        inner = ", ".join(display(item) for item in values(value[1]))
+        text = f"[ {inner} ]" if inner else "[]"
+    elif code in (NULL, UNDEFINED):
+        text = TYPE_NAMES[code]
+    elif code == BOOL:
+        text = "true" if is_true(value) else "false"
+    else:
+        text = str(to_python(value))
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def expect_document(value: Value, message: str, code: Code | int = Code.TypeMismatch) -> bytes:
+    """The bytes of an embedded document, or a refusal."""
+    if value[0] != OBJECT:
+        raise CommandError(code, message)
+    return value[1]
