@@ -1,11 +1,12 @@
 """The kernel: everything that is done to a document without decoding it.
 
-Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to and from Python),
-`validation`, `number` and `order` (the total order), `keys` (the same order as bytes), `key_pattern` (keys of a document),
-`predicate` and `leaves` (compiled predicates), `scan` (the loops over stored documents), `layout` (every key prefix on disk).
-`optime` and `namespace` are values that all parts share.
+Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to and
+from Python), `validation`, `number` and `order` (the total order), `keys` (the same order as bytes), `key_pattern` (keys
+of a document), `predicate` and `leaves` (compiled predicates), `scan` (the loops over stored documents), `layout` (every
+key prefix on disk). `optime` and `namespace` are values that all parts share.
 
-The modules are pure-Python-mode Cython: compiled where there was a C compiler, interpreted otherwise, with the same results.
+The modules are pure-Python-mode Cython: compiled where there was a C compiler, interpreted otherwise, with the same
+results.
 """
 
 from docstore.bson.build import (
@@ -15,6 +16,7 @@ from docstore.bson.build import (
     array_value,
     document_from,
     documents_array,
+    enclosed,
     encoded_fields,
     project_fields,
 )
@@ -26,13 +28,62 @@ from docstore.bson.order import compare, compare_documents, type_class
 from docstore.bson.predicate import Always, And, Nor, Not, Or, Predicate
 from docstore.bson.scan import EXHAUSTED, FULL, TIME_IS_UP, count_scan, scan, scan_pairs
 from docstore.bson.validation import validate
-from docstore.bson.walk import EMPTY_DOCUMENT, Value, elements, get_field, get_path, values
+from docstore.bson.walk import (
+    ARRAY,
+    BINARY,
+    BOOL,
+    CODE,
+    CODE_WITH_SCOPE,
+    DATE,
+    DB_POINTER,
+    DECIMAL,
+    DOUBLE,
+    EMPTY_DOCUMENT,
+    INT32,
+    INT64,
+    MAX_KEY,
+    MIN_KEY,
+    NULL,
+    OBJECT,
+    OBJECT_ID,
+    REGEX,
+    STRING,
+    SYMBOL,
+    TIMESTAMP,
+    UNDEFINED,
+    Value,
+    elements,
+    get_field,
+    get_path,
+    values,
+)
 
 __all__ = [
+    "ARRAY",
+    "BINARY",
+    "BOOL",
+    "CODE",
+    "CODE_WITH_SCOPE",
+    "DATE",
+    "DB_POINTER",
+    "DECIMAL",
+    "DOUBLE",
     "EMPTY_DOCUMENT",
     "EXHAUSTED",
     "FULL",
+    "INT32",
+    "INT64",
+    "MAX_KEY",
+    "MIN_KEY",
+    "NULL",
+    "OBJECT",
+    "OBJECT_ID",
+    "REGEX",
+    "STRING",
+    "SYMBOL",
+    "TIMESTAMP",
     "TIME_IS_UP",
+    "UNDEFINED",
     "All",
     "Always",
     "And",
@@ -63,6 +114,7 @@ __all__ = [
     "document_to_python",
     "documents_array",
     "elements",
+    "enclosed",
     "encode_key",
     "encoded_fields",
     "from_python",

@@ -1,120 +1,78 @@
-"""Every key on disk: the one table of column families and of the prefixes in them.
+"""Every key prefix on disk, in one table.
 
-All numbers are big-endian, so that the order of keys is the order of numbers. An ident (4 bytes, from 1 up, never used twice)
-stands for a collection or an index; names are only in the catalog.
+| family    | key                                           | value                                              |
+|-----------|-----------------------------------------------|----------------------------------------------------|
+| `records` | ident, record id                              | the document's bytes                               |
+| `indexes` | ident, encoded key (unique index)             | record id                                          |
+| `indexes` | ident, encoded key, record id (other indexes) | nothing                                            |
+| `oplog`   | timestamp                                     | the oplog entry's bytes                            |
+| `undo`    | timestamp                                     | what the entry of that timestamp has overwritten   |
+| `meta`    | `!format`                                     | format version                                     |
+| `meta`    | `c`, ident of a collection                    | catalog row: a BSON document                       |
+| `meta`    | `g`, ident of a dropped or unfinished tree    | timestamp of the drop; 0: remove at the next start |
+| `meta`    | `k`, ident of a collection                    | count and data size                                |
+| `meta`    | `n`                                           | the next ident                                     |
+| `meta`    | `s`, session id                               | the session's newest retryable write               |
 
-| family  | key | value |
-|---|---|---|
-| records | ident + record id (8) | the document |
-| indexes, not unique | ident + encoded key values + record id (8) | empty |
-| indexes, unique | ident + encoded key values | record id (8) |
-| oplog   | timestamp (8) | the oplog entry |
-| undo    | timestamp (8) + sequence (4) | what one change of that entry replaced |
-| meta    | a letter of `Meta` + what it says | see there |
-| wide    | (nothing yet) | |
+Idents (4 bytes) name collections and indexes; they are drawn from one counter and never used twice, not even after a
+rollback. Record ids and timestamps have 8 bytes. All numbers in keys are big-endian, so that byte order is number
+order.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+import struct
 
-RECORDS = "records"
-INDEXES = "indexes"
-OPLOG = "oplog"
-UNDO = "undo"
-META = "meta"
-WIDE = "wide"
-FAMILIES = (RECORDS, INDEXES, OPLOG, UNDO, META, WIDE)
+FORMAT_KEY = b"!format"
+NEXT_IDENT_KEY = b"n"
+CATALOG_PREFIX = b"c"
+GARBAGE_PREFIX = b"g"
+COUNTERS_PREFIX = b"k"
+SESSION_PREFIX = b"s"
 
-FORMAT_VERSION = 1
-"""Raised when a change of this table or of `docstore.bson.keys` makes old data unreadable."""
+OPLOG_IDENT = 0
+"""The ident under which the oplog keeps its counters; no collection has it."""
 
-_RECORD_ID_BYTES = 8
+IDENT_BYTES = 4
+RECORD_ID_BYTES = 8
 
+_IDENT = struct.Struct(">I")
+_LONG = struct.Struct(">Q")
+_IDENT_LONG = struct.Struct(">IQ")
 
-class Meta(Enum):
-    """The first byte of a key in the meta family."""
+ident_bytes = _IDENT.pack
+"""The prefix of every key of a collection's records or an index's entries."""
 
-    CATALOG = b"c"
-    """+ namespace: the catalog entry of a collection (its ident, uuid, options, indexes)."""
-    COUNTERS = b"n"
-    """+ ident: number of documents and their bytes."""
-    SESSIONS = b"s"
-    """+ session id: the last retryable statements of a session."""
-    FORMAT = b"f"
-    """The format version of the whole directory."""
-    IDENTS = b"i"
-    """The next unused ident."""
-    DROPPED = b"d"
-    """+ ident: dropped, its space still to be reclaimed."""
-    REPLICATION = b"r"
-    """+ name: a document that the replica-set member keeps (vote, configuration, applied and commit points)."""
+record_id_bytes = _LONG.pack
+timestamp_key = _LONG.pack
+record_key = _IDENT_LONG.pack
+"""(ident, record id) -> key."""
 
 
-def _ident(ident: int) -> bytes:
-    return ident.to_bytes(4, "big")
+def ident_end(ident: int) -> bytes:
+    """The end of the half-open range of keys that start with `ident`."""
+    return _IDENT.pack(ident + 1)
 
 
-def ident_range(ident: int) -> tuple[bytes, bytes]:
-    """The [start, end) of all keys of a collection or an index."""
-    return _ident(ident), _ident(ident + 1)
+def ident_of(key: bytes, offset: int = 0) -> int:
+    """The ident that stands in `key` from `offset`."""
+    ident: int = _IDENT.unpack_from(key, offset)[0]
+    return ident
 
 
-def record_key(ident: int, record_id: int) -> bytes:
-    """The key of a document."""
-    return _ident(ident) + record_id.to_bytes(8, "big")
+def long_of(key: bytes, offset: int = 0) -> int:
+    """The record id or timestamp that stands in `key` from `offset`."""
+    number: int = _LONG.unpack_from(key, offset)[0]
+    return number
 
 
-def record_id_of(record: bytes) -> int:
-    """The record id in the key of a document."""
-    return int.from_bytes(record[4:], "big")
+def last_long(key: bytes) -> int:
+    """The record id at the end of `key`."""
+    number: int = _LONG.unpack_from(key, len(key) - 8)[0]
+    return number
 
 
-def index_prefix(ident: int, encoded: bytes) -> bytes:
-    """The key of a unique index entry; the beginning of one that is not unique."""
-    return _ident(ident) + encoded
-
-
-def index_key(ident: int, encoded: bytes, record_id: int) -> bytes:
-    """The key of an entry of an index that is not unique."""
-    return _ident(ident) + encoded + record_id.to_bytes(8, "big")
-
-
-def split_index_key(key: bytes) -> tuple[bytes, int]:
-    """(encoded key values, record id) of an entry of an index that is not unique."""
-    return key[4:-_RECORD_ID_BYTES], int.from_bytes(key[-_RECORD_ID_BYTES:], "big")
-
-
-def encoded_of(key: bytes) -> bytes:
-    """The encoded key values of a unique index entry."""
-    return key[4:]
-
-
-def record_id_value(record_id: int) -> bytes:
-    """What a unique index entry holds."""
-    return record_id.to_bytes(8, "big")
-
-
-def oplog_key(timestamp: int) -> bytes:
-    """The key of an oplog entry."""
-    return timestamp.to_bytes(8, "big")
-
-
-def timestamp_of(key: bytes) -> int:
-    """The timestamp in the key of an oplog entry or of an undo record."""
-    return int.from_bytes(key[:8], "big")
-
-
-def undo_key(timestamp: int, sequence: int) -> bytes:
-    """The key of an undo record."""
-    return timestamp.to_bytes(8, "big") + sequence.to_bytes(4, "big")
-
-
-def meta_key(kind: Meta, name: bytes = b"") -> bytes:
-    """A key in the meta family."""
-    return kind.value + name
-
-
-def meta_range(kind: Meta) -> tuple[bytes, bytes]:
-    """The [start, end) of all keys of one kind in the meta family."""
-    return kind.value, bytes([kind.value[0] + 1])
+def after_prefix(prefix: bytes) -> bytes:
+    """The smallest key above every key that starts with `prefix` (which must not be all 0xff)."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1])
