@@ -191,26 +191,27 @@ def first_chunk(key: ShardKey, shard: str) -> Chunk:
     return Chunk(key.everything, shard, Lastmod(1, 0))
 
 
-def split_chunk(chunks: ChunkMap, chunk: Chunk, points: Sequence[Bound]) -> list[Chunk]:
-    """The parts of a chunk cut at `points`, versioned minor+1, minor+2, ... under the collection's major.
+def split_chunk(chunk: Chunk, points: Sequence[Bound], version: Lastmod) -> list[Chunk]:
+    """The parts of a chunk cut at `points`, versioned minor+1, minor+2, ... under the collection's `version`.
 
     BadValue unless the points rise strictly inside the chunk.
     """
-    edges = [chunk.min, *points, chunk.max]
     parts: list[Chunk] = []
-    major, minor = chunks.version.lastmod
+    edges = [chunk.min, *points, chunk.max]
     for offset, (low, high) in enumerate(itertools.pairwise(edges), start=1):
         if low.key >= high.key:
             raise CommandError(Code.BadValue, f"split points must rise strictly inside {chunk.range}")
-        parts.append(Chunk(KeyRange(low, high), chunk.shard, Lastmod(major, minor + offset)))
+        parts.append(Chunk(KeyRange(low, high), chunk.shard, Lastmod(version.major, version.minor + offset)))
     if len(parts) < 2:
         raise CommandError(Code.BadValue, "no split points were given")
     return parts
 
 
-def move_chunk(chunks: ChunkMap, chunk: Chunk, to: str) -> tuple[Chunk, Chunk | None]:
-    """(the moved chunk, the donor's chunk whose version changes with it: its first one, None when it keeps none)."""
-    major = chunks.version.major + 1
-    moved = replace(chunk, shard=to, lastmod=Lastmod(major, 0), jumbo=False)
-    remaining = next((other for other in chunks if other.shard == chunk.shard and other != chunk), None)
-    return moved, None if remaining is None else replace(remaining, lastmod=Lastmod(major, 1))
+def move_chunk(chunk: Chunk, to: str, remaining: Chunk | None, version: Lastmod) -> tuple[Chunk, Chunk | None]:
+    """(the moved chunk, the donor's chunk whose version changes with it) after a collection at `version`.
+
+    `remaining`: the first of the chunks that the donor keeps, None when it keeps none.
+    """
+    assert remaining is None or (remaining.shard == chunk.shard and remaining.min.key != chunk.min.key)
+    moved = replace(chunk, shard=to, lastmod=Lastmod(version.major + 1, 0), jumbo=False)
+    return moved, None if remaining is None else replace(remaining, lastmod=Lastmod(version.major + 1, 1))

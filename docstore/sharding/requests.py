@@ -1,0 +1,244 @@
+"""The commands that routers, shards and config servers send each other, as documents.
+
+All are sent to the `admin` database of a primary. Each function gives the command and its docstring the reply's
+fields besides `ok`; refusals are error replies with the codes named. A config server answers only when a majority has
+what the reply says, so an `ok` is final; after a network error the command may be sent again as it is.
+
+Bounds are documents with the fields of the shard key in order; chunk versions are `Timestamp(major, minor)`, collection
+and shard versions `{v: Timestamp, e: epoch}`. `_configsvrGetRouting` is in `docstore.sharding.routing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bson.binary import Binary
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from docstore.sharding.key import Bound, KeyRange
+from docstore.sharding.version import Lastmod, ShardVersion
+
+# To the config servers.
+
+
+def add_shard(connection_string: str, name: str | None) -> dict[str, Any]:
+    """Add the replica set "set/h:p,h:p" as a shard, named like the set unless told otherwise.
+
+    -> `{shardAdded: name}`. OperationFailed when it cannot be reached, is no shard or belongs to another cluster or
+    set; IllegalOperation when the name or a host is in use differently.
+    """
+    command: dict[str, Any] = {"_configsvrAddShard": connection_string}
+    if name is not None:
+        command["name"] = name
+    return command
+
+
+def remove_shard(name: str) -> dict[str, Any]:
+    """Begin or continue to empty a shard; sent again until it is gone.
+
+    -> `{msg, state: "started" | "ongoing" | "completed", shard, [remaining: {chunks: long, dbs: long}, dbsToMove]}`.
+    ShardNotFound; IllegalOperation for the last shard.
+    """
+    return {"_configsvrRemoveShard": name}
+
+
+def create_database(database: str) -> dict[str, Any]:
+    """Give a database a primary shard (the one with fewest databases) unless it has one.
+
+    -> `{primary: shard, partitioned: bool}`. ShardNotFound while there is no shard; DatabaseDifferCase (13297).
+    """
+    return {"_configsvrCreateDatabase": database}
+
+
+def enable_sharding(database: str, primary_shard: str | None = None) -> dict[str, Any]:
+    """As `create_database`, and mark it partitioned. NamespaceExists when its primary is another than the one asked
+    for.
+
+    -> `{primary: shard, partitioned: true}`
+    """
+    command: dict[str, Any] = {"_configsvrEnableSharding": database}
+    if primary_shard is not None:
+        command["primaryShard"] = primary_shard
+    return command
+
+
+def commit_shard_collection(
+    namespace: str, key: Mapping[str, Any], unique: bool, uuid: Binary, shard: str
+) -> dict[str, Any]:
+    """Sent by the database's primary shard once it has the collection and its index: one chunk 1|0 on that shard.
+
+    -> `{uuid, version: {v, e}}`; the same again when it is sharded like this already.
+    AlreadyInitialized (23) when it is sharded differently; IllegalOperation when the database is not partitioned.
+    """
+    return {
+        "_configsvrShardCollection": namespace,
+        "key": dict(key),
+        "unique": unique,
+        "uuid": uuid,
+        "shard": shard,
+    }
+
+
+def commit_chunk_split(
+    namespace: str, epoch: ObjectId, shard: str, bounds: KeyRange, points: Sequence[Bound]
+) -> dict[str, Any]:
+    """Cut the chunk `[min, max)` of `shard` at the points.
+
+    -> `{version: {v, e}}` of the collection; ok also when the chunk is cut like this already.
+    StaleEpoch for another incarnation, ConflictingOperationInProgress when the chunk is not (any more) as described.
+    """
+    return {
+        "_configsvrCommitChunkSplit": namespace,
+        "epoch": epoch,
+        "shard": shard,
+        "min": bounds.min.document(),
+        "max": bounds.max.document(),
+        "splitPoints": [point.document() for point in points],
+    }
+
+
+def commit_chunk_migration(
+    namespace: str, epoch: ObjectId, bounds: KeyRange, lastmod: Lastmod, donor: str, recipient: str
+) -> dict[str, Any]:
+    """Give the chunk that `donor` has at exactly `lastmod` to `recipient`: the one place where ownership changes.
+
+    -> `{version: {v, e}}` of the donor after it; ok also when it has happened already.
+    StaleEpoch, ConflictingOperationInProgress: it has not happened and, with these arguments, never will.
+    """
+    return {
+        "_configsvrCommitChunkMigration": namespace,
+        "epoch": epoch,
+        "min": bounds.min.document(),
+        "max": bounds.max.document(),
+        "lastmod": lastmod.to_timestamp(),
+        "fromShard": donor,
+        "toShard": recipient,
+    }
+
+
+def ensure_chunk_version_greater(
+    namespace: str, epoch: ObjectId, bounds: KeyRange, lastmod: Lastmod
+) -> dict[str, Any]:
+    """Raise the version of the chunk above `lastmod` unless it is: a commit still under way can then no longer succeed.
+
+    -> `{shard}`: who owns the chunk now, empty when no chunk has these bounds. StaleEpoch.
+    """
+    return {
+        "_configsvrEnsureChunkVersionIsGreaterThan": namespace,
+        "epoch": epoch,
+        "min": bounds.min.document(),
+        "max": bounds.max.document(),
+        "lastmod": lastmod.to_timestamp(),
+    }
+
+
+def drop_collection(namespace: str) -> dict[str, Any]:
+    """Drop a sharded collection on every shard, then its records; carried on by the next primary when interrupted.
+
+    -> `{dropped: bool}`, false when it is not sharded.
+    """
+    return {"_configsvrDropCollection": namespace}
+
+
+def drop_database(database: str) -> dict[str, Any]:
+    """Drop a database's sharded collections, the database on its primary shard, then its record.
+
+    -> `{dropped: bool}`, false when the database is not known.
+    """
+    return {"_configsvrDropDatabase": database}
+
+
+def lease(name: str, action: str, holder: str, *, fence: int = 0, ttl_ms: int = 0, why: str = "") -> dict[str, Any]:
+    """Acquire, renew or release a lease (`action`), judged by the config primary's clock alone.
+
+    `holder` names the router's process run; `fence` the number under which the lease was granted (renew, release).
+    -> `{granted: bool, fence: long, holder, expires: Date}`: who has it now. `fence` grows whenever the holder changes.
+    """
+    command: dict[str, Any] = {"_configsvrLease": name, "action": action, "holder": holder}
+    if fence:
+        command["fence"] = Int64(fence)
+    if ttl_ms:
+        command["ttlMillis"] = Int64(ttl_ms)
+    if why:
+        command["why"] = why
+    return command
+
+
+def mongos_ping(host: str, *, up_seconds: int, waiting: bool, version: str) -> dict[str, Any]:
+    """A router says that it is there; sent every ten seconds. `waiting`: its balancer is not in a round."""
+    return {"_configsvrMongosPing": host, "up": Int64(up_seconds), "waiting": waiting, "mongoVersion": version}
+
+
+def log_change(what: str, namespace: str, details: Mapping[str, Any], *, server: str, shard: str) -> dict[str, Any]:
+    """Add an entry to config.changelog, for people to read; not waited for by a majority."""
+    return {"_configsvrLogChange": what, "ns": namespace, "details": dict(details), "server": server, "shard": shard}
+
+
+# To shards, from routers.
+
+
+def shard_collection(namespace: str, key: Mapping[str, Any], unique: bool) -> dict[str, Any]:
+    """To the primary shard of the database: check or make the collection and the index, then have it committed.
+
+    -> `{collectionsharded: ns, collectionUUID}`. InvalidOptions when a collection with documents has no index that
+    starts with the key, or a unique index that does not; IllegalOperation for capped collections and system namespaces.
+    """
+    return {"_shardsvrShardCollection": namespace, "key": dict(key), "unique": unique}
+
+
+def split_vector(
+    namespace: str, key: Mapping[str, Any], bounds: KeyRange, *, target_bytes: int = 0, force: bool = False
+) -> dict[str, Any]:
+    """Where a chunk on this shard should be cut: see `docstore.sharding.split`; `force`: once, in the middle.
+
+    -> `{splitKeys: [bound, ...]}`, empty below `target_bytes` or with too few distinct keys.
+    """
+    command: dict[str, Any] = {
+        "splitVector": namespace,
+        "keyPattern": dict(key),
+        "min": bounds.min.document(),
+        "max": bounds.max.document(),
+    }
+    if force:
+        command["force"] = True
+    else:
+        command |= {"maxChunkSizeBytes": Int64(target_bytes), "openEnds": True}
+    return command
+
+
+def split_chunk(
+    namespace: str, key: Mapping[str, Any], bounds: KeyRange, points: Sequence[Bound], *, epoch: ObjectId, shard: str
+) -> dict[str, Any]:
+    """To the owning shard: have its chunk cut at the points. Errors as of `commit_chunk_split`.
+
+    -> `{version: {v, e}}` of the collection.
+    """
+    return {
+        "splitChunk": namespace,
+        "keyPattern": dict(key),
+        "min": bounds.min.document(),
+        "max": bounds.max.document(),
+        "splitKeys": [point.document() for point in points],
+        "from": shard,
+        "epoch": epoch,
+    }
+
+
+def move_range(
+    namespace: str, bounds: KeyRange, version: ShardVersion, to: str, *, wait_for_delete: bool = False
+) -> dict[str, Any]:
+    """To the owning shard: move its chunk `[min, max)` to another shard; answers when the move is committed.
+
+    `version`: of the collection as the sender knows it. -> `{}`; ok also when `to` owns the chunk already.
+    StaleEpoch or ConflictingOperationInProgress: not moved, refresh and think again; OperationFailed: tried and undone.
+    """
+    return {
+        "_shardsvrMoveRange": namespace,
+        "min": bounds.min.document(),
+        "max": bounds.max.document(),
+        "version": version.to_document(),
+        "toShard": to,
+        "waitForDelete": wait_for_delete,
+    }
