@@ -118,9 +118,7 @@ def commit_chunk_migration(
     }
 
 
-def ensure_chunk_version_greater(
-    namespace: str, epoch: ObjectId, bounds: KeyRange, lastmod: Lastmod
-) -> dict[str, Any]:
+def ensure_chunk_version_greater(namespace: str, epoch: ObjectId, bounds: KeyRange, lastmod: Lastmod) -> dict[str, Any]:
     """Raise the version of the chunk above `lastmod` unless it is: a commit still under way can then no longer succeed.
 
     -> `{shard}`: who owns the chunk now, empty when no chunk has these bounds. StaleEpoch.
