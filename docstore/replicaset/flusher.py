@@ -7,8 +7,8 @@ Invariants:
 * `durable` is a position that was applied before the last finished flush started, so it is on disk; it never falls
   but by `rewind`, which rollback uses;
 * without anyone waiting, writes announced by `touched()` are flushed within `interval` seconds;
-* a flush that fails is fatal for the waiters and for every later caller: what a disk has refused once is not known to be
-  on it, whatever a second try says.
+* a flush that fails is fatal for the waiters and for every later caller: what a disk has refused once is not known
+  to be on it, whatever a second try says.
 
 Source: the journal of MongoDB (journalCommitInterval 100 ms, j:true waits for the next group commit).
 """

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class ReplicaSet:
-    """One member. Compose it with the store, start it before the listener accepts, stop it after the listener closed."""
+    """One member. Compose it with the store, start it before the listener accepts, stop it after the listener
+    closed."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The face of a node without a replica set: the same methods as `ReplicaSet`, trivially true.
 
-A standalone accepts every write, has no oplog (so no optimes, no gossip and no retryable writes), and understands the write
-concerns that one node can satisfy: `w` up to 1 or "majority", and `j`.
+A standalone accepts every write, has no oplog (so no optimes, no gossip and no retryable writes), and understands
+the write concerns that one node can satisfy: `w` up to 1 or "majority", and `j`.
 """
 
 from __future__ import annotations

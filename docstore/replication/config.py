@@ -1,0 +1,389 @@
+"""The replica set's configuration document: values, parsing, defaults, the rules a document obeys by itself.
+
+Rules about *changing* one configuration into another are in `reconfig`.
+
+Invariants of a `ReplicaSetConfig` (checked by `validate`):
+
+* 1 to 50 members, at most 7 of them voters, at least one of them electable (rules 21, 23c);
+* member ids and hosts are unique; arbiters vote, hold no data and have priority 0 when not electable;
+* hidden, delayed and non-voting members have priority 0 (rule 23b);
+* a `newly_added` member counts as a non-voter with priority 0 until it has been seen as SECONDARY (rule 19).
+
+Configurations are ordered by (term, version) (rule 21). Departures from MongoDB: `buildIndexes: false` is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from docstore.errors import Code, CommandError
+
+MAX_MEMBERS = 50
+MAX_VOTERS = 7
+MAX_MEMBER_ID = 255
+
+
+class ConfigVersion(NamedTuple):
+    """Which configuration. A forced one has term -1 until a primary gives it its own."""
+
+    term: int
+    version: int
+
+    def newer_than(self, other: ConfigVersion) -> bool:
+        """By term first; when either has none, by version alone (rule 21)."""
+        if self.term == other.term or self.term < 0 or other.term < 0:
+            return self.version > other.version
+        return self.term > other.term
+
+    def __str__(self) -> str:
+        return f"{{version: {self.version}, term: {self.term}}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberConfig:
+    """One member; `votes`, `priority` are as configured: see `voter` and `effective_priority` for what counts."""
+
+    id: int
+    host: str
+    arbiter_only: bool = False
+    hidden: bool = False
+    priority: float = 1.0
+    tags: Mapping[str, str] = field(default_factory=dict)
+    delay_seconds: int = 0
+    votes: int = 1
+    newly_added: bool = False
+
+    @property
+    def voter(self) -> bool:
+        return self.votes == 1 and not self.newly_added
+
+    @property
+    def effective_priority(self) -> float:
+        return 0.0 if self.newly_added else self.priority
+
+    @property
+    def electable(self) -> bool:
+        """Priority 0 and arbiters never run (rule 8)."""
+        return self.effective_priority > 0 and not self.arbiter_only
+
+    @property
+    def data_bearing(self) -> bool:
+        return not self.arbiter_only
+
+    def to_document(self, *, stored: bool = False) -> dict[str, Any]:
+        document: dict[str, Any] = {"_id": self.id, "host": self.host, "arbiterOnly": self.arbiter_only}
+        if stored and self.newly_added:
+            document["newlyAdded"] = True
+        document.update(
+            buildIndexes=True,
+            hidden=self.hidden,
+            priority=self.priority,
+            tags=dict(self.tags),
+            secondaryDelaySecs=Int64(self.delay_seconds),
+            votes=self.votes,
+        )
+        return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The set-wide timings and switches; milliseconds and seconds as their names say."""
+
+    chaining_allowed: bool = True
+    heartbeat_interval_millis: int = 2000
+    heartbeat_timeout_secs: int = 10
+    election_timeout_millis: int = 10000
+    catch_up_timeout_millis: int = -1
+    catch_up_takeover_delay_millis: int = 30000
+    modes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    replica_set_id: ObjectId | None = None
+
+    @property
+    def heartbeat_interval(self) -> float:
+        return self.heartbeat_interval_millis / 1000
+
+    @property
+    def election_timeout(self) -> float:
+        return self.election_timeout_millis / 1000
+
+    @property
+    def heartbeat_timeout(self) -> float:
+        """A heartbeat that outlives the election timeout proves nothing any more, so it ends there."""
+        return min(float(self.heartbeat_timeout_secs), self.election_timeout)
+
+    def to_document(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "chainingAllowed": self.chaining_allowed,
+            "heartbeatIntervalMillis": self.heartbeat_interval_millis,
+            "heartbeatTimeoutSecs": self.heartbeat_timeout_secs,
+            "electionTimeoutMillis": self.election_timeout_millis,
+            "catchUpTimeoutMillis": self.catch_up_timeout_millis,
+            "catchUpTakeoverDelayMillis": self.catch_up_takeover_delay_millis,
+            "getLastErrorModes": {name: dict(mode) for name, mode in self.modes.items()},
+            "getLastErrorDefaults": {"w": 1, "wtimeout": 0},
+        }
+        if self.replica_set_id is not None:
+            document["replicaSetId"] = self.replica_set_id
+        return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSetConfig:
+    """A whole configuration. `term` is -1 when a forced reconfiguration made it."""
+
+    set_name: str
+    version: int
+    term: int = -1
+    members: tuple[MemberConfig, ...]
+    settings: Settings = field(default_factory=Settings)
+    journal_default: bool = True
+    config_server: bool = False
+
+    @property
+    def config_version(self) -> ConfigVersion:
+        return ConfigVersion(self.term, self.version)
+
+    @property
+    def voters(self) -> tuple[MemberConfig, ...]:
+        return tuple(member for member in self.members if member.voter)
+
+    @property
+    def majority_votes(self) -> int:
+        """Votes that win an election; acknowledgements that commit."""
+        return len(self.voters) // 2 + 1
+
+    @property
+    def writable_voters(self) -> int:
+        return sum(member.data_bearing for member in self.voters)
+
+    @property
+    def write_majority(self) -> int:
+        """Members that satisfy w: "majority": arbiters do not count (rule 16)."""
+        return min(self.majority_votes, self.writable_voters)
+
+    @property
+    def defaults_to_majority(self) -> bool:
+        """The implicit write concern: majority, but 1 when arbiters leave too few data-bearing voters (rule 16)."""
+        voters = self.voters
+        arbiters = sum(member.arbiter_only for member in voters)
+        return arbiters == 0 or len(voters) - arbiters > self.majority_votes
+
+    def member(self, member_id: int) -> MemberConfig | None:
+        return next((member for member in self.members if member.id == member_id), None)
+
+    def member_at(self, host: str) -> MemberConfig | None:
+        return next((member for member in self.members if member.host == host), None)
+
+    def priority_rank(self, member: MemberConfig) -> int:
+        """How many members have a higher priority (rule 8)."""
+        return sum(other.effective_priority > member.effective_priority for other in self.members)
+
+    def to_document(self, *, stored: bool = False) -> dict[str, Any]:
+        """Every default spelled out; `stored` keeps the private field `newlyAdded`."""
+        document: dict[str, Any] = {"_id": self.set_name, "version": self.version, "term": self.term}
+        if self.config_server:
+            document["configsvr"] = True
+        document.update(
+            members=[member.to_document(stored=stored) for member in self.members],
+            protocolVersion=Int64(1),
+            writeConcernMajorityJournalDefault=self.journal_default,
+            settings=self.settings.to_document(),
+        )
+        return document
+
+
+def parse_config(document: Mapping[str, Any]) -> ReplicaSetConfig:
+    """Parse and fill in defaults; InvalidReplicaSetConfig (93) names the field that is wrong. Does not `validate`."""
+    take = _Fields("ReplSetConfig", document)
+    set_name = take.required("_id", str)
+    version = take.integer("version", 1)
+    term = take.integer("term", -1)
+    if take.integer("protocolVersion", 1) != 1:
+        raise _invalid("protocolVersion must be 1")
+    config = ReplicaSetConfig(
+        set_name=set_name,
+        version=version,
+        term=term,
+        members=tuple(_parse_member(entry) for entry in take.required("members", list)),
+        settings=_parse_settings(take.optional("settings", Mapping, {})),
+        journal_default=bool(take.optional("writeConcernMajorityJournalDefault", (bool, int, float), True)),
+        config_server=bool(take.optional("configsvr", (bool, int, float), False)),
+    )
+    take.finish()
+    return config
+
+
+def _parse_member(document: object) -> MemberConfig:
+    if not isinstance(document, Mapping):
+        raise _invalid("Expected an object in the array field 'members'")
+    take = _Fields("MemberConfig", document)
+    flag: tuple[type, ...] = (bool, int, float)
+    arbiter = bool(take.optional("arbiterOnly", flag, False))
+    if not take.optional("buildIndexes", flag, True):
+        raise _invalid("members without indexes (buildIndexes: false) are not supported")
+    member = MemberConfig(
+        id=take.integer("_id"),
+        host=take.required("host", str),
+        arbiter_only=arbiter,
+        hidden=bool(take.optional("hidden", flag, False)),
+        priority=float(take.optional("priority", (int, float), 0 if arbiter else 1)),
+        tags=_parse_tags(take.optional("tags", Mapping, {})),
+        delay_seconds=take.integer("secondaryDelaySecs", 0),
+        votes=take.integer("votes", 1),
+        newly_added=bool(take.optional("newlyAdded", flag, False)),
+    )
+    take.finish()
+    return member
+
+
+def _parse_tags(document: Mapping[str, Any]) -> dict[str, str]:
+    for name, value in document.items():
+        if not isinstance(value, str):
+            raise _invalid(f"tags.{name} must be a string")
+    return dict(document)
+
+
+def _parse_settings(document: Mapping[str, Any]) -> Settings:
+    take = _Fields("ReplSetConfigSettings", document)
+    defaults = take.optional("getLastErrorDefaults", Mapping, {"w": 1, "wtimeout": 0})
+    if dict(defaults) != {"w": 1, "wtimeout": 0}:
+        raise _invalid("settings.getLastErrorDefaults may only be { w: 1, wtimeout: 0 }")
+    modes = take.optional("getLastErrorModes", Mapping, {})
+    for name, mode in modes.items():
+        if not isinstance(mode, Mapping) or not all(isinstance(n, (int, float)) and n > 0 for n in mode.values()):
+            raise _invalid(f"settings.getLastErrorModes.{name} must map tags to positive numbers")
+    settings = Settings(
+        chaining_allowed=bool(take.optional("chainingAllowed", (bool, int, float), True)),
+        heartbeat_interval_millis=take.integer("heartbeatIntervalMillis", 2000),
+        heartbeat_timeout_secs=take.integer("heartbeatTimeoutSecs", 10),
+        election_timeout_millis=take.integer("electionTimeoutMillis", 10000),
+        catch_up_timeout_millis=take.integer("catchUpTimeoutMillis", -1),
+        catch_up_takeover_delay_millis=take.integer("catchUpTakeoverDelayMillis", 30000),
+        modes={name: {tag: int(count) for tag, count in mode.items()} for name, mode in modes.items()},
+        replica_set_id=take.optional("replicaSetId", ObjectId, None),
+    )
+    take.finish()
+    return settings
+
+
+def validate(config: ReplicaSetConfig) -> None:
+    """Refuse a configuration that breaks the module's invariants (InvalidReplicaSetConfig)."""
+    count = len(config.members)
+    if not 1 <= count <= MAX_MEMBERS:
+        raise _invalid(
+            f"Replica set configuration contains {count} members, "
+            f"but must have at least 1 and no more than  {MAX_MEMBERS}"
+        )
+    if not config.set_name:
+        raise _invalid("Replica set configuration must have non-empty _id field")
+    if config.version < 1:
+        raise _invalid(f"version field value of {config.version} is out of range")
+    settings = config.settings
+    for name, number in (
+        ("heartbeatIntervalMillis", settings.heartbeat_interval_millis),
+        ("heartbeatTimeoutSecs", settings.heartbeat_timeout_secs),
+        ("electionTimeoutMillis", settings.election_timeout_millis),
+    ):
+        if number <= 0:
+            raise _invalid(f"{name} must be greater than 0")
+    if settings.catch_up_timeout_millis < -1 or settings.catch_up_takeover_delay_millis < -1:
+        raise _invalid("catchUpTimeoutMillis and catchUpTakeoverDelayMillis must be -1 or more")
+    for member in config.members:
+        _validate_member(member, config)
+    _refuse_twins("_id", [member.id for member in config.members])
+    _refuse_twins("host", [member.host.lower() for member in config.members])
+    voters = sum(member.votes for member in config.members)
+    if not 1 <= voters <= MAX_VOTERS:
+        raise _invalid(
+            f"Replica set configuration contains {voters} voting members, but must be between 1 and {MAX_VOTERS}"
+        )
+    if not any(member.priority > 0 and not member.arbiter_only for member in config.members):
+        raise _invalid("Replica set configuration must contain at least one non-arbiter member with priority > 0")
+    for name, mode in settings.modes.items():
+        for tag, wanted in mode.items():
+            if len({member.tags[tag] for member in config.members if tag in member.tags}) < wanted:
+                raise _invalid(
+                    f"getLastErrorModes.{name} needs {wanted} different values of tag {tag}, which no members have"
+                )
+
+
+def _validate_member(member: MemberConfig, config: ReplicaSetConfig) -> None:
+    place = f"member {member.host}"
+    if not 0 <= member.id <= MAX_MEMBER_ID:
+        raise _invalid(f"_id field value of {member.id} is out of range.")
+    name, colon, port = member.host.rpartition(":")
+    if not colon or not name or not port.isdigit() or not 0 < int(port) < 65536:
+        raise _invalid(f"host '{member.host}' is not of the form name:port")
+    if member.votes not in (0, 1):
+        raise _invalid(f"votes field value is {member.votes} but must be 0 or 1")
+    if not 0 <= member.priority <= 1000:
+        raise _invalid(f"priority field value of {member.priority} is out of range")
+    if member.arbiter_only:
+        if member.votes == 0:
+            raise _invalid(f"{place}: an arbiter must vote (cannot have 0 votes)")
+        if member.priority not in (0, 1):
+            raise _invalid(f"{place}: the priority of an arbiter must be 0 or 1")
+        if config.config_server:
+            raise _invalid("Arbiters are not allowed in replica set configurations being used for config servers")
+        if member.tags:
+            raise _invalid(f"{place}: an arbiter cannot have tags")
+    else:
+        for why, found in (
+            ("non-voting", member.votes == 0),
+            ("hidden", member.hidden),
+            ("delayed", member.delay_seconds > 0),
+        ):
+            if found and member.priority != 0:
+                raise _invalid(f"{place}: priority must be 0 when the member is {why}")
+    if member.delay_seconds < 0 or member.delay_seconds > 366 * 24 * 3600:
+        raise _invalid(f"secondaryDelaySecs field value of {member.delay_seconds} is out of range")
+    if config.config_server and member.delay_seconds:
+        raise _invalid("Delayed members are not allowed in replica set configurations being used for config servers")
+
+
+def _refuse_twins(name: str, values: list[Any]) -> None:
+    twins = {value for value in values if values.count(value) > 1}
+    if twins:
+        raise _invalid(f"Found two member configurations with same {name} field, {name} == {min(twins)}")
+
+
+def _invalid(message: str) -> CommandError:
+    return CommandError(Code.InvalidReplicaSetConfig, message)
+
+
+class _Fields:
+    """Takes typed fields out of a document and refuses what is left over."""
+
+    def __init__(self, place: str, document: Mapping[str, Any]) -> None:
+        self._place = place
+        self._left = dict(document)
+
+    def required(self, name: str, kind: Callable[..., Any] | type) -> Any:
+        if name not in self._left:
+            raise _invalid(f"BSON field '{self._place}.{name}' is missing but a required field")
+        return self.optional(name, kind, None)
+
+    def optional(self, name: str, kind: Any, default: Any) -> Any:
+        if name not in self._left:
+            return default
+        value = self._left.pop(name)
+        if not isinstance(value, kind):
+            raise _invalid(f"BSON field '{self._place}.{name}' is the wrong type '{type(value).__name__}'")
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        number = self.optional(name, (int, float), default)
+        if number is None:
+            raise _invalid(f"BSON field '{self._place}.{name}' is missing but a required field")
+        if isinstance(number, bool) or not float(number).is_integer():
+            raise _invalid(f"BSON field '{self._place}.{name}' must be a whole number")
+        return int(number)
+
+    def finish(self) -> None:
+        if self._left:
+            raise _invalid(f"BSON field '{self._place}.{next(iter(self._left))}' is an unknown field.")

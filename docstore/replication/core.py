@@ -1,0 +1,203 @@
+"""The member's protocol, whole: events in, effects out.
+
+The driver calls `receive(event, now)` for everything that happens and `tick(now)` when `next_wakeup()` has come, and
+performs the effects in order: a `Persist` is on disk before anything after it leaves the process. `now` is any clock in
+seconds that never goes back. Nothing here reads a clock, rolls dice or does I/O.
+
+    election        heartbeats fall silent -> tick -> VoteRequest (dry run) -> VoteRequest -> Drain -> TakeOffice
+    write           Progress -> PositionUpdate from the others -> commit point
+    configuration   Initiate or Reconfigure -> Persist -> heartbeats carry it
+
+Sources: rules 1-21 of the replication protocol (MongoDB's protocol version 1), cited by number where they are obeyed;
+Raft (Ongaro and Ousterhout, 2014) for the arguments. Departures are listed in the modules that make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.errors import Code, CommandError
+from docstore.replication import elections, following, heartbeats, leadership, reconfig
+from docstore.replication.config import ReplicaSetConfig
+from docstore.replication.effects import Reply
+from docstore.replication.messages import (
+    NO_VOTE,
+    Answered,
+    CatchUpEnded,
+    Drained,
+    Event,
+    FollowerState,
+    Freeze,
+    HeartbeatRequest,
+    Initiate,
+    LastVote,
+    PositionReply,
+    PositionUpdate,
+    Progress,
+    Reconfigure,
+    SourceFailed,
+    StepDown,
+    StepUpRequest,
+    SyncFrom,
+    TookOffice,
+    VoteRequest,
+)
+from docstore.replication.state import NEVER, Effects, State
+from docstore.replication.states import MemberState, Role
+from docstore.replication.terms import adopt_term, restart_election_timer
+
+
+class Core:
+    """One member of a replica set, without a network, a disk or a clock."""
+
+    def __init__(
+        self,
+        set_name: str,
+        *,
+        dice: Callable[[], float],
+        own_hosts: Iterable[str],
+        config: ReplicaSetConfig | None = None,
+        vote: LastVote = NO_VOTE,
+        last_op: OpTime = NULL_OPTIME,
+        now: float,
+    ) -> None:
+        """`config`, `vote` and `last_op` are what the disk remembers; the term is the highest of them (rule 6)."""
+        self.state = State(set_name, dice, set(own_hosts))
+        self.state.vote = vote
+        self.state.term = max(vote.term, last_op.term, 0)
+        self.state.applied = self.state.durable = last_op
+        if config is not None:
+            self.state.install(config, now)
+            restart_election_timer(self.state, now)
+            if config.majority_votes == 1 and self.state.me is not None and self.state.me.electable:
+                self.state.election_at = now
+
+    def receive(self, event: Event, now: float) -> Effects:
+        """Take in one event; the effects of it, in order."""
+        out: Effects = []
+        match event:
+            case Progress():
+                self._progress(event, now, out)
+            case PositionUpdate():
+                self._positions(event, now, out)
+            case HeartbeatRequest():
+                heartbeats.asked(self.state, event, now, out)
+            case Answered():
+                self._answered(event, now, out)
+            case VoteRequest():
+                elections.vote(self.state, event, now, out)
+            case FollowerState():
+                self._follower_state(event, now, out)
+            case SourceFailed():
+                following.abandon(self.state, event, now, out)
+            case CatchUpEnded():
+                leadership.end_catch_up(self.state, event, out)
+            case Drained():
+                leadership.drained(self.state, event, out)
+            case TookOffice():
+                leadership.took_office(self.state, event, now, out)
+            case _:
+                self._command(event, now, out)
+        self._tick(now, out)
+        return out
+
+    def tick(self, now: float) -> Effects:
+        """Do what the time has come for."""
+        out: Effects = []
+        self._tick(now, out)
+        return out
+
+    def next_wakeup(self) -> float:
+        """When `tick` must be called at the latest, on the clock of `now`; infinity for never."""
+        state = self.state
+        if state.config is None:
+            return NEVER
+        due = [heartbeats.next_wakeup(state), state.position_at]
+        if state.role is Role.LEADER:
+            due.append(leadership.next_wakeup(state))
+        elif state.role is Role.FOLLOWER:
+            due += [state.election_at, state.takeover_at]
+        if state.source is None and following.follows(state):
+            due.append(state.source_retry_at)
+        return min(due)
+
+    def check(self) -> None:
+        """Assert the invariants of the state."""
+        self.state.check()
+
+    def _tick(self, now: float, out: Effects) -> None:
+        state = self.state
+        if state.config is None:
+            return
+        if state.role is Role.LEADER:
+            leadership.tick(state, now, out)
+        elections.tick(state, now, out)
+        following.tick(state, now, out)
+        heartbeats.tick(state, now, out)
+
+    def _progress(self, event: Progress, now: float, out: Effects) -> None:
+        state = self.state
+        state.applied, state.durable = event.applied, event.durable
+        if state.config is None:
+            return
+        if state.role is Role.LEADER:
+            leadership.advance(state, now, out)
+        else:
+            following.progressed(state, now, out)
+
+    def _positions(self, event: PositionUpdate, now: float, out: Effects) -> None:
+        state = self.state
+        if state.config is None or state.me is None:
+            refusal = CommandError(Code.NotYetInitialized, "no replset config has been received")
+            out.append(Reply(token=event.token, result=refusal))
+            return
+        adopt_term(state, event.term, now, out)
+        leadership.take_positions(state, event, now, out)
+
+    def _answered(self, event: Answered, now: float, out: Effects) -> None:
+        state = self.state
+        match event.request:
+            case HeartbeatRequest():
+                heartbeats.answered(state, event, now, out)
+                if state.config is not None:
+                    following.review(state, now, out)
+            case VoteRequest():
+                elections.counted(state, event, now, out)
+            case PositionUpdate():
+                if isinstance(event.reply, PositionReply):
+                    adopt_term(state, event.reply.term, now, out)
+                    heartbeats.note_living_primary(state, event.reply.primary_id, event.reply.term, now)
+                    following.learn_commit_point(state, event.reply.commit_point)
+                following.answered(state, event, now, out)
+            case StepUpRequest():
+                pass  # Whether the successor runs and wins is its own affair.
+
+    def _follower_state(self, event: FollowerState, now: float, out: Effects) -> None:
+        state = self.state
+        assert event.state in (
+            MemberState.STARTUP2,
+            MemberState.RECOVERING,
+            MemberState.ROLLBACK,
+            MemberState.SECONDARY,
+        )
+        state.follower_state = event.state
+        if state.config is not None:
+            following.review(state, now, out)
+
+    def _command(self, event: Event, now: float, out: Effects) -> None:
+        match event:
+            case StepDown():
+                leadership.begin_step_down(self.state, event, now, out)
+            case Reconfigure():
+                reconfig.reconfigure(self.state, event, now, out)
+            case Initiate():
+                reconfig.initiate(self.state, event, now, out)
+            case Freeze():
+                elections.freeze(self.state, event, now, out)
+            case SyncFrom():
+                following.sync_from(self.state, event, now, out)
+            case StepUpRequest():
+                elections.step_up(self.state, event, now, out)
+            case _:
+                raise AssertionError(f"no such event: {event!r}")

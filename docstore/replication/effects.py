@@ -1,0 +1,71 @@
+"""What comes out of the core, in the order in which the driver must do it.
+
+The one rule: `Persist` is durable before any later `Send` or `Reply` of the same list, and before those of later lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from docstore.errors import CommandError
+from docstore.replication.config import ReplicaSetConfig
+from docstore.replication.messages import LastVote, Request, Term
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Persist:
+    """Make the vote or the configuration durable (fsync) before going on."""
+
+    vote: LastVote | None = None
+    config: ReplicaSetConfig | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """Send and report the outcome as `Answered`; no answer within `timeout` seconds is a failure."""
+
+    to: str
+    request: Request
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The answer to the request or command that came with `token`; a `CommandError` is a refusal."""
+
+    token: int
+    result: Any | CommandError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follow:
+    """Fetch the log from `source`, or from nobody. Any earlier fetch ends."""
+
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Stop fetching, apply what has been fetched, then report `Drained(term)`."""
+
+    term: Term
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeOffice:
+    """Write the first entry of `term` to the log, then report `TookOffice(term)`; skip if the term is over."""
+
+    term: Term
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOffice:
+    """No longer primary: end the operations that only a primary may finish, wake those that wait for
+    acknowledgement."""
+
+    term: Term
+    reason: str
+
+
+Effect = Persist | Send | Reply | Follow | Drain | TakeOffice | LeftOffice

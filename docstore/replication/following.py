@@ -1,0 +1,247 @@
+"""Whom to fetch the log from (rule 13), and how progress goes back up the tree (rule 15).
+
+A source is another data-bearing member in PRIMARY or SECONDARY that is not behind us. Among those the nearest by
+ping is taken, in classes of 5 ms; within a class the primary goes first, then who is furthest ahead. Departure from
+MongoDB, which prefers strictly the nearest: on one machine all are equally near, and going through a third member
+only adds a hop to every majority write.
+
+`settings.chainingAllowed: false` leaves only the primary. A member that syncs from us is never our source.
+"""
+
+from __future__ import annotations
+
+from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.errors import Code, CommandError
+from docstore.replication.effects import Follow, Reply, Send
+from docstore.replication.messages import (
+    Answered,
+    Position,
+    PositionReply,
+    PositionUpdate,
+    SourceFailed,
+    SyncFrom,
+)
+from docstore.replication.state import NEVER, Effects, Peer, State
+from docstore.replication.states import MemberState, Office, Role
+
+RETRY_SECONDS = 1.0
+PING_CLASS_SECONDS = 0.005
+MAX_LAG_SECONDS = 30
+
+
+def follows(state: State) -> bool:
+    """Whether this member wants a sync source at all."""
+    if state.me is None or not state.me.data_bearing:
+        return False
+    if state.role is Role.LEADER:
+        return state.office is Office.CATCHING_UP
+    return state.follower_state in (MemberState.SECONDARY, MemberState.RECOVERING, MemberState.STARTUP2)
+
+
+def review(state: State, now: float, out: Effects) -> None:
+    """Leave a source that is no good any more; look for one when there is none."""
+    if not follows(state):
+        # A rollback goes on talking to the source that it found itself apart from.
+        if state.source is not None and state.follower_state is not MemberState.ROLLBACK:
+            _follow(state, None, now, out)
+        return
+    if state.source is not None:
+        why = _unfit(state, state.source, now)
+        if not why:
+            return
+        state.source_reason = why
+        _follow(state, _choose(state, now), now, out)
+        return
+    found = _choose(state, now)
+    if found is None:
+        state.source_retry_at = now + RETRY_SECONDS
+        state.source_reason = "Could not find member to sync from"
+    else:
+        _follow(state, found, now, out)
+
+
+def abandon(state: State, event: SourceFailed, now: float, out: Effects) -> None:
+    """The driver could not use the source: avoid it for a while and choose again."""
+    peer = state.peers.get(event.peer)
+    if peer is not None:
+        peer.avoid_until = now + event.seconds
+    if state.source == event.peer:
+        state.source_reason = event.reason
+        state.source = None
+        if follows(state):
+            found = _choose(state, now)
+            state.source_retry_at = now + RETRY_SECONDS
+            _follow(state, found, now, out)
+        else:
+            out.append(Follow(source=None))
+
+
+def sync_from(state: State, event: SyncFrom, now: float, out: Effects) -> None:
+    """`replSetSyncFrom`: use this source once; the answer names the one before."""
+    try:
+        peer = _checked_target(state, event.host)
+    except CommandError as refusal:
+        out.append(Reply(token=event.token, result=refusal))
+        return
+    previous = state.source or ""
+    peer.avoid_until = now
+    state.forced_source = event.host
+    out.append(Reply(token=event.token, result=previous))
+    if state.source != event.host:
+        _follow(state, _choose(state, now), now, out)
+
+
+def progressed(state: State, now: float, out: Effects) -> None:
+    """Our position, or that of a member behind us, has changed: tell the source; one update is under way at a time."""
+    if state.source is None or state.role is Role.LEADER or state.follower_state is MemberState.STARTUP2:
+        return
+    if state.position_in_flight:
+        state.position_dirty = True
+        return
+    state.position_in_flight = True
+    state.position_dirty = False
+    assert state.config is not None
+    state.position_at = now + state.config.settings.election_timeout / 2
+    out.append(Send(to=state.source, request=_update(state, now), timeout=state.config.settings.heartbeat_timeout))
+
+
+def answered(state: State, event: Answered, now: float, out: Effects) -> None:
+    """The source has taken our position (or has not: then the next one, or the keep-alive, tells it)."""
+    if event.peer != state.source:
+        return
+    state.position_in_flight = False
+    if isinstance(event.reply, PositionReply) and state.position_dirty:
+        progressed(state, now, out)
+    elif state.source is not None and state.config is not None:
+        state.position_at = min(state.position_at, now + state.config.settings.election_timeout / 2)
+
+
+def tick(state: State, now: float, out: Effects) -> None:
+    """Retry the search for a source; keep the position fresh upstream (rule 10)."""
+    if state.source is None and now >= state.source_retry_at and follows(state):
+        review(state, now, out)
+    if state.source is not None and now >= state.position_at:
+        state.position_at = NEVER
+        progressed(state, now, out)
+
+
+def learn_commit_point(state: State, commit_point: OpTime) -> None:
+    """Take over a commit point heard of, if it is of the term of our own last entry (rule 15).
+
+    Then it holds even when it is ahead of us: our whole log is a part of what the primary of that term wrote. In
+    another term our last entries may be the ones that will be rolled back, whoever tells. Arbiters have no log to be
+    wrong about.
+    """
+    if state.role is Role.LEADER:
+        return
+    arbiter = state.me is not None and state.me.arbiter_only
+    if arbiter or state.applied.term == commit_point.term:
+        state.commit_point = max(state.commit_point, commit_point)
+
+
+def _follow(state: State, source: str | None, now: float, out: Effects) -> None:
+    if source is None and state.source is None:
+        return
+    if source is None:
+        state.source_retry_at = now + RETRY_SECONDS
+    state.source = source
+    state.position_in_flight = False
+    state.position_at = NEVER if source is None else now
+    out.append(Follow(source=source))
+
+
+def _choose(state: State, now: float) -> str | None:
+    assert state.config is not None
+    if state.forced_source is not None:
+        forced, state.forced_source = state.forced_source, None
+        if forced in state.peers:
+            return forced
+    fit = [peer for peer in state.peers.values() if peer.avoid_until <= now and not _unfit(state, peer.host, now)]
+    if state.role is Role.LEADER:
+        fit = [peer for peer in fit if peer.applied > state.applied]
+        return max(fit, key=lambda peer: peer.applied).host if fit else None
+    if not fit:
+        return None
+    strict = [peer for peer in fit if not _discouraged(state, peer)] or fit
+    return min(strict, key=lambda peer: _preference(state, peer)).host
+
+
+def _preference(state: State, peer: Peer) -> tuple[int, bool, int, int]:
+    return (
+        int(peer.ping / PING_CLASS_SECONDS),
+        peer is not state.primary,
+        -peer.applied.term,
+        -peer.applied.timestamp,
+    )
+
+
+def _discouraged(state: State, peer: Peer) -> bool:
+    """Hidden and delayed members serve only those that are as hidden or as delayed."""
+    member = state.member_of(peer.host)
+    assert member is not None
+    assert state.me is not None
+    return (member.hidden and not state.me.hidden) or member.delay_seconds > state.me.delay_seconds
+
+
+def _unfit(state: State, host: str, now: float) -> str:
+    """Why `host` cannot be our source; empty when it can."""
+    peer = state.peers.get(host)
+    member = state.member_of(host)
+    if peer is None or member is None or not member.data_bearing:
+        return "sync source is no data-bearing member of the set"
+    if not peer.up:
+        return "sync source is down"
+    if not peer.state.readable:
+        return "sync source is not primary or secondary"
+    if peer.applied == NULL_OPTIME:
+        return "sync source has no data"
+    primary = state.primary
+    if state.role is not Role.LEADER:
+        assert state.config is not None
+        if not state.config.settings.chaining_allowed and peer is not primary:
+            return "chaining is not allowed and the sync source is not primary"
+    if peer is primary:
+        return ""
+    if peer.applied < state.applied:
+        return "sync source is behind"
+    if state.me is not None and peer.sync_source in state.own_hosts:
+        return "sync source syncs from us"
+    if primary is not None and primary.up:
+        if primary.applied.seconds - peer.applied.seconds > MAX_LAG_SECONDS:
+            return "sync source lags too far behind the primary"
+        if host == state.source and peer.applied <= state.applied < primary.applied:
+            return "sync source is not ahead of us while the primary is"
+        if host == state.source and peer.ping - primary.ping >= PING_CLASS_SECONDS:
+            return "the primary is closer"
+    return ""
+
+
+def _checked_target(state: State, host: str) -> Peer:
+    if state.role is Role.LEADER:
+        raise CommandError(Code.NotSecondary, "primaries don't sync")
+    if state.me is None or state.me.arbiter_only:
+        raise CommandError(Code.NotSecondary, "arbiters don't sync")
+    if host in state.own_hosts:
+        raise CommandError(Code.InvalidOptions, "I cannot sync from myself")
+    peer = state.peers.get(host)
+    member = state.member_of(host)
+    if peer is None or member is None:
+        raise CommandError(Code.NodeNotFound, f'Could not find member "{host}" in replica set')
+    if member.arbiter_only:
+        raise CommandError(Code.InvalidOptions, f'Cannot sync from "{host}" because it is an arbiter')
+    if not peer.up:
+        raise CommandError(Code.HostUnreachable, f"I cannot reach the requested member: {host}")
+    return peer
+
+
+def _update(state: State, now: float) -> PositionUpdate:
+    assert state.me is not None
+    assert state.config is not None
+    mine = Position(member=state.me.id, applied=state.applied, durable=state.durable)
+    fresh = now - state.config.settings.election_timeout
+    behind = tuple(
+        Position(member=member.id, applied=peer.applied, durable=peer.durable)
+        for member in state.config.members
+        if (peer := state.peers.get(member.host)) is not None and peer.reported_at >= fresh
+    )
+    return PositionUpdate(term=state.term, config=state.config_version, positions=(mine, *behind))

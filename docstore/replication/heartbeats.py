@@ -1,0 +1,181 @@
+"""Heartbeats: every member asks every other (rule 2), and what is learned from the asking and from the answers.
+
+A heartbeat carries the configuration's version both ways. Whoever learns of a newer one asks its holder, and a
+replier that has a newer one sends it along, so a configuration spreads in two exchanges (rule 21). Only answers
+count as proof of life.
+"""
+
+from __future__ import annotations
+
+from docstore.bson.optime import NULL_OPTIME
+from docstore.errors import Code, CommandError
+from docstore.replication import elections, following, leadership, reconfig
+from docstore.replication.effects import Reply, Send
+from docstore.replication.messages import NO_MEMBER, Answered, HeartbeatReply, HeartbeatRequest
+from docstore.replication.state import Effects, Peer, State
+from docstore.replication.states import MemberState, Role
+from docstore.replication.terms import abandon_election, adopt_term, restart_election_timer
+
+UNKNOWN_HOST_TIMEOUT = 2.0
+PING_WEIGHT = 0.2
+"""Of the newest measurement in the moving average."""
+
+
+def tick(state: State, now: float, out: Effects) -> None:
+    """Send the heartbeats that are due; one per member is under way at a time."""
+    if state.config is None:
+        return
+    for peer in state.peers.values():
+        if not peer.in_flight and now >= peer.heartbeat_at:
+            peer.in_flight = True
+            peer.heartbeat_at = now + state.config.settings.heartbeat_interval
+            if state.role is Role.LEADER:
+                peer.told_commit = max(peer.told_commit, state.commit_point)
+            out.append(Send(to=peer.host, request=_request(state), timeout=state.config.settings.heartbeat_timeout))
+
+
+def next_wakeup(state: State) -> float:
+    return min((peer.heartbeat_at for peer in state.peers.values() if not peer.in_flight), default=float("inf"))
+
+
+def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> None:
+    """Answer a heartbeat, and ask back when the sender knows of a newer configuration."""
+    if request.set_name != state.set_name:
+        refusal = CommandError(
+            Code.InconsistentReplicaSetNames,
+            f"Our set name of {state.set_name} does not match the set name {request.set_name} reported by remote node",
+        )
+        out.append(Reply(token=request.token, result=refusal))
+        return
+    peer = state.peers.get(request.sender)
+    if state.config is not None:
+        adopt_term(state, request.term, now, out)
+        following.learn_commit_point(state, request.commit_point)
+    if peer is not None:
+        peer.request_at = now
+        peer.config = request.config
+    newer_here = state.config is not None and state.config_version.newer_than(request.config)
+    out.append(
+        Reply(
+            token=request.token,
+            result=HeartbeatReply(
+                set_name=state.set_name,
+                state=state.member_state,
+                term=state.term,
+                config=state.config_version,
+                applied=state.applied,
+                durable=state.durable,
+                commit_point=state.commit_point,
+                primary_id=state.my_id if state.role is Role.LEADER else state.primary_id,
+                sync_source=state.source or "",
+                electable=not elections.unelectable(state, now),
+                election_time=state.election_time if state.role is Role.LEADER else 0,
+                config_document=state.config if newer_here else None,
+            ),
+        )
+    )
+    if request.config.newer_than(state.config_version):
+        _ask_for_config(state, request.sender, peer, now, out)
+
+
+def answered(state: State, event: Answered, now: float, out: Effects) -> None:
+    """The outcome of a heartbeat of ours."""
+    peer = state.peers.get(event.peer)
+    if peer is not None:
+        peer.in_flight = False
+    reply = event.reply
+    if not isinstance(reply, HeartbeatReply):
+        if peer is not None:
+            _lost(state, peer, event.error)
+        return
+    if state.config is not None:
+        adopt_term(state, reply.term, now, out)
+    if reply.config_document is not None:
+        reconfig.heard_of(state, reply.config_document, now, out)
+        peer = state.peers.get(event.peer)
+    if peer is None:
+        return
+    _learn(state, peer, reply, event.round_trip, now)
+    if isinstance(event.request, HeartbeatRequest) and event.request.term == state.term:
+        state.catch_up_awaits.discard(peer.host)
+    _note_primary(state, peer, reply, now)
+    following.learn_commit_point(state, reply.commit_point)
+    if state.role is Role.LEADER:
+        leadership.advance(state, now, out)
+        reconfig.promote_newly_added(state, now, out)
+    else:
+        elections.consider_takeover(state, now)
+
+
+def note_living_primary(state: State, member_id: int, term: int, now: float) -> None:
+    """Word of a primary in our term: it is alive, so the election timer starts anew (rule 3)."""
+    if term != state.term or member_id == NO_MEMBER or member_id == state.my_id or state.role is Role.LEADER:
+        return
+    state.primary_id = member_id
+    restart_election_timer(state, now)
+    state.eager_until = now
+    if state.election is not None and state.election.reason == elections.BY_TIMEOUT:
+        abandon_election(state, now)
+
+
+def _note_primary(state: State, peer: Peer, reply: HeartbeatReply, now: float) -> None:
+    member = state.member_of(peer.host)
+    if member is None:
+        return
+    if reply.state is MemberState.PRIMARY:
+        note_living_primary(state, member.id, reply.term, now)
+    elif state.primary_id == member.id:
+        state.primary_id = NO_MEMBER
+
+
+def _learn(state: State, peer: Peer, reply: HeartbeatReply, round_trip: float, now: float) -> None:
+    if not peer.up:
+        peer.up_since = now
+        peer.ping = round_trip
+    peer.up = True
+    peer.heard_at = now
+    peer.message = ""
+    peer.ping += PING_WEIGHT * (round_trip - peer.ping)
+    peer.state = reply.state
+    peer.config = reply.config
+    if reply.state in (MemberState.STARTUP, MemberState.STARTUP2):
+        # A member that starts from nothing does not have what it had before (SERVER-47852).
+        peer.applied = peer.durable = NULL_OPTIME
+    else:
+        peer.advance(reply.applied, reply.durable)
+    peer.primary_id = reply.primary_id
+    peer.sync_source = reply.sync_source
+    peer.electable = reply.electable
+    peer.election_time = reply.election_time
+    if state.config is not None:
+        peer.heartbeat_at = min(peer.heartbeat_at, now + state.config.settings.heartbeat_interval)
+
+
+def _lost(state: State, peer: Peer, error: str) -> None:
+    peer.up = False
+    peer.state = MemberState.DOWN
+    peer.message = error
+    peer.electable = False
+    state.catch_up_awaits.discard(peer.host)
+    member = state.member_of(peer.host)
+    if member is not None and state.primary_id == member.id:
+        state.primary_id = NO_MEMBER
+
+
+def _ask_for_config(state: State, sender: str, peer: Peer | None, now: float, out: Effects) -> None:
+    if peer is not None:
+        if not peer.in_flight:
+            peer.heartbeat_at = now
+        return
+    out.append(Send(to=sender, request=_request(state), timeout=UNKNOWN_HOST_TIMEOUT))
+
+
+def _request(state: State) -> HeartbeatRequest:
+    return HeartbeatRequest(
+        set_name=state.set_name,
+        sender="" if state.me is None else state.me.host,
+        sender_id=state.my_id,
+        config=state.config_version,
+        term=state.term,
+        commit_point=state.commit_point,
+    )

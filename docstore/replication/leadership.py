@@ -1,0 +1,274 @@
+"""In office: catching up, draining, committing, leaving (rules 7, 9, 10, 15).
+
+A winner first fetches what the members that were up have beyond it (they may hold w:1 writes that only they saw),
+then lets its applier run dry, then writes the first entry of its term; only then it takes writes. It commits by
+counting positions, and leaves when told, when a higher term appears, or when a majority has not been heard of for an
+election timeout.
+"""
+
+from __future__ import annotations
+
+import math
+
+from docstore.bson.optime import OpTime
+from docstore.errors import Code, CommandError
+from docstore.replication import following, progress, reconfig
+from docstore.replication.effects import Drain, Follow, Reply, Send, TakeOffice
+from docstore.replication.messages import (
+    NO_MEMBER,
+    CatchUpEnded,
+    Drained,
+    Position,
+    PositionReply,
+    PositionUpdate,
+    StepDown,
+    StepUpRequest,
+    TookOffice,
+)
+from docstore.replication.state import NEVER, Effects, ElectionRecord, Peer, PendingStepDown, State
+from docstore.replication.states import Office, Role
+from docstore.replication.terms import leave_office, refuse_unless_initiated
+
+COMMIT_PUSH_SECONDS = 0.01
+"""How long a new commit point waits for a natural message before heartbeats carry it to the others."""
+
+
+def enter_office(state: State, now: float, out: Effects) -> None:
+    """The election is won: tell everyone by heartbeat and catch up."""
+    election, config, me = state.election, state.config, state.me
+    assert election is not None
+    assert config is not None
+    assert me is not None
+    assert state.vote.candidate == me.id
+    state.role, state.election = Role.LEADER, None
+    state.office, state.office_since = Office.CATCHING_UP, now
+    state.primary_id = NO_MEMBER
+    state.takeover_at = state.election_at = NEVER
+    state.eager_until = -math.inf
+    state.last_election = ElectionRecord(
+        election.reason,
+        state.term,
+        now,
+        state.commit_point,
+        max((peer.applied for peer in state.peers.values()), default=state.applied),
+        config.majority_votes,
+        me.effective_priority,
+    )
+    for peer in state.peers.values():
+        peer.heartbeat_at = now
+        peer.told_commit = min(peer.told_commit, state.commit_point)
+    state.catch_up_awaits = {peer.host for peer in state.peers.values() if peer.up}
+    limit = config.settings.catch_up_timeout_millis
+    state.catch_up_until = NEVER if limit < 0 else now + limit / 1000
+    if state.source is not None:
+        state.source = None
+        out.append(Follow(source=None))
+    advance(state, now, out)
+
+
+def advance(state: State, now: float, out: Effects) -> None:
+    """Something was learned while in office: go as far as it allows."""
+    if state.office is Office.CATCHING_UP:
+        _catch_up(state, now, out)
+    _commit(state, now)
+    if state.office is Office.STEPPING_DOWN:
+        _try_step_down(state, now, out)
+
+
+def tick(state: State, now: float, out: Effects) -> None:
+    """Time limits of a leader: hearing of a majority, catching up, stepping down, spreading the commit point."""
+    assert state.config is not None
+    timeout = state.config.settings.election_timeout
+    if now - state.office_since >= timeout and not _hears_majority(state, now - timeout):
+        leave_office(state, now, out, "a majority of the set has not been heard of for an election timeout")
+        return
+    if state.office is Office.STEPPING_DOWN:
+        _try_step_down(state, now, out)
+        return
+    if state.office is Office.CATCHING_UP and now >= state.catch_up_until:
+        _drain(state, out)
+    if now >= state.commit_push_at:
+        state.commit_push_at = NEVER
+        for peer in state.peers.values():
+            if peer.up and peer.told_commit < state.commit_point:
+                peer.heartbeat_at = now
+
+
+def next_wakeup(state: State) -> float:
+    """When `tick` has something to do, or may have."""
+    assert state.config is not None
+    timeout = state.config.settings.election_timeout
+    silent = max(_majority_heard_at(state), state.office_since) + timeout
+    waiting = state.step_down.until if state.step_down is not None else NEVER
+    return min(silent, waiting, state.catch_up_until, state.commit_push_at)
+
+
+def positions(state: State) -> dict[int, Position]:
+    """Every member's position as far as known, by member id; our own included."""
+    known: dict[int, Position] = {}
+    if state.config is not None:
+        for member in state.config.members:
+            peer = state.peers.get(member.host)
+            if member.id == state.my_id:
+                known[member.id] = Position(member=member.id, applied=state.applied, durable=state.durable)
+            elif peer is not None:
+                known[member.id] = Position(member=member.id, applied=peer.applied, durable=peer.durable)
+    return known
+
+
+def take_positions(state: State, update: PositionUpdate, now: float, out: Effects) -> None:
+    """Progress from those that sync from us: count it, or pass it on upstream; the answer carries the commit point."""
+    assert state.config is not None
+    for position in update.positions:
+        member = state.config.member(position.member)
+        peer = None if member is None else state.peers.get(member.host)
+        if peer is not None:
+            peer.advance(position.applied, position.durable)
+            peer.heard_at = peer.reported_at = now
+    if state.role is Role.LEADER:
+        advance(state, now, out)
+        sender = state.config.member(update.positions[0].member)
+        if sender is not None and sender.host in state.peers:
+            told = state.peers[sender.host]
+            told.told_commit = max(told.told_commit, state.commit_point)
+    else:
+        following.progressed(state, now, out)
+    reply = PositionReply(
+        term=state.term,
+        commit_point=state.commit_point,
+        primary_id=state.my_id if state.role is Role.LEADER else state.primary_id,
+        config=state.config_version,
+    )
+    out.append(Reply(token=update.token, result=reply))
+
+
+def end_catch_up(state: State, event: CatchUpEnded, out: Effects) -> None:
+    """There is nothing more to fetch for us."""
+    if state.office is Office.CATCHING_UP and event.term == state.term:
+        _drain(state, out)
+
+
+def drained(state: State, event: Drained, out: Effects) -> None:
+    """The applier has run dry."""
+    if state.office is Office.DRAINING and event.term == state.term:
+        out.append(TakeOffice(term=state.term))
+
+
+def took_office(state: State, event: TookOffice, now: float, out: Effects) -> None:
+    """The first entry of the term is written: writes are accepted from here on."""
+    if state.office is not Office.DRAINING or event.term != state.term:
+        return
+    assert state.applied.term == state.term
+    assert state.last_election is not None
+    state.office = Office.WRITABLE
+    state.last_election.caught_up_at = now
+    state.election_time = state.applied.timestamp
+    reconfig.stamp_term(state, now, out)
+    for peer in state.peers.values():
+        peer.heartbeat_at = now
+    advance(state, now, out)
+
+
+def begin_step_down(state: State, event: StepDown, now: float, out: Effects) -> None:
+    """`replSetStepDown`: stop taking writes, and leave as soon as somebody can take over (rule 9)."""
+    try:
+        refuse_unless_initiated(state)
+        if state.role is not Role.LEADER:
+            raise CommandError(Code.NotWritablePrimary, "not primary so can't step down")
+        if state.office is not Office.WRITABLE:
+            raise CommandError(
+                Code.ConflictingOperationInProgress,
+                "This node is already in the process of stepping down"
+                if state.office is Office.STEPPING_DOWN
+                else "This node is still becoming primary",
+            )
+    except CommandError as refusal:
+        out.append(Reply(token=event.token, result=refusal))
+        return
+    state.office = Office.STEPPING_DOWN
+    wait = min(event.catch_up_seconds, event.seconds)
+    until = now if event.force and not event.catch_up_seconds else now + wait
+    state.step_down = PendingStepDown(
+        token=event.token, until=until, frozen_until=now + event.seconds, forced=event.force
+    )
+    _try_step_down(state, now, out)
+
+
+def _catch_up(state: State, now: float, out: Effects) -> None:
+    state.catch_up_awaits &= {peer.host for peer in state.peers.values() if peer.up}
+    if state.catch_up_awaits:
+        return
+    ahead = [peer.applied for peer in state.peers.values() if peer.up and peer.state.readable]
+    if progress.newest(ahead, state.applied) <= state.applied:
+        _drain(state, out)
+    elif state.source is None:
+        following.review(state, now, out)
+
+
+def _drain(state: State, out: Effects) -> None:
+    state.office = Office.DRAINING
+    state.catch_up_until = NEVER
+    state.catch_up_awaits = set()
+    state.source = None
+    out.append(Drain(term=state.term))
+
+
+def _commit(state: State, now: float) -> None:
+    assert state.config is not None
+    reached = progress.commit_point(state.config, positions(state), state.term, state.commit_point)
+    if reached > state.commit_point:
+        state.commit_point = reached
+        if state.peers:
+            state.commit_push_at = min(state.commit_push_at, now + COMMIT_PUSH_SECONDS)
+
+
+def _try_step_down(state: State, now: float, out: Effects) -> None:
+    pending = state.step_down
+    assert pending is not None
+    successor = _successor(state)
+    if successor is None and now < pending.until:
+        return
+    if successor is None and not pending.forced:
+        state.office = Office.WRITABLE
+        state.step_down = None
+        refusal = CommandError(
+            Code.ExceededTimeLimit,
+            "No electable secondaries caught up within secondaryCatchUpPeriodSecs. Please use the replSetStepDown "
+            "command with the argument {force: true} to force node to step down.",
+        )
+        out.append(Reply(token=pending.token, result=refusal))
+        return
+    leave_office(state, now, out, "it was asked to step down")
+    if successor is not None and state.config is not None:
+        timeout = state.config.settings.election_timeout
+        out.append(Send(to=successor.host, request=StepUpRequest(), timeout=timeout))
+
+
+def _successor(state: State) -> Peer | None:
+    """The electable member to hand over to, once a majority has everything we have (rule 9)."""
+    assert state.config is not None
+    caught_up = {member.id for member in state.config.voters if member.id == state.my_id}
+    electable: list[tuple[float, OpTime, Peer]] = []
+    for member in state.config.members:
+        peer = state.peers.get(member.host)
+        if peer is not None and peer.up and peer.applied >= state.applied:
+            caught_up.add(member.id)
+            if member.electable and peer.electable:
+                electable.append((member.effective_priority, peer.durable, peer))
+    if not electable or not progress.on_majority(state.config, caught_up):
+        return None
+    return max(electable, key=lambda entry: entry[:2])[2]
+
+
+def _majority_heard_at(state: State) -> float:
+    """Since when a majority of the voters, we among them, has been heard of."""
+    assert state.config is not None
+    heard = sorted((peer.heard_at for peer in state.voting_peers()), reverse=True)
+    others_needed = state.config.majority_votes - (state.me is not None and state.me.voter)
+    if others_needed == 0:
+        return NEVER
+    return heard[others_needed - 1] if len(heard) >= others_needed else -math.inf
+
+
+def _hears_majority(state: State, since: float) -> bool:
+    return _majority_heard_at(state) > since

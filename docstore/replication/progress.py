@@ -1,0 +1,100 @@
+"""From the members' positions to the commit point and to satisfied write concerns. Pure functions of their arguments.
+
+Sources: rules 15 and 16 of the replication protocol. What counts towards them:
+
+* a position counts only for entries of the term it ends in: a member whose log ends in an older term may hold, at
+  the same place, an entry that was never ours (SERVER-16570, and the commit rule of Raft section 5.4.2);
+* arbiters never count, members in initial sync never report, non-voters count for numbers but not for "majority".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from docstore.bson.optime import OpTime
+from docstore.errors import Code, CommandError
+from docstore.replication.config import ReplicaSetConfig
+from docstore.replication.messages import Position, Term
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """What a writer waits for: `w` a number of members, "majority" or the name of a mode of the set's settings."""
+
+    w: int | str
+    journal: bool
+
+
+def commit_point(config: ReplicaSetConfig, positions: Mapping[int, Position], term: Term, current: OpTime) -> OpTime:
+    """The newest entry of `term` on a majority of data-bearing voters (on disk, by default), never before `current`."""
+    reached = sorted(
+        (
+            position.durable if config.journal_default else position.applied
+            for member in config.voters
+            if member.data_bearing and (position := positions.get(member.id)) is not None
+        ),
+        reverse=True,
+    )
+    needed = config.write_majority
+    if needed == 0 or len(reached) < needed:
+        return current
+    candidate = reached[needed - 1]
+    return candidate if candidate.term == term and candidate > current else current
+
+
+def holds(position: Position, optime: OpTime, *, journal: bool, term: Term) -> bool:
+    """Whether the member certainly has the entry at `optime` of the log whose primary is in `term`."""
+    reached = position.durable if journal else position.applied
+    return reached >= optime and reached.term in (term, optime.term)
+
+
+def satisfied(
+    acknowledgement: Acknowledgement,
+    optime: OpTime,
+    *,
+    config: ReplicaSetConfig,
+    positions: Mapping[int, Position],
+    commit_point: OpTime,
+    term: Term,
+) -> bool:
+    """Whether the entry at `optime` has been acknowledged as asked (rule 16)."""
+    w = acknowledgement.w
+    if w == "majority":
+        return commit_point >= optime
+    holders = [
+        member
+        for member in config.members
+        if member.data_bearing
+        and (position := positions.get(member.id)) is not None
+        and holds(position, optime, journal=acknowledgement.journal, term=term)
+    ]
+    if isinstance(w, int):
+        return len(holders) >= w
+    return all(
+        len({member.tags[tag] for member in holders if tag in member.tags}) >= count
+        for tag, count in config.settings.modes[w].items()
+    )
+
+
+def check_satisfiable(acknowledgement: Acknowledgement, config: ReplicaSetConfig) -> None:
+    """Refuse what the configuration can never satisfy: UnsatisfiableWriteConcern, UnknownReplWriteConcern."""
+    w = acknowledgement.w
+    if isinstance(w, int):
+        if w > sum(member.data_bearing for member in config.members):
+            raise CommandError(Code.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
+    elif w != "majority" and w not in config.settings.modes:
+        raise CommandError(
+            Code.UnknownReplWriteConcern, f"No write concern mode named '{w}' found in replica set configuration"
+        )
+
+
+def on_majority(config: ReplicaSetConfig, member_ids: Iterable[int]) -> bool:
+    """Whether these members are a majority of the voters."""
+    ids = set(member_ids)
+    return sum(member.id in ids for member in config.voters) >= config.majority_votes
+
+
+def newest(optimes: Sequence[OpTime], default: OpTime) -> OpTime:
+    """The latest of some positions."""
+    return max(optimes, default=default)
