@@ -110,8 +110,8 @@ class Arguments:
         return self._values
 
 
-def declared(parameters: tuple[Parameter, ...]) -> dict[str, Parameter]:
-    """Parameters by name."""
+def declared(*parameters: Parameter) -> dict[str, Parameter]:
+    """Parameters of a sub-document by name, for `parse_fields`."""
     by_name = {parameter.name: parameter for parameter in parameters}
     assert len(by_name) == len(parameters), "a parameter is declared twice"
     return by_name

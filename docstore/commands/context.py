@@ -69,13 +69,14 @@ class Context:
       `explicit_*` say whether the client gave the concern itself.
     * `deadline`: in seconds of `services.clock`, from maxTimeMS; None without one.
     * `exhaust`: the client takes several replies to this one request.
-    * `api_strict`: the client asked for the Stable API and nothing else.
+    * `api_strict`: the client asked for the Stable API and nothing else. `shard_version`: the raw document of a router.
+    * `help_asked`: answer with the command's help instead of running it.
     """
 
     __slots__ = (
         "_body", "_operation", "api_strict", "cluster_time", "command", "comment", "connection", "db", "deadline",
-        "exhaust", "explicit_read_concern", "explicit_write_concern", "max_time_ms", "namespace", "node", "raw",
-        "read_concern", "read_preference", "sequences", "services", "session", "shard_version", "spelling",
+        "exhaust", "explicit_read_concern", "explicit_write_concern", "help_asked", "max_time_ms", "namespace", "node",
+        "raw", "read_concern", "read_preference", "sequences", "services", "session", "shard_version", "spelling",
         "write_concern",
     )  # fmt: skip
 
@@ -102,6 +103,7 @@ class Context:
         self.cluster_time: bytes | None = None
         self.shard_version: bytes | None = None
         self.api_strict = False
+        self.help_asked = False
         self._body: dict[str, Any] | None = None
         self._operation: Operation | None = None
 

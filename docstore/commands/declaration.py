@@ -10,7 +10,7 @@ never both; every parameter of a command is declared, or the command is declared
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
     from docstore.commands.context import Context
 
-Result = Mapping[str, Any] | bytes
-"""What a command returns: the reply's fields without `ok`, as a mapping or as an encoded document."""
+Result = dict[str, Any] | bytes
+"""What a command returns: the reply's fields without `ok`, as a dict or as an encoded document."""
 
 
 class Type(Enum):
@@ -166,6 +166,17 @@ class Command:
     """For a request that allows exhaust: given the reply's body, the body of the request that the server answers
     next of its own accord; None ends the stream."""
     help: str = ""
+    by_name: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
+    """The parameters by name."""
+    required: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
+    """Those that must be given."""
+
+    def __post_init__(self) -> None:
+        by_name = {parameter.name: parameter for parameter in self.parameters}
+        assert len(by_name) == len(self.parameters), f"{self.name} declares a parameter twice"
+        object.__setattr__(self, "by_name", by_name)
+        required = {name: parameter for name, parameter in by_name.items() if parameter.required}
+        object.__setattr__(self, "required", required)
 
     @property
     def takes_write_concern(self) -> bool:

@@ -1,0 +1,258 @@
+"""From a request to its reply.
+
+`Dispatcher.handle` answers at once whenever the command is a plain function: no task, no future. A command that waits
+gives a `Pending`, which the transport runs as a task. Everything that a reply carries besides the command's own fields
+is added here and nowhere else: `ok`, `operationTime`, `$clusterTime`, error labels, `topologyVersion`.
+
+Always true: a request that wants a reply gets exactly one (an exhaust stream: one per request in it); a request with
+moreToCome gets none; a `CommandError` becomes an `ok: 0` reply; any other exception is logged with its traceback and
+becomes InternalError, except a broken invariant (`AssertionError`), which passes through and stops the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import bson
+
+from docstore.bson import append_fields, get_field
+from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context, Services
+from docstore.commands.declaration import Result, Role
+from docstore.commands.envelope import open_request
+from docstore.commands.operations import Operation
+from docstore.commands.peer import Peer
+from docstore.commands.values import integer_of, type_name
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+from docstore.log import component
+from docstore.wire.message import EXHAUST_ALLOWED, Message
+
+LOG = component("COMMAND")
+_OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
+_EMPTY = b"\x05\0\0\0\0"
+
+RETRYABLE_WRITE_CODES = STATE_CHANGE_CODES | {
+    Code.HostUnreachable,
+    Code.HostNotFound,
+    Code.NetworkTimeout,
+    Code.ExceededTimeLimit,
+    9001,
+}
+"""After these a driver may send a retryable write again."""
+RETRYABLE_WRITE_LABEL = "RetryableWriteError"
+
+
+class Answer(NamedTuple):
+    """One reply of an exhaust stream: `following` is the request that the server answers next of its own accord."""
+
+    body: bytes
+    following: Message
+
+
+Outcome = bytes | Answer | None
+"""A reply's body; one of a stream; None for a request that wants no reply."""
+
+
+class Pending:
+    """A request whose command waits. The transport awaits `finish()` in a task of its own, and sets
+    `operation.on_kill` so that a kill wakes it; when that cancelled the task, `interrupted()` is the outcome.
+
+    `deadline`: when the transport should kill the operation, in seconds of `services.clock`; None for never.
+    """
+
+    __slots__ = ("_awaitable", "_dispatcher", "_request", "context", "deadline", "operation")
+
+    def __init__(
+        self, dispatcher: Dispatcher, request: Message, context: Context, awaitable: Awaitable[Result]
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._request = request
+        self._awaitable = awaitable
+        self.context = context
+        self.operation: Operation = context.operation
+        self.deadline = None if context.command.own_deadline else context.deadline
+
+    @property
+    def wants_reply(self) -> bool:
+        return not self._request.more_to_come
+
+    async def finish(self) -> Outcome:
+        """Wait for the command and build its outcome. Raises only what stops a task or the process."""
+        dispatcher, context = self._dispatcher, self.context
+        try:
+            body = dispatcher.complete(context, await self._awaitable)
+        except CommandError as error:
+            body = dispatcher.refuse(error, context)
+        except AssertionError:
+            raise
+        except Exception as error:
+            body = dispatcher.refuse_unexpected(error, context)
+        finally:
+            context.services.operations.finish(self.operation)
+        return dispatcher.outcome(self._request, context, body)
+
+    def interrupted(self) -> Outcome:
+        """The outcome of an operation that was killed while it waited."""
+        error = self.operation.error
+        assert error is not None, "only a killed operation is interrupted"
+        return self._dispatcher.outcome(self._request, None, self._dispatcher.refuse(error, self.context))
+
+
+class Dispatcher:
+    """Serves one table of commands for one node.
+
+    `translate` turns an exception that is not a `CommandError` into one when it has a meaning for clients (a transport
+    failure behind a router), or gives None. `slow_ms`: operations at least as long are logged.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        services: Services,
+        *,
+        translate: Callable[[Exception], CommandError | None] = lambda _error: None,
+        slow_ms: float = 100.0,
+    ) -> None:
+        self.node = node
+        self.services = services
+        self._translate = translate
+        self._slow_seconds = slow_ms / 1000
+        self._gossip: Mapping[str, Any] | None = None
+        self._tail = _OK
+        self._last_cluster_time = b""
+
+    def handle(self, request: Message, peer: Peer) -> Outcome | Pending:
+        """Answer a request, or begin to."""
+        services = self.services
+        started = services.clock()
+        context: Context | None = None
+        try:
+            context, arguments = open_request(request, peer, self.node, services)
+            result = self._run(context, arguments)
+            if not isinstance(result, (bytes, dict)):
+                return Pending(self, request, context, self._timed(context, result, started))
+            body = self.complete(context, result)
+        except CommandError as error:
+            body = self.refuse(error, context)
+        except AssertionError:
+            raise
+        except Exception as error:
+            body = self.refuse_unexpected(error, context)
+        if context is not None:
+            if services.clock() - started >= self._slow_seconds:
+                self._log_slow(context, started)
+            if context.started_operation is not None:
+                services.operations.finish(context.started_operation)
+        if request.flags:
+            return self.outcome(request, context, body)
+        return body
+
+    def _run(self, context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+        services = self.services
+        if context.cluster_time is not None and context.cluster_time != self._last_cluster_time:
+            self._observe(context.cluster_time)
+        if context.session is not None:
+            services.sessions.touch(context.session.lsid)
+        command = context.command
+        if context.help_asked:
+            return {"help": f"help for: {command.name} {command.help}"}
+        if command.role is Role.SECONDARY_OK:
+            services.host.check_read(context.read_preference)
+        elif command.role is Role.PRIMARY and context.db != "local":
+            services.host.check_write()
+        return command.run(context, arguments)
+
+    async def _timed(self, context: Context, result: Awaitable[Result], started: float) -> Result:
+        try:
+            return await result
+        finally:
+            if self.services.clock() - started >= self._slow_seconds and not context.command.own_deadline:
+                self._log_slow(context, started)
+
+    def _observe(self, raw: bytes) -> None:
+        value = get_field(raw, "clusterTime")
+        if value is None or value[0] != TIMESTAMP:
+            found = "missing" if value is None else type_name(value[0])
+            raise CommandError(Code.TypeMismatch, f"$clusterTime.clusterTime must be a timestamp, found {found}")
+        self.services.host.observe_cluster_time(bson.decode(raw))
+        self._last_cluster_time = raw
+
+    def complete(self, context: Context, result: Result) -> bytes:
+        """The body of a successful reply."""
+        body = result if isinstance(result, bytes) else bson.encode(result) if result else _EMPTY
+        if context.session is not None and context.session.txn_number is not None:
+            body = self._label_write_concern_error(body)
+        return append_fields(body, self._reply_tail())
+
+    def _label_write_concern_error(self, body: bytes) -> bytes:
+        field = get_field(body, "writeConcernError")
+        if field is None or field[0] != OBJECT:
+            return body
+        code = get_field(field[1], "code")
+        if code is None or code[0] != INT32:
+            return body
+        number = integer_of(*code)
+        extra: dict[str, Any] = {}
+        if number in RETRYABLE_WRITE_CODES:
+            extra["errorLabels"] = [RETRYABLE_WRITE_LABEL]
+        if number in STATE_CHANGE_CODES:
+            extra["topologyVersion"] = self.services.host.topology_version()
+        return append_fields(body, bson.encode(extra)[4:-1]) if extra else body
+
+    def _reply_tail(self) -> bytes:
+        """`ok: 1` and the gossip, encoded; kept while the host gives the same gossip."""
+        gossip = self.services.host.gossip()
+        if gossip is not self._gossip:
+            self._gossip = gossip
+            self._tail = _OK + bson.encode(gossip)[4:-1]
+        return self._tail
+
+    def refuse(self, error: CommandError, context: Context | None) -> bytes:
+        """The body of an `ok: 0` reply."""
+        reply = error.reply()
+        labels = list(error.labels)
+        retried = context is not None and context.session is not None and context.session.txn_number is not None
+        if retried and error.code in RETRYABLE_WRITE_CODES and RETRYABLE_WRITE_LABEL not in labels:
+            labels.append(RETRYABLE_WRITE_LABEL)
+        if labels:
+            reply["errorLabels"] = labels
+        host = self.services.host
+        if error.code in STATE_CHANGE_CODES and "topologyVersion" not in reply:
+            version = host.topology_version()
+            if version is not None:
+                reply["topologyVersion"] = version
+        reply.update(host.gossip())
+        return bson.encode(reply)
+
+    def refuse_unexpected(self, error: Exception, context: Context | None) -> bytes:
+        """The body of the reply to a request that failed in a way no command announced."""
+        known = self._translate(error)
+        if known is not None:
+            return self.refuse(known, context)
+        name = context.command.name if context is not None else "unknown"
+        LOG.error("Command failed unexpectedly", command=name, error=repr(error), exc_info=error)
+        return self.refuse(
+            CommandError(Code.InternalError, f"internal error in {name}: {type(error).__name__}"), context
+        )
+
+    def outcome(self, request: Message, context: Context | None, body: bytes) -> Outcome:
+        """What the transport does with a body: nothing for moreToCome, a stream's next request for exhaust."""
+        if request.more_to_come:
+            return None
+        if request.flags & EXHAUST_ALLOWED and context is not None and context.command.following is not None:
+            next_body = context.command.following(context, body)
+            if next_body is not None:
+                return Answer(body, request._replace(body=next_body))
+        return body
+
+    def _log_slow(self, context: Context, started: float) -> None:
+        LOG.info(
+            "Slow query",
+            type="command",
+            ns=context.namespace or f"{context.db}.$cmd",
+            command=context.command.name,
+            remote=context.connection.remote,
+            durationMillis=round((self.services.clock() - started) * 1000),
+        )

@@ -1,0 +1,309 @@
+"""Reading a whole request: which command, the fields that any command may carry, the command's own parameters.
+
+The fields of the envelope are declared once, in `_FIELDS`; everything else must be a parameter of the command. Each
+field has an effect or is refused: there is no field that is read over.
+
+Codes and the order of checks follow MongoDB 6.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from docstore.bson import elements, get_field
+from docstore.bson.namespace import check_database_name
+from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT64, NULL, OBJECT, STRING
+from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
+from docstore.commands.concerns import ReadLevel, parse_read_concern, parse_read_preference, parse_write_concern
+from docstore.commands.context import Context, Services
+from docstore.commands.declaration import Command, Parameter, Type
+from docstore.commands.peer import Peer
+from docstore.commands.session import Session, parse_lsid
+from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
+from docstore.errors import Code, CommandError
+from docstore.wire.message import Message
+
+_MAX_TIME_MS = 0x7FFFFFFF
+_UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
+
+
+class Envelope:
+    """The envelope's fields while a request is read."""
+
+    __slots__ = (
+        "api_deprecation_errors", "api_strict", "api_version", "autocommit", "context", "db", "help", "lsid",
+        "start_transaction", "stmt_ids", "txn_number",
+    )  # fmt: skip
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.db: str | None = None
+        self.lsid: bytes | None = None
+        self.txn_number: int | None = None
+        self.stmt_ids: tuple[int, ...] | None = None
+        self.autocommit: bool | None = None
+        self.start_transaction: bool | None = None
+        self.api_version: str | None = None
+        self.api_strict: bool | None = None
+        self.api_deprecation_errors: bool | None = None
+        self.help = False
+
+
+def open_request(request: Message, connection: Peer, node: Any, services: Services) -> tuple[Context, Arguments]:
+    """The context and arguments of a request.
+
+    Errors: CommandNotFound, CommandNotSupported, Unauthorized (admin only), Location40415 and 40414, TypeMismatch, and
+    those of the fields.
+    """
+    fields = elements(request.body)
+    if not fields:
+        raise CommandError(Code.CommandNotFound, "no such command: ''")
+    spelling, value_code, value_data = fields[0]
+    command = services.table.get(spelling)
+    context = Context(command, request, connection, node, services)
+    context.spelling = spelling
+    envelope = Envelope(context)
+    parameters = command.by_name
+    values: dict[str, Any] = {}
+    own: list[tuple[Parameter, int, bytes]] = []
+    for name, code, data in fields[1:]:
+        reader = _FIELDS.get(name)
+        if reader is not None:
+            reader(envelope, code, data)
+        elif name in parameters:
+            own.append((parameters[name], code, data))
+        elif name == spelling:
+            value_code, value_data = code, data
+        elif not command.tolerant:
+            raise unknown_field(command.name, name)
+    db = _database(envelope)
+    context.db = db
+    for parameter, code, data in own:
+        take(command.name, parameter, code, data, db, values)
+    arguments = Arguments(parameters, values, _value(command, value_code, value_data, db))
+    if command.value is Type.COLLECTION:
+        context.namespace = f"{db}.{arguments.value}"
+    _take_sequences(command, request, values)
+    _finish(envelope, command, services)
+    if not envelope.help:
+        check_required(command.name, command.required, values)
+    return context, arguments
+
+
+def _database(envelope: Envelope) -> str:
+    db = envelope.db
+    if db is None:
+        raise CommandError(40571, "OP_MSG requests require a $db argument")
+    check_database_name(db)
+    return db
+
+
+def _value(command: Command, code: int, data: bytes, db: str) -> Any:
+    if command.value is Type.ANY:
+        return code, data
+    return convert(f"{command.name}.{command.name}", command.value, code, data, db)
+
+
+def _take_sequences(command: Command, request: Message, values: dict[str, Any]) -> None:
+    for name, documents in request.sequences.items():
+        parameter = command.by_name.get(name)
+        if parameter is None or Type.DOCUMENTS not in parameter.types:
+            raise unknown_field(command.name, name)
+        if name in values:
+            raise CommandError(40413, f"BSON field '{command.name}.{name}' is a duplicate field")
+        values[name] = documents
+
+
+def _finish(envelope: Envelope, command: Command, services: Services) -> None:
+    """What can only be judged once all fields are read."""
+    context = envelope.context
+    if command.admin_only and envelope.db != "admin":
+        raise CommandError(Code.Unauthorized, f"{command.name} may only be run against the admin database.")
+    _check_api(envelope, command)
+    if envelope.lsid is not None:
+        _check_transaction(envelope, command)
+        context.session = Session(envelope.lsid, envelope.txn_number, envelope.stmt_ids)
+    elif envelope.txn_number is not None or envelope.autocommit is not None or envelope.stmt_ids is not None:
+        raise CommandError(Code.InvalidOptions, "Transaction number requires a session ID to also be specified")
+    if context.explicit_write_concern and not command.takes_write_concern:
+        raise CommandError(Code.InvalidOptions, "Command does not support writeConcern")
+    if context.explicit_read_concern and not command.read_concern:
+        concern = context.read_concern
+        if concern.level not in _UNLIMITED_LEVELS or concern.after_cluster_time is not None:
+            raise CommandError(
+                Code.InvalidOptions,
+                f"Command {command.name} does not support readConcern level '{concern.level.value}' or a cluster time",
+            )
+    if context.max_time_ms:
+        context.deadline = services.clock() + context.max_time_ms / 1000
+    context.help_asked = envelope.help
+
+
+def _check_transaction(envelope: Envelope, command: Command) -> None:
+    if envelope.autocommit is not None and envelope.txn_number is None:
+        raise CommandError(Code.InvalidOptions, "'autocommit' field requires a transaction number to also be specified")
+    if envelope.start_transaction is not None and envelope.autocommit is None:
+        raise CommandError(
+            Code.InvalidOptions, "'startTransaction' field requires 'autocommit' field to also be specified"
+        )
+    if envelope.txn_number is None:
+        return
+    if envelope.txn_number < 0:
+        raise CommandError(Code.InvalidOptions, "Transaction number cannot be negative")
+    if envelope.autocommit is not None:
+        raise CommandError(
+            Code.OperationNotSupportedInTransaction, "Multi-document transactions are not supported by this server"
+        )
+    if not command.retryable:
+        raise CommandError(50889, "It is illegal to provide a txnNumber for this command")
+
+
+def _check_api(envelope: Envelope, command: Command) -> None:
+    if envelope.api_version is None:
+        if envelope.api_strict is not None or envelope.api_deprecation_errors is not None:
+            raise CommandError(4886600, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
+        return
+    if envelope.api_version != "1":
+        raise CommandError(Code.APIVersionError, f"Cannot accept API version {envelope.api_version}")
+    if envelope.api_strict:
+        envelope.context.api_strict = True
+        if not command.stable:
+            raise CommandError(
+                Code.APIStrictError,
+                f"Provided apiStrict:true, but the command {command.name} is not in API Version 1.",
+            )
+
+
+def _db(envelope: Envelope, code: int, data: bytes) -> None:
+    if code != STRING:
+        raise CommandError(13111, f"wrong type for field ($db) {type_name(code)} != string")
+    envelope.db = text_of(data)
+
+
+def _lsid(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.lsid = parse_lsid(code, data)
+
+
+def _txn_number(envelope: Envelope, code: int, data: bytes) -> None:
+    if code != INT64:
+        raise wrong_type("OperationSessionInfo.txnNumber", code, "long")
+    envelope.txn_number = integer_of(code, data)
+
+
+def _stmt_id(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.stmt_ids = (integer_of(code, data),) if code in NUMBERS else None
+
+
+def _stmt_ids(envelope: Envelope, code: int, data: bytes) -> None:
+    if code != ARRAY:
+        raise wrong_type("OperationSessionInfo.stmtIds", code, "array")
+    envelope.stmt_ids = tuple(integer_of(kind, value) for _, kind, value in elements(data) if kind in NUMBERS)
+
+
+def _autocommit(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.autocommit = _boolean("OperationSessionInfo.autocommit", code, data)
+
+
+def _start_transaction(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.start_transaction = _boolean("OperationSessionInfo.startTransaction", code, data)
+
+
+def _boolean(field: str, code: int, data: bytes) -> bool:
+    if code != BOOL:
+        raise wrong_type(field, code, "bool")
+    return data != b"\0"
+
+
+def _read_preference(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.context.read_preference = parse_read_preference(code, data)
+
+
+def _query_options(envelope: Envelope, code: int, data: bytes) -> None:
+    # How clients before 3.6 wrapped the read preference for mongos.
+    if code != OBJECT:
+        raise wrong_type("$queryOptions", code, "object")
+    inner = get_field(data, "$readPreference")
+    if inner is not None:
+        _read_preference(envelope, *inner)
+
+
+def _cluster_time(envelope: Envelope, code: int, data: bytes) -> None:
+    if code != OBJECT:
+        raise wrong_type("$clusterTime", code, "object")
+    envelope.context.cluster_time = data
+
+
+def _read_concern(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.context.read_concern = parse_read_concern(code, data)
+    envelope.context.explicit_read_concern = True
+
+
+def _write_concern(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.context.write_concern = parse_write_concern(code, data)
+    envelope.context.explicit_write_concern = True
+
+
+def _max_time_ms(envelope: Envelope, code: int, data: bytes) -> None:
+    if code not in NUMBERS:
+        raise CommandError(Code.BadValue, "maxTimeMS must be a number")
+    if code == DOUBLE and not float(number_of(code, data)).is_integer():
+        raise CommandError(Code.BadValue, "maxTimeMS has non-integral value")
+    milliseconds = integer_of(code, data)
+    if not 0 <= milliseconds <= _MAX_TIME_MS:
+        raise CommandError(Code.BadValue, f"{milliseconds} value for maxTimeMS is out of range")
+    envelope.context.max_time_ms = milliseconds
+
+
+def _comment(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.context.comment = (code, data)
+
+
+def _api_version(envelope: Envelope, code: int, data: bytes) -> None:
+    if code != STRING:
+        raise wrong_type("APIParametersFromClient.apiVersion", code, "string")
+    envelope.api_version = text_of(data)
+
+
+def _api_strict(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.api_strict = _boolean("APIParametersFromClient.apiStrict", code, data)
+
+
+def _api_deprecation_errors(envelope: Envelope, code: int, data: bytes) -> None:
+    # Nothing in version 1 of the API is deprecated, so there is nothing to refuse.
+    envelope.api_deprecation_errors = _boolean("APIParametersFromClient.apiDeprecationErrors", code, data)
+
+
+def _shard_version(envelope: Envelope, code: int, data: bytes) -> None:
+    if code != OBJECT:
+        raise wrong_type("shardVersion", code, "object")
+    envelope.context.shard_version = data
+
+
+def _help(envelope: Envelope, code: int, data: bytes) -> None:
+    envelope.help = code != NULL and (code not in (BOOL, *NUMBERS) or truth_of(code, data))
+
+
+_FIELDS: dict[str, Callable[[Envelope, int, bytes], None]] = {
+    "$clusterTime": _cluster_time,
+    "$db": _db,
+    "$queryOptions": _query_options,
+    "$readPreference": _read_preference,
+    "apiDeprecationErrors": _api_deprecation_errors,
+    "apiStrict": _api_strict,
+    "apiVersion": _api_version,
+    "autocommit": _autocommit,
+    "comment": _comment,
+    "help": _help,
+    "lsid": _lsid,
+    "maxTimeMS": _max_time_ms,
+    "readConcern": _read_concern,
+    "shardVersion": _shard_version,
+    "startTransaction": _start_transaction,
+    "stmtId": _stmt_id,
+    "stmtIds": _stmt_ids,
+    "txnNumber": _txn_number,
+    "writeConcern": _write_concern,
+}
+ENVELOPE_FIELDS = frozenset(_FIELDS)
+"""The names that any command may carry, and that no parameter may have."""

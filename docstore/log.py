@@ -1,0 +1,127 @@
+"""Log lines as MongoDB 6.0 writes them: one JSON object a line.
+
+    {"t":{"$date":"..."},"s":"I","c":"NETWORK","id":...,"ctx":"...","msg":"...","attr":{...}}
+
+`component("NETWORK").info("Connection accepted", remote="127.0.0.1:5000")`: the message is constant text, everything
+that varies is an attribute. `id` is derived from component and message, so it is the same wherever the same thing is
+logged. `ctx` names the thread that logged.
+
+Rotation by an outside program is safe: a log file that was moved or removed is opened anew.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.handlers
+import sys
+import zlib
+from collections import deque
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+_ROOT = "docstore"
+_SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (logging.INFO, "I"))
+_RECENT_LINES = 1024
+
+
+class Component:
+    """Logs under one of MongoDB's component names."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(f"{_ROOT}.{name}")
+
+    def debug(self, message: str, /, **attributes: Any) -> None:
+        self._log(logging.DEBUG, message, attributes)
+
+    def info(self, message: str, /, **attributes: Any) -> None:
+        self._log(logging.INFO, message, attributes)
+
+    def warning(self, message: str, /, **attributes: Any) -> None:
+        self._log(logging.WARNING, message, attributes)
+
+    def error(self, message: str, /, **attributes: Any) -> None:
+        """`exc_info=exception` adds its traceback."""
+        self._log(logging.ERROR, message, attributes)
+
+    def fatal(self, message: str, /, **attributes: Any) -> None:
+        """What stops the process. `exc_info=exception` adds its traceback."""
+        self._log(logging.CRITICAL, message, attributes)
+
+    def _log(self, level: int, message: str, attributes: dict[str, Any]) -> None:
+        if self._logger.isEnabledFor(level):
+            error = attributes.pop("exc_info", None)
+            self._logger.log(level, "%s", message, exc_info=error, extra={"attributes": attributes})
+
+
+def component(name: str) -> Component:
+    """The logger of a component: NETWORK, COMMAND, REPL, STORAGE, SHARDING, CONTROL, ..."""
+    return Component(name)
+
+
+class JsonFormatter(logging.Formatter):
+    """One record as one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        name = record.name.removeprefix(f"{_ROOT}.") if record.name.startswith(f"{_ROOT}.") else "-"
+        message = record.getMessage()
+        line: dict[str, Any] = {
+            "t": {"$date": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")},
+            "s": next((letter for level, letter in _SEVERITIES if record.levelno >= level), "D1"),
+            "c": name,
+            "id": 1_000_000 + zlib.crc32(f"{name} {message}".encode()) % 9_000_000,
+            "ctx": record.threadName,
+            "msg": message,
+        }
+        attributes = dict(getattr(record, "attributes", {}))
+        if record.exc_info:
+            attributes["traceback"] = self.formatException(record.exc_info)
+        if attributes:
+            line["attr"] = attributes
+        return json.dumps(line, default=str, separators=(",", ":"))
+
+
+class RecentLines(logging.Handler):
+    """The newest lines in memory, for getLog."""
+
+    def __init__(self, level: int = logging.NOTSET) -> None:
+        super().__init__(level)
+        self.lines: deque[str] = deque(maxlen=_RECENT_LINES)
+        self.setFormatter(JsonFormatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+RECENT = RecentLines()
+"""What getLog "global" shows."""
+WARNINGS = RecentLines(logging.WARNING)
+"""What getLog "startupWarnings" shows."""
+
+
+def configure(path: Path | None, *, append: bool, verbosity: int = 0) -> None:
+    """Send log lines to a file, or to standard error without one. `verbosity` above 0 shows debug lines.
+
+    Without `append` an existing file is kept under a name with its time of ending, as the real server does.
+    Errors: OSError when the file cannot be written.
+    """
+    handler: logging.Handler
+    if path is None:
+        handler = logging.StreamHandler(sys.stderr)
+    else:
+        if not append and path.exists():
+            ended = datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y-%m-%dT%H-%M-%S")
+            path.rename(path.with_name(f"{path.name}.{ended}"))
+        handler = logging.handlers.WatchedFileHandler(path, encoding="utf-8")
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+        old.close()
+    for each in (handler, RECENT, WARNINGS):
+        root.addHandler(each)
+    root.setLevel(logging.INFO)
+    logging.getLogger(_ROOT).setLevel(logging.DEBUG if verbosity else logging.INFO)
