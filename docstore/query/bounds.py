@@ -245,21 +245,20 @@ def _width(ranges: Ranges) -> tuple[int, int]:
     return 1 + sum(len(item.lo) == 1 or len(item.hi) == 1 for item in ranges), len(ranges)
 
 
-def equalities(tree: Filter) -> dict[str, Value]:
-    """The paths that the filter fixes to one value, in the order of the filter: for upserts and for targeting."""
-    found: dict[str, Value] = {}
-    _collect_equalities(tree, found)
-    return found
-
-
-def _collect_equalities(tree: Filter, found: dict[str, Value]) -> None:
+def fixed_values(tree: Filter) -> list[tuple[str, Value]]:
+    """(path, value) for every equality in the conjunction at the top of the filter, in its order."""
     if isinstance(tree, And):
-        for child in tree.children:
-            _collect_equalities(child, found)
-    elif isinstance(tree, Comparison) and tree.op is Op.EQ:
-        found.setdefault(tree.path, tree.value)
-    elif isinstance(tree, In) and len(tree.values) == 1 and not tree.patterns:
-        found.setdefault(tree.path, tree.values[0])
+        return [found for child in tree.children for found in fixed_values(child)]
+    if isinstance(tree, Comparison) and tree.op is Op.EQ:
+        return [(tree.path, tree.value)]
+    if isinstance(tree, In) and not tree.patterns and len({encode_key(value) for value in tree.values}) == 1:
+        return [(tree.path, tree.values[0])]
+    return []
+
+
+def equalities(tree: Filter) -> dict[str, Value]:
+    """The paths that the filter fixes to one value; the first equality counts where there are several."""
+    return dict(reversed(fixed_values(tree)))
 
 
 def path_bounds(tree: Filter, path: str) -> list[tuple[bytes, bytes]] | None:

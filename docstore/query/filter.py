@@ -26,6 +26,7 @@ from docstore.query.tree import (
 from docstore.query.unsupported import FILTER_OPERATORS, not_supported
 from docstore.query.values import display, integral_of
 
+_DBREF_FIELDS = ("$ref", "$id", "$db")
 _LOGICAL_IN_ELEM_MATCH = frozenset(("$and", "$nor", "$or", "$where"))
 
 
@@ -34,7 +35,7 @@ def parse_filter(raw: bytes) -> Filter:
     children: list[Filter] = []
     for name, code, data in elements(raw):
         value = (code, data)
-        if name.startswith("$"):
+        if name.startswith("$") and name not in _DBREF_FIELDS:
             child = _top_level(name, value)
             if child is not None:
                 children.append(child)
@@ -79,7 +80,7 @@ def is_operator_document(raw: bytes) -> bool:
     names = [name for name, _, _ in elements(raw)]
     if not names or not names[0].startswith("$"):
         return False
-    return not (names[0] in ("$ref", "$id", "$db") and "$ref" in names and "$id" in names)
+    return not (names[0] in _DBREF_FIELDS and "$ref" in names and "$id" in names)
 
 
 def _top_level(name: str, value: Value) -> Filter | None:

@@ -169,9 +169,9 @@ def _slice(value: Value) -> Rewrite:
         skip, limit = (0, count) if count >= 0 else (count, -count)
     elif value[0] == ARRAY:
         pair = values(value[1])
-        if len(pair) != 2:
+        if len(pair) < 2:
             raise CommandError(28667, "Invalid $slice syntax: $slice array argument should be of form [skip, limit]")
-        if any(item[0] not in NUMBERS for item in pair) or (truncated_of(pair[1]) or 0) <= 0:
+        if len(pair) > 2 or any(item[0] not in NUMBERS for item in pair) or (truncated_of(pair[1]) or 0) <= 0:
             raise CommandError(
                 28724, "First argument to $slice must be an array, but is of type: " + type_name(pair[0])
             )

@@ -44,7 +44,8 @@ def compile_regex(pattern: str, options: str) -> Search:
     if "\0" in pattern:
         raise CommandError(51091, "Regular expression cannot contain an embedded null byte")
     if options in ("", "s") and _SIMPLE.fullmatch(pattern):
-        return re.compile(pattern, re.ASCII | (re.DOTALL if options else re.NOFLAG)).search
+        literal = re.compile(pattern, re.ASCII | (re.DOTALL if options else re.NOFLAG))
+        return lambda text: literal.search(text) is not None
     try:
         compiled = pcre2.compile(f"(*LIMIT_MATCH={MATCH_LIMIT}){pattern}", flags)
     except pcre2.PatternError as error:

@@ -81,10 +81,12 @@ EMPTY_ARRAY: Final[Value] = (ARRAY, EMPTY_DOCUMENT)
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<q")
 _DOUBLE = struct.Struct("<d")
+_UNSIGNED = struct.Struct("<Q")
 
-int_bytes = _INT.pack
-long_bytes = _LONG.pack
+int32_bytes = _INT.pack
+int64_bytes = _LONG.pack
 double_bytes = _DOUBLE.pack
+timestamp_bytes = _UNSIGNED.pack
 
 
 def boolean(flag: object) -> Value:
@@ -93,16 +95,16 @@ def boolean(flag: object) -> Value:
 
 def int32_value(number: int) -> Value:
     """A 32-bit integer; the caller knows that it fits."""
-    return INT32, int_bytes(number)
+    return INT32, int32_bytes(number)
 
 
 def int64_value(number: int) -> Value:
-    return INT64, long_bytes(number)
+    return INT64, int64_bytes(number)
 
 
 def integer_value(number: int) -> Value:
     """The narrowest integer type that holds the number (int, else long)."""
-    return (INT32, int_bytes(number)) if INT_MIN <= number <= INT_MAX else (INT64, long_bytes(number))
+    return (INT32, int32_bytes(number)) if INT_MIN <= number <= INT_MAX else (INT64, int64_bytes(number))
 
 
 def double_value(number: float) -> Value:
@@ -115,7 +117,7 @@ def decimal_value(number: Decimal128) -> Value:
 
 def string_value(text: str) -> Value:
     encoded = text.encode()
-    return STRING, int_bytes(len(encoded) + 1) + encoded + b"\x00"
+    return STRING, int32_bytes(len(encoded) + 1) + encoded + b"\x00"
 
 
 def text_of(value: Value) -> str:

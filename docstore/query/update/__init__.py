@@ -1,0 +1,1 @@
+"""The update language: operators on paths, replacement, and the seeding of upserts."""

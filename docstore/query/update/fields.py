@@ -1,0 +1,141 @@
+"""Operators that set, remove, rename and compare whole values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from docstore.bson.order import compare
+from docstore.bson.walk import ARRAY, BOOL, DATE, OBJECT, STRING, TIMESTAMP, Value, elements, get_field
+from docstore.errors import Code, CommandError
+from docstore.query.update.modifier import Blocked, Situation
+from docstore.query.values import display, int64_bytes, text_of, timestamp_bytes, type_name
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """`$set` and, while inserting, `$setOnInsert`."""
+
+    value: Value
+    blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
+
+    def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """`$unset`. In an array the tree puts a null in the removed element's place."""
+
+    blocked: ClassVar[Blocked] = Blocked.NOTHING
+
+    def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """`$min` (`wanted` -1) and `$max` (1): the value replaces one that compares to the other side of it."""
+
+    value: Value
+    wanted: int
+    blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
+
+    def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
+        if current is None or compare(self.value, current) == self.wanted:
+            return self.value
+        return current
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentDate:
+    """`$currentDate`, as a date or as a timestamp."""
+
+    timestamp: bool
+    blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
+
+    def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
+        if self.timestamp:
+            return TIMESTAMP, timestamp_bytes(situation.timestamp)
+        return DATE, int64_bytes(situation.now)
+
+
+def parse_current_date(value: Value) -> CurrentDate:
+    """`true`, or `{$type: "date" | "timestamp"}`."""
+    if value[0] == BOOL:
+        return CurrentDate(timestamp=False)
+    if value[0] != OBJECT:
+        raise CommandError(
+            Code.BadValue,
+            f"{type_name(value)} is not valid type for $currentDate. Please use a boolean ('true') or a $type"
+            " expression ({$type: 'timestamp/date'}).",
+        )
+    kind = None
+    for name, code, data in elements(value[1]):
+        if name != "$type":
+            raise CommandError(Code.BadValue, f"Unrecognized $currentDate option: {name}")
+        kind = text_of((code, data)) if code == STRING else None
+    if kind not in ("date", "timestamp"):
+        raise CommandError(
+            Code.BadValue,
+            "The '$type' string field is required to be 'date' or 'timestamp':"
+            " {$currentDate: {field : {$type: 'date'}}}",
+        )
+    return CurrentDate(timestamp=kind == "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class RenameSource:
+    """The end of `$rename` that loses its field."""
+
+    blocked: ClassVar[Blocked] = Blocked.NOTHING
+
+    def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
+        _refuse_array(situation, path, "source")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTarget:
+    """The end of `$rename` that gets the value; without a source nothing happens."""
+
+    source: str
+    blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
+
+    def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
+        moved = _refuse_array(situation, self.source, "source")
+        if moved is None:
+            return current
+        _refuse_array(situation, path, "destination")
+        return moved
+
+
+def _refuse_array(situation: Situation, path: str, role: str) -> Value | None:
+    """The value at a path of the document before the update; an array on the way is refused."""
+    value: Value = (OBJECT, situation.document)
+    for part in path.split("."):
+        if value[0] == ARRAY:
+            raise CommandError(
+                Code.BadValue,
+                f"The {role} field cannot be an array element, '{path}' in doc with {situation.identity()}",
+            )
+        found = get_field(value[1], part) if value[0] == OBJECT else None
+        if found is None:
+            return None
+        value = found
+    return value
+
+
+def parse_rename(source: str, value: Value) -> str:
+    """The target of a `$rename`."""
+    if value[0] != STRING:
+        raise CommandError(Code.BadValue, f"The 'to' field for $rename must be a string: {source}: {display(value)}")
+    target = text_of(value)
+    if target == source:
+        raise CommandError(Code.BadValue, f'The source and target field for $rename must differ: {source}: "{target}"')
+    if target.startswith(source + ".") or source.startswith(target + "."):
+        raise CommandError(
+            Code.BadValue,
+            f'The source and target field for $rename must not be on the same path: {source}: "{target}"',
+        )
+    return target

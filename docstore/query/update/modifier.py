@@ -1,0 +1,46 @@
+"""What an update operator does to one place of a document: between the tree of paths and the operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Protocol
+
+from docstore.bson.walk import Value, get_field
+from docstore.query.values import display
+
+
+class Blocked(Enum):
+    """What happens when something that is no document and no array stands on the way to the place."""
+
+    REFUSE_TO_CREATE = "create"
+    REFUSE_TO_TRAVERSE = "traverse"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What an operator may know besides the value in its place.
+
+    `document` is the document before the update, `now` milliseconds since 1970, `timestamp` a BSON timestamp as 64
+    bits.
+    """
+
+    document: bytes
+    now: int
+    timestamp: int
+
+    def identity(self) -> str:
+        """The document as error messages name it."""
+        found = get_field(self.document, "_id")
+        return "{no _id}" if found is None else f"{{_id: {display(found)}}}"
+
+
+class Modifier(Protocol):
+    """One operator with its argument. Modifiers are values: applying one changes nothing but its result."""
+
+    blocked: ClassVar[Blocked]
+
+    def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
+        """The new value of the place at `path` given the current one; None stands for no value, before and after."""
+        ...

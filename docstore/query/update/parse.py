@@ -1,0 +1,125 @@
+"""Update specifications: a document of operators, or a replacement.
+
+Unknown operators get MongoDB's FailedToParse; known ones that are not served (pipelines, `$[]`, array filters) get
+NotImplemented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from docstore.bson.walk import OBJECT, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.unsupported import not_supported
+from docstore.query.update.arrays import parse_add_to_set, parse_pop, parse_pull, parse_pull_all, parse_push
+from docstore.query.update.fields import (
+    Extreme,
+    RenameSource,
+    RenameTarget,
+    Set,
+    Unset,
+    parse_current_date,
+    parse_rename,
+)
+from docstore.query.update.modifier import Modifier
+from docstore.query.update.numbers import parse_bit, parse_inc, parse_mul
+from docstore.query.update.update import Change, OperatorUpdate, Replacement, Update
+from docstore.query.values import display, type_name
+
+OPERATORS: dict[str, Callable[[str, Value], Modifier]] = {
+    "$addToSet": lambda path, value: parse_add_to_set(value),
+    "$bit": lambda path, value: parse_bit(value),
+    "$currentDate": lambda path, value: parse_current_date(value),
+    "$inc": parse_inc,
+    "$max": lambda path, value: Extreme(value, 1),
+    "$min": lambda path, value: Extreme(value, -1),
+    "$mul": parse_mul,
+    "$pop": parse_pop,
+    "$pull": lambda path, value: parse_pull(value),
+    "$pullAll": lambda path, value: parse_pull_all(value),
+    "$push": lambda path, value: parse_push(value),
+    "$set": lambda path, value: Set(value),
+    "$setOnInsert": lambda path, value: Set(value),
+    "$unset": lambda path, value: Unset(),
+}
+"""Operators whose argument belongs to the one path it stands at; `$rename` names two."""
+
+_NOT_AN_OPERATOR = (
+    "Unknown modifier: {}. Expected a valid update modifier or pipeline-style update specified as an array"
+)
+
+
+def parse_update(specification: bytes | Sequence[bytes], array_filters: Sequence[bytes] = ()) -> Update:
+    """The update of a document (bytes) or of a pipeline (a list of stages)."""
+    if not isinstance(specification, bytes):
+        raise not_supported("form of update", "pipeline")
+    if array_filters:
+        raise not_supported("update option", "arrayFilters")
+    fields = elements(specification)
+    if not fields or not fields[0][0].startswith("$"):
+        return _parse_replacement(specification)
+    changes: list[Change] = []
+    for operator, code, data in fields:
+        if operator != "$rename" and operator not in OPERATORS:
+            raise CommandError(Code.FailedToParse, _NOT_AN_OPERATOR.format(operator))
+        if code != OBJECT:
+            value = (code, data)
+            raise CommandError(
+                Code.FailedToParse,
+                f"Modifiers operate on fields but we found type {type_name(value)} instead. For example:"
+                f" {{$mod: {{<field>: ...}}}} not {{{operator}: {display(value)}}}",
+            )
+        for path, kind, argument in elements(data):
+            changes.extend(_parse_change(operator, path, (kind, argument)))
+    return OperatorUpdate.of(changes)
+
+
+def _parse_replacement(raw: bytes) -> Replacement:
+    for name, _, _ in elements(raw):
+        if name.startswith("$"):
+            raise _dollar_field(name, name)
+    return Replacement(raw)
+
+
+def _parse_change(operator: str, path: str, value: Value) -> list[Change]:
+    _check_path(path)
+    if operator == "$rename":
+        target = parse_rename(path, value)
+        _check_path(target)
+        if "$" in path.split(".") or "$" in target.split("."):
+            raise CommandError(Code.BadValue, f"The source and target field for $rename may not be dynamic: {path}")
+        return [Change(path, RenameSource()), Change(target, RenameTarget(path))]
+    return [Change(path, OPERATORS[operator](path, value), on_insert=operator == "$setOnInsert")]
+
+
+def _check_path(path: str) -> None:
+    if not path:
+        raise CommandError(Code.EmptyFieldName, "An empty update path is not valid.")
+    parts = path.split(".")
+    if not all(parts):
+        raise CommandError(
+            Code.EmptyFieldName, f"The update path '{path}' contains an empty field name, which is not allowed."
+        )
+    if parts[0] == "$":
+        raise CommandError(
+            Code.BadValue, f"Cannot have positional (i.e. '$') element in the first position in path '{path}'"
+        )
+    if parts[0].startswith("$["):
+        raise CommandError(
+            Code.BadValue,
+            f"Cannot have array filter identifier (i.e. '$[<id>]') element in the first position in path '{path}'",
+        )
+    if parts[0].startswith("$"):
+        raise _dollar_field(parts[0], path)
+    if any(part.startswith("$[") and part.endswith("]") for part in parts):
+        raise not_supported("update path part", "$[...]")
+    if parts.count("$") > 1:
+        raise CommandError(Code.BadValue, f"Too many positional (i.e. '$') elements found in path '{path}'")
+
+
+def _dollar_field(name: str, path: str) -> CommandError:
+    return CommandError(
+        Code.DollarPrefixedFieldName,
+        f"The dollar ($) prefixed field '{name}' in '{path}' is not allowed in the context of an update's replacement"
+        " document. Consider using an aggregation pipeline with $replaceWith.",
+    )

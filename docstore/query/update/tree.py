@@ -1,0 +1,151 @@
+"""The paths of an update as one tree, and its application to a raw document in one pass.
+
+Always true: no path of the tree is the beginning of another (ConflictingUpdateOperators otherwise); fields that the
+tree does not name keep their bytes and their order; existing fields keep their place; new fields come behind the
+existing ones, names in lexicographic and numbers in numeric order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from docstore.bson.build import array_from, document_from
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.update.modifier import Blocked, Modifier, Situation
+from docstore.query.values import NULL_VALUE, display
+
+MAX_PADDING = 1_500_000
+"""Most nulls that setting an element beyond an array's end may add."""
+
+_BACKFILL = 34
+
+
+@dataclass(slots=True)
+class PathNode:
+    """The update below one prefix of a path. Filled by `insert`, then read only."""
+
+    children: dict[str, PathNode | Modifier] = field(default_factory=dict)
+
+    def insert(self, path: str, modifier: Modifier) -> None:
+        """Add a modifier; refused where another path ends on the way, at the same place or below."""
+        node = self
+        parts = path.split(".")
+        for depth, part in enumerate(parts[:-1]):
+            child = node.children.get(part)
+            if child is None:
+                child = node.children[part] = PathNode()
+            elif not isinstance(child, PathNode):
+                raise _conflict(path, ".".join(parts[: depth + 1]))
+            node = child
+        if parts[-1] in node.children:
+            raise _conflict(path, path)
+        node.children[parts[-1]] = modifier
+
+    def in_order(self) -> list[tuple[str, PathNode | Modifier]]:
+        """The children in the order in which new fields are added."""
+        return sorted(self.children.items(), key=_field_order)
+
+
+def _field_order(item: tuple[str, object]) -> tuple[bool, int, str]:
+    name = item[0]
+    return (False, int(name), "") if name.isascii() and name.isdigit() else (True, 0, name)
+
+
+def _conflict(path: str, at: str) -> CommandError:
+    return CommandError(
+        Code.ConflictingUpdateOperators, f"Updating the path '{path}' would create a conflict at '{at}'"
+    )
+
+
+def apply_tree(root: PathNode, raw: bytes, situation: Situation) -> bytes:
+    """The document after the update."""
+    return _Application(situation).document(root, raw, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Application:
+    situation: Situation
+
+    def document(self, node: PathNode, raw: bytes, prefix: str) -> bytes:
+        fields: list[tuple[str, int, bytes]] = []
+        done: set[str] = set()
+        for name, code, data in elements(raw):
+            child = node.children.get(name)
+            if child is None or name in done:
+                fields.append((name, code, data))
+                continue
+            done.add(name)
+            value = self.place(child, (code, data), prefix + name)
+            if value is not None:
+                fields.append((name, *value))
+        fields.extend(self._created(node, done, prefix))
+        return document_from(fields)
+
+    def place(self, node: PathNode | Modifier, value: Value, path: str) -> Value | None:
+        if not isinstance(node, PathNode):
+            return node.apply(path, value, self.situation)
+        if value[0] == OBJECT:
+            return OBJECT, self.document(node, value[1], path + ".")
+        if value[0] == ARRAY:
+            return ARRAY, self.array(node, value, path)
+        self._check_blocked(node, value, path)
+        return value
+
+    def array(self, node: PathNode, value: Value, path: str) -> bytes:
+        members = values(value[1])
+        for name, child in node.in_order():
+            if not (name.isascii() and name.isdigit()):
+                self._check_blocked(PathNode({name: child}), value, path)
+                continue
+            position = int(name)
+            if position < len(members):
+                changed = self.place(child, members[position], f"{path}.{name}")
+                members[position] = NULL_VALUE if changed is None else changed
+                continue
+            made = self._made(child, f"{path}.{name}")
+            if made is not None:
+                if position - len(members) > MAX_PADDING:
+                    raise CommandError(_BACKFILL, f"can't backfill more than {MAX_PADDING} elements")
+                members += [NULL_VALUE] * (position - len(members)) + [made]
+        return array_from(members)
+
+    def _created(self, node: PathNode, done: set[str], prefix: str) -> Iterator[tuple[str, int, bytes]]:
+        for name, child in node.in_order():
+            if name not in done:
+                made = self._made(child, prefix + name)
+                if made is not None:
+                    yield (name, *made)
+
+    def _made(self, node: PathNode | Modifier, path: str) -> Value | None:
+        """The value that comes into being where there was none."""
+        if not isinstance(node, PathNode):
+            return node.apply(path, None, self.situation)
+        fields = list(self._created(node, set(), path + "."))
+        return (OBJECT, document_from(fields)) if fields else None
+
+    def _check_blocked(self, node: PathNode, value: Value, path: str) -> None:
+        """Refuse, for the sake of the first operator below that cannot do without its place."""
+        name = path.rsplit(".", 1)[-1]
+        for part, modifier in _leaves(node):
+            if modifier.blocked is Blocked.REFUSE_TO_CREATE:
+                raise CommandError(
+                    Code.PathNotViable, f"Cannot create field '{part}' in element {{{name}: {display(value)}}}"
+                )
+            if modifier.blocked is Blocked.REFUSE_TO_TRAVERSE:
+                raise CommandError(
+                    Code.PathNotViable,
+                    f"Cannot use the part ({part}) of ({path}.{part}) to traverse the element"
+                    f" ({{{name}: {display(value)}}})",
+                )
+
+
+def _leaves(node: PathNode) -> Iterator[tuple[str, Modifier]]:
+    """(first part of the path below the node, modifier) of every modifier below."""
+    for name, child in node.in_order():
+        if isinstance(child, PathNode):
+            for _, modifier in _leaves(child):
+                yield name, modifier
+        else:
+            yield name, child

@@ -1,0 +1,186 @@
+"""Updates as values: applied to stored documents, or to the seed of an upsert.
+
+Always true: the `_id` of a stored document does not change (ImmutableField) and stands first in what an upsert or a
+replacement makes; a result equal to its input byte for byte means that nothing was modified. Depth and size of the
+result are the caller's to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from docstore.bson.build import document_from
+from docstore.bson.keys import encode_key
+from docstore.bson.order import compare
+from docstore.bson.walk import ARRAY, REGEX, TIMESTAMP, UNDEFINED, Value, elements, get_field
+from docstore.errors import Code, CommandError
+from docstore.query.tree import Filter
+from docstore.query.update.modifier import Modifier, Situation
+from docstore.query.update.tree import PathNode, apply_tree
+from docstore.query.update.upsert import seed_document, seeded_id
+from docstore.query.values import display, timestamp_bytes, type_name
+
+
+class Update(Protocol):
+    """What both forms of update can do."""
+
+    @property
+    def is_replacement(self) -> bool: ...
+
+    @property
+    def needs_position(self) -> bool:
+        """Whether `apply` needs the position of the array element that the filter matched."""
+        ...
+
+    def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
+        """The document after the update; the same bytes when it changes nothing.
+
+        `now` is in milliseconds since 1970, `timestamp` a BSON timestamp as 64 bits, `matched_index` the position
+        that `$` in a path stands for.
+        """
+        ...
+
+    def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
+        """The document to insert where the filter matched none; `new_id` is used where nothing else gives an `_id`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One operator on one path. `on_insert`: only an upsert that inserts performs it."""
+
+    path: str
+    modifier: Modifier
+    on_insert: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorUpdate:
+    """A document of operators. The trees hold the changes of an update and of an insert."""
+
+    changes: tuple[Change, ...]
+    on_update: PathNode
+    on_insert: PathNode
+    needs_position: bool
+    is_replacement: bool = False
+
+    @classmethod
+    def of(cls, changes: Iterable[Change]) -> OperatorUpdate:
+        """From the changes in the order in which they were written; conflicts between them are refused."""
+        listed = tuple(changes)
+        on_insert = _tree(listed, None)
+        on_update = _tree([change for change in listed if not change.on_insert], None)
+        return cls(listed, on_update, on_insert, any("$" in change.path.split(".") for change in listed))
+
+    def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
+        tree = self.on_update
+        if self.needs_position:
+            if matched_index is None:
+                raise CommandError(
+                    Code.BadValue, "The positional operator did not find the match needed from the query."
+                )
+            tree = _tree([change for change in self.changes if not change.on_insert], matched_index)
+        result = apply_tree(tree, raw, Situation(document=raw, now=now, timestamp=timestamp))
+        self._check_id(raw, result)
+        return result
+
+    def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
+        if self.needs_position:
+            raise CommandError(Code.BadValue, "The positional operator did not find the match needed from the query.")
+        seed = seed_document(tree)
+        result = apply_tree(self.on_insert, seed, Situation(document=seed, now=now, timestamp=timestamp))
+        if get_field(seed, "_id") is not None:
+            self._check_id(seed, result)
+        return _inserted(result, new_id)
+
+    def _check_id(self, before: bytes, after: bytes) -> None:
+        if get_field(before, "_id") != get_field(after, "_id"):
+            path = next((change.path for change in self.changes if change.path.split(".", 1)[0] == "_id"), "_id")
+            raise CommandError(
+                Code.ImmutableField, f"Performing an update on the path '{path}' would modify the immutable field '_id'"
+            )
+
+
+def _tree(changes: Iterable[Change], matched_index: str | None) -> PathNode:
+    root = PathNode()
+    for change in changes:
+        path = change.path
+        if matched_index is not None:
+            path = ".".join(matched_index if part == "$" else part for part in path.split("."))
+        root.insert(path, change.modifier)
+    return root
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A whole new document. It keeps the `_id` of the old one; an empty timestamp at its top level is filled in."""
+
+    document: bytes
+    needs_position: bool = False
+    is_replacement: bool = True
+
+    def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
+        old_id = get_field(raw, "_id")
+        new_id = get_field(self.document, "_id")
+        if old_id is not None and new_id is not None and compare(old_id, new_id) != 0:
+            raise _altered_id(new_id)
+        kept = new_id if new_id is not None else old_id
+        document = fill_timestamps(self.document, timestamp)
+        return document if kept is None else with_id_first(document, kept)
+
+    def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
+        wanted = seeded_id(tree)
+        own = get_field(self.document, "_id")
+        if own is not None and own[0] == ARRAY:
+            raise CommandError(
+                Code.NotSingleValueField,
+                "After applying the update to the document, the (immutable) field '_id' was found to be an array or"
+                " array descendant.",
+            )
+        if wanted is not None and own is not None and encode_key(wanted) != encode_key(own):
+            raise _altered_id(own)
+        return _inserted(fill_timestamps(self.document, timestamp), wanted if wanted is not None else new_id)
+
+
+def _altered_id(new_id: Value) -> CommandError:
+    return CommandError(
+        Code.ImmutableField,
+        "After applying the update, the (immutable) field '_id' was found to have been altered to _id:"
+        f" {display(new_id)}",
+    )
+
+
+def _inserted(raw: bytes, new_id: Value) -> bytes:
+    document = with_id_first(raw, new_id)
+    check_id(document)
+    return document
+
+
+def check_id(raw: bytes) -> None:
+    """Refuse a document whose `_id` is of a type that no document may have."""
+    found = get_field(raw, "_id")
+    if found is not None and found[0] in (ARRAY, REGEX, UNDEFINED):
+        raise CommandError(Code.InvalidIdField, f"The '_id' value cannot be of type {type_name(found)}")
+
+
+def with_id_first(raw: bytes, new_id: Value) -> bytes:
+    """The document with its `_id` (`new_id` where it has none) as the first field."""
+    fields = elements(raw)
+    if fields and fields[0][0] == "_id":
+        return raw
+    own = next(((code, data) for name, code, data in fields if name == "_id"), new_id)
+    return document_from([("_id", *own), *(item for item in fields if item[0] != "_id")])
+
+
+def fill_timestamps(raw: bytes, timestamp: int) -> bytes:
+    """The document with every empty timestamp at its top level, except an `_id`, set to the given one."""
+    empty = (TIMESTAMP, bytes(8))
+    fields = elements(raw)
+    if not any((code, data) == empty and name != "_id" for name, code, data in fields):
+        return raw
+    filled = timestamp_bytes(timestamp)
+    return document_from(
+        (name, code, filled if (code, data) == empty and name != "_id" else data) for name, code, data in fields
+    )

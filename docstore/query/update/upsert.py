@@ -1,0 +1,51 @@
+"""What an upsert takes over from its filter: the equalities of the conjunction at the filter's top."""
+
+from __future__ import annotations
+
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.errors import Code, CommandError
+from docstore.query.bounds import fixed_values
+from docstore.query.paths import covers
+from docstore.query.tree import Filter
+from docstore.query.update.fields import Set
+from docstore.query.update.modifier import Situation
+from docstore.query.update.tree import PathNode, apply_tree
+
+_NOT_EXACTLY_SPECIFIED = 111
+
+
+def seed_document(tree: Filter) -> bytes:
+    """The document that the filter's equalities describe; refused where they overlap (NotSingleValueField)."""
+    root = PathNode()
+    fixed = fixed_values(tree)
+    _refuse_overlaps([path for path, _ in fixed])
+    for path, value in fixed:
+        root.insert(path, Set(value))
+    return apply_tree(root, EMPTY_DOCUMENT, Situation(document=EMPTY_DOCUMENT, now=0, timestamp=0))
+
+
+def seeded_id(tree: Filter) -> Value | None:
+    """The `_id` that the filter fixes for a replacement; a part of it alone is refused."""
+    found: Value | None = None
+    for path, value in fixed_values(tree):
+        if path == "_id":
+            found = value
+        elif covers("_id", path):
+            raise CommandError(
+                _NOT_EXACTLY_SPECIFIED, f"field at '_id' must be exactly specified, field at sub-path '{path}'found"
+            )
+    return found
+
+
+def _refuse_overlaps(paths: list[str]) -> None:
+    for position, path in enumerate(paths):
+        for other in paths[:position]:
+            if path == other:
+                raise CommandError(
+                    Code.NotSingleValueField, f"cannot infer query fields to set, path '{path}' is matched twice"
+                )
+            if covers(other, path) or covers(path, other):
+                raise CommandError(
+                    Code.NotSingleValueField,
+                    f"cannot infer query fields to set, both paths '{path}' and '{other}' are matched",
+                )
