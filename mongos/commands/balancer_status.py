@@ -1,0 +1,31 @@
+"""`balancerStatus`: whether balancing is on, and what this router's balancer is doing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson.int64 import Int64
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    router = context.node
+    await router.settings.refresh()
+    return {
+        "mode": "full" if router.settings.balancing else "off",
+        "inBalancerRound": router.balancer.in_round,
+        "numBalancerRounds": Int64(router.balancer.rounds),
+    }
+
+
+COMMAND = Command(
+    "balancerStatus",
+    run,
+    privilege=Privilege("getShardMap", Resource.CLUSTER),
+    role=Role.ANY,
+    admin_only=True,
+    help="Whether balancing is on.",
+)

@@ -1,0 +1,64 @@
+"""`collStats`: sizes of a collection. A sharded one's are added up over its shards, each shard's under `shards`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.sharding.routing import Routing
+from mongos.routing.broadcast import require_database
+from mongos.routing.requests import Answer, forwarded
+
+_SUMMED = ("count", "size", "storageSize", "totalIndexSize", "totalSize", "freeStorageSize")
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    router = context.node
+
+    async def attempt(routing: Routing) -> dict[str, Any]:
+        require_database(routing)
+        collection = routing.collection
+        names = [routing.primary] if collection is None else sorted(collection.chunks.shards)
+        answers = await router.ask(context, routing, names, forwarded(context.raw))
+        if collection is None:
+            return {"sharded": False, "primary": routing.primary, **_stats(answers[0])}
+        return _added_up(context.namespace, answers, len(collection.chunks))
+
+    return await router.routed(context, attempt)
+
+
+def _stats(answer: Answer) -> dict[str, Any]:
+    gossip = ("operationTime", "$clusterTime")
+    return {name: value for name, value in answer.decoded().items() if name not in gossip}
+
+
+def _added_up(namespace: str, answers: list[Answer], chunks: int) -> dict[str, Any]:
+    parts = {answer.shard: _stats(answer) for answer in answers}
+    whole: dict[str, Any] = {"sharded": True, "ns": namespace}
+    for name in _SUMMED:
+        if any(name in part for part in parts.values()):
+            whole[name] = sum(part.get(name, 0) for part in parts.values())
+    sizes: dict[str, int] = {}
+    for part in parts.values():
+        for index, size in part.get("indexSizes", {}).items():
+            sizes[index] = sizes.get(index, 0) + size
+    whole["indexSizes"] = sizes
+    whole["avgObjSize"] = whole["size"] / whole["count"] if whole["count"] else 0.0
+    whole["nindexes"] = max((part.get("nindexes", 0) for part in parts.values()), default=0)
+    whole["nchunks"] = chunks
+    whole["shards"] = parts
+    return whole
+
+
+COMMAND = Command(
+    "collStats",
+    run,
+    aliases=("collstats",),
+    privilege=Privilege("collStats", Resource.COLLECTION),
+    role=Role.SECONDARY_OK,
+    value=Type.COLLECTION,
+    parameters=(Parameter("scale", Type.INT, default=1, minimum=1),),
+    help="Sizes of a collection.",
+)

@@ -1,0 +1,60 @@
+"""`count`: the sum of what the shards count; skip and limit apply to the sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+from bson.int64 import Int64
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.query.filter import parse_filter
+from docstore.sharding.routing import Routing
+from mongos.routing.requests import forwarded
+from mongos.routing.targeting import filter_shards
+
+_NOTHING = bson.encode({})
+_INT32_MAX = 2**31 - 1
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    router = context.node
+    tree = parse_filter(args["query"])
+    skip, limit = args["skip"], abs(args["limit"])
+
+    async def attempt(routing: Routing) -> int:
+        if routing.primary is None:
+            return 0
+        shards = filter_shards(routing, tree)
+        if len(shards) == 1:
+            answers = await router.ask(context, routing, shards, forwarded(context.raw))
+            return int(answers[0].decoded()["n"])
+        add = {"limit": Int64(skip + limit)} if limit else {}
+        answers = await router.ask(context, routing, shards, forwarded(context.raw, without=("skip", "limit"), add=add))
+        total = max(sum(answer.decoded()["n"] for answer in answers) - skip, 0)
+        return min(total, limit) if limit else total
+
+    count = await router.routed(context, attempt)
+    return {"n": count if count <= _INT32_MAX else Int64(count)}
+
+
+COMMAND = Command(
+    "count",
+    run,
+    privilege=Privilege("find", Resource.COLLECTION),
+    role=Role.SECONDARY_OK,
+    value=Type.COLLECTION,
+    read_concern=True,
+    stable=True,
+    parameters=(
+        Parameter("query", Type.OBJECT, default=_NOTHING),
+        Parameter("skip", Type.INT, default=0, minimum=0),
+        Parameter("limit", Type.INT, default=0),
+        Parameter("hint", (Type.STRING, Type.OBJECT)),
+        Parameter("fields", Type.OBJECT),
+        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+    ),
+    help="Count documents.",
+)

@@ -1,0 +1,25 @@
+"""`create`: make an unsharded collection on its database's primary shard."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from mongos.routing.broadcast import to_primary
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    await context.node.ensure_database(context.namespace)
+    return await to_primary(context, "create")
+
+
+COMMAND = Command(
+    "create",
+    run,
+    privilege=Privilege("createCollection", Resource.COLLECTION),
+    role=Role.PRIMARY,
+    value=Type.COLLECTION,
+    tolerant=True,
+    stable=True,
+    help="Make a collection; the shard checks the options.",
+)

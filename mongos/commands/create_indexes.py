@@ -1,0 +1,27 @@
+"""`createIndexes`: build indexes, on every shard that holds the collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from mongos.routing.broadcast import to_holders, with_raw
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    await context.node.ensure_database(context.namespace)
+    return with_raw(await to_holders(context))
+
+
+COMMAND = Command(
+    "createIndexes",
+    run,
+    privilege=Privilege("createIndex", Resource.COLLECTION),
+    role=Role.PRIMARY,
+    value=Type.COLLECTION,
+    tolerant=True,
+    stable=True,
+    help="Build indexes; the shards check the options.",
+)

@@ -1,0 +1,53 @@
+"""`distinct`: the values that any shard has at a path, each once."""
+
+from __future__ import annotations
+
+import bson
+
+from docstore.bson import array_from, document_from, elements, encode_key, get_field
+from docstore.bson.walk import Value
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.query.filter import parse_filter
+from docstore.sharding.routing import Routing
+from mongos.routing.requests import forwarded
+from mongos.routing.targeting import filter_shards
+
+_NOTHING = bson.encode({})
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    router = context.node
+    tree = parse_filter(args["query"])
+
+    async def attempt(routing: Routing) -> bytes:
+        if routing.primary is None:
+            return bson.encode({"values": []})
+        answers = await router.ask(context, routing, filter_shards(routing, tree), forwarded(context.raw))
+        found: dict[bytes, Value] = {}
+        for answer in answers:
+            values = get_field(answer.body, "values")
+            assert values is not None, "distinct answers with values"
+            for _, code, data in elements(values[1]):
+                found.setdefault(encode_key((code, data)), (code, data))
+        return document_from([("values", 0x04, array_from(found[key] for key in sorted(found)))])
+
+    return await router.routed(context, attempt)
+
+
+COMMAND = Command(
+    "distinct",
+    run,
+    privilege=Privilege("find", Resource.COLLECTION),
+    role=Role.SECONDARY_OK,
+    value=Type.COLLECTION,
+    read_concern=True,
+    stable=True,
+    parameters=(
+        Parameter("key", Type.STRING, required=True),
+        Parameter("query", Type.OBJECT, default=_NOTHING),
+        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+    ),
+    help="The distinct values at a path.",
+)

@@ -1,0 +1,42 @@
+"""`drop`: drop a collection, on every shard when it is sharded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.sharding import requests
+from docstore.sharding.routing import Routing
+from mongos.routing.broadcast import require_database
+from mongos.routing.requests import forwarded
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any] | bytes:
+    router = context.node
+    await router.cache.refresh(context.namespace)
+
+    async def attempt(routing: Routing) -> dict[str, Any] | bytes:
+        require_database(routing)
+        if routing.collection is not None:
+            await router.config.command("admin", requests.drop_collection(context.namespace), repeatable=True)
+            return {"ns": context.namespace}
+        (answer,) = await router.ask(context, routing, [routing.primary], forwarded(context.raw), repeatable=False)
+        return bytes(answer.body)
+
+    try:
+        return await router.routed(context, attempt)
+    finally:
+        router.cache.forget(context.namespace)
+
+
+COMMAND = Command(
+    "drop",
+    run,
+    privilege=Privilege("dropCollection", Resource.COLLECTION),
+    role=Role.PRIMARY,
+    value=Type.COLLECTION,
+    stable=True,
+    help="Drop a collection.",
+)

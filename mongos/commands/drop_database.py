@@ -1,0 +1,31 @@
+"""`dropDatabase`: drop a database on all shards, and what the config servers know of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role
+from docstore.errors import Code, CommandError
+from docstore.sharding import requests
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    router = context.node
+    if context.db in ("admin", "config"):
+        raise CommandError(Code.IllegalOperation, f"Cannot drop the {context.db} database")
+    answer = await router.config.command("admin", requests.drop_database(context.db), repeatable=True)
+    router.cache.forget_database(context.db)
+    return {"dropped": context.db} if answer.decoded()["dropped"] else {}
+
+
+COMMAND = Command(
+    "dropDatabase",
+    run,
+    aliases=("dropdatabase",),
+    privilege=Privilege("dropDatabase", Resource.DATABASE),
+    role=Role.PRIMARY,
+    stable=True,
+    help="Drop a database.",
+)

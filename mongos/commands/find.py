@@ -1,0 +1,101 @@
+"""`find`: read documents of a collection, from the shards that may hold them.
+
+One shard's answer passes as it is. From several, each shard gives what could be part of the result (its first
+skip+limit documents in order) and the router merges, skips, limits. With a sort the shards send whole documents, since
+a projection could remove what they are merged by; the router projects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+from bson.int64 import Int64
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.query.filter import parse_filter
+from docstore.query.projection_parse import parse_projection
+from docstore.query.sort import parse_sort
+from docstore.sharding.routing import Routing
+from mongos.merge.batches import first_reply
+from mongos.merge.merged import MergedCursor, Shape
+from mongos.routing.requests import forwarded
+from mongos.routing.targeting import filter_shards
+
+_NOTHING = bson.encode({})
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    """The first batch; the merged cursor holds the rest."""
+
+    async def attempt(routing: Routing) -> bytes:
+        return await _find(context, args, routing)
+
+    return await context.node.routed(context, attempt)
+
+
+async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
+    router = context.node
+    tree = parse_filter(args["filter"])
+    skip, limit = args["skip"], abs(args["limit"])
+    if routing.primary is None:
+        empty: MergedCursor = MergedCursor([], Shape(), router.discard, clock=router.clock)
+        return await first_reply(context, empty, batch_size=None)
+    shards = filter_shards(routing, tree)
+    merge = len(shards) > 1
+    sort = parse_sort(args["sort"]) if merge and args["sort"] != _NOTHING else None
+    projection = parse_projection(args["projection"], tree) if sort and args["projection"] != _NOTHING else None
+    without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
+    add: dict[str, Any] = {}
+    if merge and limit:
+        add["limit"] = Int64(skip + limit)
+    if projection is not None:
+        without.append("projection")
+    body = forwarded(context.raw, without=without, add=add)
+    answers = await router.ask(context, routing, shards, body)
+    remotes = await router.remotes(context, routing, answers, args["batchSize"] or None)
+    shape = Shape(
+        sort=sort.pattern if sort else None,
+        skip=skip if merge else 0,
+        limit=limit if merge else 0,
+        project=projection.apply if projection else None,
+    )
+    merged = MergedCursor(remotes, shape, router.discard, clock=router.clock)
+    return await first_reply(
+        context, merged, batch_size=args["batchSize"], single_batch=args["singleBatch"] or args["limit"] < 0
+    )
+
+
+COMMAND = Command(
+    "find",
+    run,
+    privilege=Privilege("find", Resource.COLLECTION),
+    role=Role.SECONDARY_OK,
+    value=Type.COLLECTION,
+    read_concern=True,
+    stable=True,
+    parameters=(
+        Parameter("filter", Type.OBJECT, default=_NOTHING),
+        Parameter("projection", Type.OBJECT, default=_NOTHING),
+        Parameter("sort", Type.OBJECT, default=_NOTHING),
+        Parameter("hint", (Type.STRING, Type.OBJECT)),
+        Parameter("skip", Type.INT, default=0, minimum=0),
+        Parameter("limit", Type.INT, default=0),
+        Parameter("batchSize", Type.INT, minimum=0),
+        Parameter("singleBatch", Type.SAFE_BOOL, default=False),
+        Parameter("noCursorTimeout", Type.SAFE_BOOL, default=False),
+        Parameter("allowDiskUse", Type.SAFE_BOOL, default=False),
+        Parameter("allowPartialResults", Type.SAFE_BOOL, unsupported="allowPartialResults is not supported"),
+        Parameter("tailable", Type.SAFE_BOOL, unsupported="tailable cursors are not supported by a router"),
+        Parameter("awaitData", Type.SAFE_BOOL, unsupported="tailable cursors are not supported by a router"),
+        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("let", Type.OBJECT, unsupported="let is not supported yet"),
+        Parameter("max", Type.OBJECT, default=_NOTHING),
+        Parameter("min", Type.OBJECT, default=_NOTHING),
+        Parameter("returnKey", Type.SAFE_BOOL, default=False),
+        Parameter("showRecordId", Type.SAFE_BOOL, default=False),
+    ),
+    help="Read documents of a collection.",
+)

@@ -1,0 +1,31 @@
+"""`getMore`: the next batch of a cursor that this router opened."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from mongos.merge.batches import next_reply
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    namespace = f"{context.db}.{args['collection']}"
+    lsid = context.session.lsid if context.session else None
+    cursor = context.services.cursors.checkout(args.value, namespace, lsid)
+    return await next_reply(context, cursor, args["batchSize"])
+
+
+COMMAND = Command(
+    "getMore",
+    run,
+    privilege=Privilege("find", Resource.COLLECTION),
+    role=Role.ANY,
+    value=Type.LONG,
+    own_deadline=True,
+    stable=True,
+    parameters=(
+        Parameter("collection", Type.STRING, required=True),
+        Parameter("batchSize", Type.INT, minimum=0),
+    ),
+    help="The next batch of a cursor.",
+)

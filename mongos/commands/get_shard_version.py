@@ -1,0 +1,28 @@
+"""`getShardVersion`: the routing of a collection as this router has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from mongos.routing.chunk_choice import sharded
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    collection = sharded(await context.node.cache.get(args.value))
+    version = collection.chunks.version
+    return {"version": version.lastmod.to_timestamp(), "versionEpoch": version.epoch}
+
+
+COMMAND = Command(
+    "getShardVersion",
+    run,
+    aliases=("getshardversion",),
+    privilege=Privilege("getShardVersion", Resource.COLLECTION),
+    role=Role.ANY,
+    value=Type.NAMESPACE,
+    admin_only=True,
+    help="The version of a collection's routing.",
+)

@@ -1,0 +1,43 @@
+"""`listCollections`: the collections of a database, as its primary shard has them: it holds a part of every one."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.sharding.routing import Routing
+from mongos.merge.batches import first_reply
+from mongos.merge.merged import MergedCursor, Shape
+from mongos.routing.requests import forwarded
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    router = context.node
+    namespace = f"{context.db}.$cmd.listCollections"
+    routing: Routing = await router.cache.get(namespace)
+    remotes = []
+    if routing.primary is not None:
+        shard = await router.shards.get(routing.primary)
+        answer = await shard.command(
+            context.db, forwarded(context.raw), read_preference=context.read_preference, repeatable=True
+        )
+        remotes = await router.remotes(context, routing, [answer], None)
+    merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
+    return await first_reply(context, merged, batch_size=100_000, namespace=namespace)
+
+
+COMMAND = Command(
+    "listCollections",
+    run,
+    aliases=("listcollections",),
+    privilege=Privilege("listCollections", Resource.DATABASE),
+    role=Role.SECONDARY_OK,
+    stable=True,
+    parameters=(
+        Parameter("filter", Type.OBJECT),
+        Parameter("nameOnly", Type.SAFE_BOOL, default=False),
+        Parameter("authorizedCollections", Type.SAFE_BOOL, default=False),
+        Parameter("cursor", Type.OBJECT),
+    ),
+    help="The collections of a database.",
+)

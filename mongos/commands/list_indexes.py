@@ -1,0 +1,39 @@
+"""`listIndexes`: the indexes of a collection, as a shard that holds it has them."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.sharding.routing import Routing
+from mongos.merge.batches import first_reply
+from mongos.merge.merged import MergedCursor, Shape
+from mongos.routing.broadcast import holders, require_database
+from mongos.routing.requests import forwarded
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    router = context.node
+
+    async def attempt(routing: Routing) -> bytes:
+        require_database(routing)
+        collection = routing.collection
+        names = sorted(collection.chunks.shards)[:1] if collection is not None else holders(routing)
+        answers = await router.ask(context, routing, names, forwarded(context.raw))
+        remotes = await router.remotes(context, routing, answers, None)
+        merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
+        return await first_reply(context, merged, batch_size=1000)
+
+    return await router.routed(context, attempt)
+
+
+COMMAND = Command(
+    "listIndexes",
+    run,
+    privilege=Privilege("listIndexes", Resource.COLLECTION),
+    role=Role.SECONDARY_OK,
+    value=Type.COLLECTION,
+    stable=True,
+    parameters=(Parameter("cursor", Type.OBJECT),),
+    help="The indexes of a collection.",
+)

@@ -1,0 +1,46 @@
+"""`renameCollection`: of unsharded collections whose databases have the same primary shard."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.sharding.routing import Routing
+from mongos.routing.requests import forwarded
+from mongos.routing.targeting import unsharded_only
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    router = context.node
+    await router.ensure_database(args["to"])
+    body = forwarded(context.raw)
+
+    async def attempt(routing: Routing) -> bytes:
+        target: Routing = await router.cache.refresh(args["to"])
+        shard = unsharded_only(routing, "renameCollection")
+        if unsharded_only(target, "renameCollection") != shard:
+            raise CommandError(Code.CommandFailed, "source and destination collections must be on the same shard")
+        (answer,) = await router.ask(context, routing, [shard], body, repeatable=False)
+        return bytes(answer.body)
+
+    await router.cache.refresh(args.value)
+    reply: bytes = await router.cache.routed(args.value, attempt)
+    return reply
+
+
+COMMAND = Command(
+    "renameCollection",
+    run,
+    aliases=("renamecollection",),
+    privilege=Privilege("renameCollection", Resource.COLLECTION),
+    role=Role.PRIMARY,
+    value=Type.NAMESPACE,
+    admin_only=True,
+    parameters=(
+        Parameter("to", Type.NAMESPACE, required=True),
+        Parameter("dropTarget", Type.SAFE_BOOL, default=False),
+        Parameter("stayTemp", Type.SAFE_BOOL, default=False),
+    ),
+    help="Rename a collection.",
+)

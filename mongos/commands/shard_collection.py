@@ -1,0 +1,49 @@
+"""`shardCollection`: spread a collection by ranges of a key; it starts as one chunk on the database's primary shard."""
+
+from __future__ import annotations
+
+import bson
+
+from docstore.bson.namespace import split_namespace
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.sharding import requests
+from docstore.sharding.key import ShardKey
+from mongos.routing.targeting import primary_of
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    router = context.node
+    namespace = args.value
+    key = ShardKey.parse(bson.decode(args["key"]))
+    db, _ = split_namespace(namespace)
+    await router.config.command("admin", requests.enable_sharding(db), repeatable=True)
+    routing = await router.cache.refresh(namespace)
+    primary = await router.shards.get(primary_of(routing))
+    answer = await primary.command(
+        "admin", requests.shard_collection(namespace, key.document(), args["unique"]), repeatable=True
+    )
+    await router.cache.refresh(namespace)
+    return answer.body
+
+
+COMMAND = Command(
+    "shardCollection",
+    run,
+    aliases=("shardcollection",),
+    privilege=Privilege("enableSharding", Resource.COLLECTION),
+    role=Role.ANY,
+    value=Type.NAMESPACE,
+    admin_only=True,
+    write_concern=True,
+    parameters=(
+        Parameter("key", Type.OBJECT, required=True),
+        Parameter("unique", Type.SAFE_BOOL, default=False),
+        Parameter("numInitialChunks", Type.INT, unsupported="numInitialChunks is only for hashed keys"),
+        Parameter("presplitHashedZones", Type.SAFE_BOOL, unsupported="zones are not supported yet"),
+        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("timeseries", Type.OBJECT, unsupported="time series are not supported"),
+    ),
+    help="Shard a collection by ranges of a key.",
+)

@@ -1,0 +1,53 @@
+"""`update`: statements that name a shard key go to its owner, multi-updates to every shard that may hold a match."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.bson import get_field
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.errors import Code, CommandError
+from mongos.routing.targeting import update_target
+from mongos.routing.writes import BatchWrite, Kind
+
+
+def written_size(statement: bytes) -> int:
+    """What an update adds to its chunk, at most about: the size of what it writes."""
+    update = get_field(statement, "u")
+    return 0 if update is None else len(update[1])
+
+
+KIND = Kind("updates", update_target, written_size)
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    router = context.node
+    statements = context.documents("updates")
+    if not statements:
+        raise CommandError(Code.InvalidLength, "Write batch sizes must be between 1 and 100000. Got 0 operations.")
+    await router.ensure_database(context.namespace)
+    batch = BatchWrite(
+        context, KIND, statements, ordered=args["ordered"], shards=router.shards, cache=router.cache,
+        accounting=router.autosplit,
+    )  # fmt: skip
+    return await batch.run()
+
+
+COMMAND = Command(
+    "update",
+    run,
+    privilege=Privilege("update", Resource.COLLECTION),
+    role=Role.PRIMARY,
+    value=Type.COLLECTION,
+    retryable=True,
+    stable=True,
+    parameters=(
+        Parameter("updates", Type.DOCUMENTS, required=True),
+        Parameter("ordered", Type.BOOL, default=True),
+        Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
+        Parameter("let", Type.OBJECT, unsupported="let is not supported yet"),
+    ),
+    help="Update documents.",
+)

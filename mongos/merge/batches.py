@@ -1,0 +1,65 @@
+"""Cursor replies of the router: first batches, further batches, and their limits."""
+
+from __future__ import annotations
+
+import struct
+
+from docstore.bson import document_from, documents_array
+from docstore.commands.context import Context
+from docstore.commands.cursors import ClientCursor
+from mongos.merge.merged import MergedCursor
+
+FIRST_BATCH = 101
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+UNBOUNDED = 2**31 - 1
+_INT64 = struct.Struct("<q")
+
+
+def cursor_reply(documents: list[bytes], cursor_id: int, namespace: str, field: str) -> bytes:
+    """`{cursor: {<field>: [...], id, ns}}`; `field` is firstBatch or nextBatch."""
+    encoded = namespace.encode()
+    cursor = document_from(
+        [
+            (field, 0x04, documents_array(documents)),
+            ("id", 0x12, _INT64.pack(cursor_id)),
+            ("ns", 0x02, struct.pack("<i", len(encoded) + 1) + encoded + b"\0"),
+        ]
+    )
+    return document_from([("cursor", 0x03, cursor)])
+
+
+async def first_reply(
+    context: Context, merged: MergedCursor, *, batch_size: int | None, single_batch: bool = False, namespace: str = ""
+) -> bytes:
+    """The reply of the command that opens a cursor; what is left is registered under the client's session."""
+    namespace = namespace or context.namespace
+    wanted = FIRST_BATCH if batch_size is None else batch_size
+    try:
+        documents, done = await merged.next_batch(wanted, MAX_BATCH_BYTES) if wanted else ([], False)
+    except BaseException:
+        merged.close()
+        raise
+    if done or single_batch:
+        merged.close()
+        return cursor_reply(documents, 0, namespace, "firstBatch")
+    lsid = context.session.lsid if context.session else None
+    cursor = context.services.cursors.register(merged, namespace, lsid=lsid, origin=context.raw)
+    cursor.returned, cursor.batches = len(documents), 1
+    return cursor_reply(documents, cursor.id, namespace, "firstBatch")
+
+
+async def next_reply(context: Context, cursor: ClientCursor, batch_size: int | None) -> bytes:
+    """The reply of a getMore on a checked-out cursor."""
+    registry = context.services.cursors
+    try:
+        documents, done = await cursor.source.next_batch(batch_size or UNBOUNDED, MAX_BATCH_BYTES)
+    except BaseException:
+        registry.close(cursor)
+        raise
+    cursor.returned += len(documents)
+    cursor.batches += 1
+    if done:
+        registry.close(cursor)
+        return cursor_reply(documents, 0, cursor.namespace, "nextBatch")
+    alive = registry.checkin(cursor)
+    return cursor_reply(documents, cursor.id if alive else 0, cursor.namespace, "nextBatch")

@@ -1,0 +1,164 @@
+"""The parts of several shards as one result: merged, cut to skip and limit, finished by the router's stages.
+
+With a sort the merge is ordered: each part is in order, so the least of the first documents is the next. Without one
+the parts are taken as they come, a batch at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from docstore.bson import KeyPattern
+from mongos.merge.remote import RemoteCursor
+
+SLICE_DOCUMENTS = 2048
+
+
+class Finish(Protocol):
+    """The router's half of an aggregation: what `docstore.aggregation` runs once the shards' halves are merged."""
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        """Documents in; those that are ready come out."""
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        """After the last push: more documents, and whether those were all."""
+
+    @property
+    def satisfied(self) -> bool:
+        """Nothing pushed from now on would change the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the router does to merged documents: order, `skip`, `limit` (0: none), `project` each."""
+
+    sort: KeyPattern | None = None
+    skip: int = 0
+    limit: int = 0
+    project: Callable[[bytes], bytes] | None = None
+
+
+class MergedCursor:
+    """Gives out the merged documents in batches. `discard(remotes)` ends what is left of the parts."""
+
+    def __init__(
+        self,
+        remotes: Sequence[RemoteCursor],
+        shape: Shape,
+        discard: Callable[[Sequence[RemoteCursor]], Any],
+        *,
+        clock: Callable[[], float],
+        finish: Finish | None = None,
+    ) -> None:
+        self._remotes = list(remotes)
+        self._shape = shape
+        self._discard = discard
+        self._clock = clock
+        self._finish = finish
+        self._heap: list[tuple[bytes, int, bytes]] | None = None
+        self._ready: list[bytes] = []
+        self._to_skip = shape.skip
+        self._left = shape.limit or None
+        self._merged_all = False
+        self._done = False
+
+    def close(self) -> None:
+        self._discard([remote for remote in self._remotes if not remote.exhausted])
+
+    async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
+        """Up to so many documents and bytes, at least one where there is one, and whether they were the last."""
+        batch: list[bytes] = []
+        size = 0
+        while len(batch) < max_documents:
+            if not self._ready:
+                if self._done:
+                    break
+                await self._produce()
+                continue
+            room = max_documents - len(batch)
+            taken = 0
+            for document in self._ready[:room]:
+                if size + len(document) > max_bytes and batch:
+                    break
+                batch.append(document)
+                size += len(document)
+                taken += 1
+            del self._ready[:taken]
+            if taken < room and self._ready:
+                break
+        return batch, self._done and not self._ready
+
+    async def _produce(self) -> None:
+        """One slice of merged documents through skip, limit and the finishing stages into `_ready`."""
+        if not self._merged_all:
+            merged = await self._merge_slice()
+            merged = self._cut(merged)
+            if self._shape.project is not None:
+                merged = [self._shape.project(document) for document in merged]
+            if self._left == 0:
+                self._merged_all = True
+            if self._finish is None:
+                self._ready = merged
+                self._done = self._merged_all
+                return
+            self._ready = self._finish.push(merged)
+            self._merged_all = self._merged_all or self._finish.satisfied
+            return
+        assert self._finish is not None
+        self._ready, self._done = self._finish.finish(self._clock() + 0.008)
+        await asyncio.sleep(0)
+
+    def _cut(self, documents: list[bytes]) -> list[bytes]:
+        if self._to_skip:
+            skipped = min(self._to_skip, len(documents))
+            self._to_skip -= skipped
+            documents = documents[skipped:]
+        if self._left is not None:
+            documents = documents[: self._left]
+            self._left -= len(documents)
+        return documents
+
+    async def _merge_slice(self) -> list[bytes]:
+        if self._shape.sort is not None and len(self._remotes) > 1:
+            return await self._ordered_slice(self._shape.sort)
+        while self._remotes:
+            for position, remote in enumerate(self._remotes):
+                if remote.documents:
+                    documents = list(remote.documents)
+                    remote.documents.clear()
+                    self._remotes.append(self._remotes.pop(position))
+                    return documents
+            if await self._remotes[0].fill():
+                continue
+            self._remotes.pop(0)
+        self._merged_all = True
+        return []
+
+    async def _ordered_slice(self, sort: KeyPattern) -> list[bytes]:
+        if self._heap is None:
+            self._heap = []
+            for number, remote in enumerate(self._remotes):
+                await self._enter(sort, number, remote)
+        documents: list[bytes] = []
+        while self._heap and len(documents) < SLICE_DOCUMENTS:
+            _, number, document = self._heap[0]
+            documents.append(document)
+            remote = self._remotes[number]
+            if remote.documents:
+                following = remote.documents.popleft()
+                heapq.heapreplace(self._heap, (sort.sort_key(following), number, following))
+            else:
+                heapq.heappop(self._heap)
+                await self._enter(sort, number, remote)
+        self._merged_all = not self._heap
+        return documents
+
+    async def _enter(self, sort: KeyPattern, number: int, remote: RemoteCursor) -> None:
+        assert self._heap is not None
+        if await remote.fill():
+            document = remote.documents.popleft()
+            heapq.heappush(self._heap, (sort.sort_key(document), number, document))

@@ -1,0 +1,85 @@
+"""One shard's part of a result: the documents of its cursor, a batch ahead of the reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from bson.int64 import Int64
+
+from docstore.bson.namespace import split_namespace
+from docstore.errors import CommandError
+from docstore.net import NetworkError
+from mongos.routing.requests import Answer, cursor_of
+from mongos.routing.shards import Shard, unreachable
+
+
+class RemoteCursor:
+    """Documents of one shard in its order.
+
+    The next batch is asked for as soon as the one before has come. `options` are fields that every getMore carries
+    (the session). The cursor lives on one member; when that member is gone, so is the cursor.
+    """
+
+    def __init__(self, shard: Shard, answer: Answer, *, batch_size: int | None, options: dict[str, Any]) -> None:
+        first = cursor_of(answer.body)
+        self.shard = shard
+        self.documents: deque[bytes] = deque(first.documents)
+        self.namespace = first.namespace
+        self._address = answer.address
+        self._id = first.id
+        self._batch_size = batch_size
+        self._options = options
+        self._ahead: asyncio.Task[bytes] | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """No documents here and none to come."""
+        return not self.documents and not self._id
+
+    async def fill(self) -> bool:
+        """Have at least one document at hand; False at the end. Errors: those of the shard, HostUnreachable."""
+        while not self.documents and self._id:
+            self._read_ahead()
+            assert self._ahead is not None
+            try:
+                body = await self._ahead
+            except NetworkError as error:
+                self._id = 0
+                raise unreachable(self.shard.name, self._address, error) from error
+            except CommandError:
+                self._id = 0
+                raise
+            finally:
+                self._ahead = None
+            reply = cursor_of(body)
+            self._id = reply.id
+            self.documents.extend(reply.documents)
+            if reply.documents:
+                self._read_ahead()
+        return bool(self.documents)
+
+    def _read_ahead(self) -> None:
+        if self._id and self._ahead is None:
+            db, collection = split_namespace(self.namespace)
+            command: dict[str, Any] = {"getMore": Int64(self._id), "collection": collection, **self._options}
+            if self._batch_size is not None:
+                command["batchSize"] = self._batch_size
+            self._ahead = asyncio.ensure_future(self.shard.at(self._address, db, command))
+
+    async def kill(self) -> None:
+        """End the shard's cursor; what cannot be reached has ended or will time out by itself."""
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            await asyncio.wait([ahead])
+            if ahead.cancelled() or ahead.exception() is not None:
+                return
+            self._id = cursor_of(ahead.result()).id
+        if self._id:
+            db, collection = split_namespace(self.namespace)
+            cursor_id, self._id = self._id, 0
+            try:
+                await self.shard.at(self._address, db, {"killCursors": collection, "cursors": [Int64(cursor_id)]})
+            except (NetworkError, CommandError):
+                return

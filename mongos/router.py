@@ -1,0 +1,136 @@
+"""A router: what one `mongos` process is made of. It keeps no data; everything here can be read again from the cluster.
+
+Commands reach it as `context.node`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from docstore.bson import append_fields
+from docstore.bson.namespace import check_database_name, split_namespace
+from docstore.commands.concerns import ReadPreference
+from docstore.commands.context import Context
+from docstore.js.workers import Workers
+from docstore.sharding import requests
+from docstore.sharding.routing import Routing
+from mongos.balancer.autosplit import Autosplit
+from mongos.balancer.balancer import Balancer
+from mongos.balancer.chunk_commands import ChunkCommands
+from mongos.balancer.settings import BalancerSettings
+from mongos.merge.remote import RemoteCursor
+from mongos.routing.cache import RoutingCache, version_for
+from mongos.routing.requests import Answer, versioned
+from mongos.routing.shards import Shard, Shards, each
+
+T = TypeVar("T")
+
+
+class Router:
+    """The parts of a router, and the two things every routed command does: create databases and ask shards."""
+
+    def __init__(
+        self, *, shards: Shards, cache: RoutingCache, chunk_commands: ChunkCommands, settings: BalancerSettings,
+        autosplit: Autosplit, balancer: Balancer, workers: Workers, clock: Callable[[], float],
+        facts: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self.shards = shards
+        self.cache = cache
+        self.chunk_commands = chunk_commands
+        self.settings = settings
+        self.autosplit = autosplit
+        self.balancer = balancer
+        self.workers = workers
+        self.clock = clock
+        self.facts = facts
+        self._cluster_time: dict[str, Any] = {}
+        self._discarding: set[asyncio.Task[None]] = set()
+
+    @property
+    def config(self) -> Shard:
+        return self.shards.config
+
+    # What the dispatcher asks of its host.
+
+    def check_write(self) -> None:
+        """A router takes every write; the shard's primary decides."""
+
+    def check_read(self, read_preference: ReadPreference) -> None:
+        """A router takes every read; the shard's member decides."""
+
+    def gossip(self) -> Mapping[str, Any]:
+        """The latest cluster time that shards told of."""
+        return self._cluster_time
+
+    def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
+        """A client's cluster time: the shards hear it with the request that carries it."""
+
+    def topology_version(self) -> Mapping[str, Any] | None:
+        """Routers have no state that drivers follow."""
+        return None
+
+    # What routed commands do.
+
+    async def ensure_database(self, namespace: str) -> None:
+        """Have the database exist before something is written to it."""
+        routing = await self.cache.get(namespace)
+        if routing.primary is None:
+            db, _ = split_namespace(namespace)
+            check_database_name(db)
+            await self.config.command("admin", requests.create_database(db), repeatable=True)
+            await self.cache.refresh(namespace)
+
+    async def ask(
+        self, context: Context, routing: Routing, shards: Sequence[str], body: bytes | Callable[[str], bytes], *,
+        repeatable: bool = True,
+    ) -> list[Answer]:  # fmt: skip
+        """The same request to several shards side by side, each with the version it was routed by."""
+
+        async def one(name: str) -> Answer:
+            shard = await self.shards.get(name)
+            request = versioned(body(name) if callable(body) else body, version_for(routing, name))
+            if context.max_time_ms and context.deadline is not None:
+                left = max(int((context.deadline - self.clock()) * 1000), 1)
+                request = append_fields(request, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
+            return await shard.command(
+                context.db, request, read_preference=context.read_preference, repeatable=repeatable,
+                deadline=context.deadline,
+            )  # fmt: skip
+
+        return await each(shards, one)
+
+    async def remotes(
+        self, context: Context, routing: Routing, answers: Sequence[Answer], batch_size: int | None
+    ) -> list[RemoteCursor]:
+        """The cursors that the shards' answers opened."""
+        options = session_fields(context)
+        return [
+            RemoteCursor(await self.shards.get(answer.shard), answer, batch_size=batch_size, options=options)
+            for answer in answers
+        ]
+
+    def discard(self, remotes: Sequence[RemoteCursor]) -> None:
+        """End shards' cursors in the background."""
+        for remote in remotes:
+            task = asyncio.ensure_future(remote.kill())
+            self._discarding.add(task)
+            task.add_done_callback(self._discarding.discard)
+
+    async def routed(self, context: Context, operation: Callable[[Routing], Awaitable[T]]) -> T:
+        """Run an operation on the context's namespace with the routing as it is known, again when it was stale."""
+        return await self.cache.routed(context.namespace, operation)
+
+    async def stop(self) -> None:
+        """End what runs in the background and let go of connections."""
+        for task in list(self._discarding):
+            task.cancel()
+        await self.workers.close()
+        await self.shards.close()
+
+
+def session_fields(context: Context) -> dict[str, Any]:
+    """The session of a request, for further requests on its behalf."""
+    lsid = context.body.get("lsid")
+    return {} if lsid is None else {"lsid": lsid}

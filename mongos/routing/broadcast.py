@@ -1,0 +1,64 @@
+"""Commands about a whole collection: to the primary shard of its database, or to every shard that has a part of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.sharding.routing import Routing
+from mongos.routing.requests import Answer, forwarded
+from mongos.routing.targeting import primary_of, unsharded_only
+
+
+def holders(routing: Routing) -> list[str]:
+    """The shards that hold the collection: those with chunks, and the primary, which had it first."""
+    if routing.collection is None:
+        return [primary_of(routing)]
+    return sorted(routing.collection.chunks.shards | {primary_of(routing)})
+
+
+async def to_holders(context: Context, *, repeatable: bool = True) -> list[Answer]:
+    """The command to all holders, side by side. Errors: the first holder's; NamespaceNotFound without a database."""
+    body = forwarded(context.raw)
+
+    async def attempt(routing: Routing) -> list[Answer]:
+        answers: list[Answer] = await context.node.ask(context, routing, holders(routing), body, repeatable=repeatable)
+        return answers
+
+    answers: list[Answer] = await context.node.routed(context, attempt)
+    return answers
+
+
+async def to_primary(context: Context, what: str, *, repeatable: bool = False) -> bytes:
+    """The command to the primary shard; refused for sharded collections."""
+    body = forwarded(context.raw)
+
+    async def attempt(routing: Routing) -> bytes:
+        shard = unsharded_only(routing, what)
+        (answer,) = await context.node.ask(context, routing, [shard], body, repeatable=repeatable)
+        return bytes(answer.body)
+
+    reply: bytes = await context.node.routed(context, attempt)
+    return reply
+
+
+def with_raw(answers: list[Answer]) -> dict[str, Any]:
+    """One reply of several: each shard's under `raw`, by its address; the fields of the first besides."""
+    if len(answers) == 1:
+        return _fields(answers[0])
+    merged = _fields(answers[0])
+    return {"raw": {answer.address: bson.decode(answer.body) for answer in answers}, **merged}
+
+
+def _fields(answer: Answer) -> dict[str, Any]:
+    gossip = ("ok", "operationTime", "$clusterTime")
+    return {name: value for name, value in answer.decoded().items() if name not in gossip}
+
+
+def require_database(routing: Routing) -> None:
+    """NamespaceNotFound unless the database exists."""
+    if routing.primary is None:
+        raise CommandError(Code.NamespaceNotFound, "ns not found")

@@ -1,0 +1,109 @@
+"""What the router believes about where collections live.
+
+The router is optimistic: it uses what it knows until a shard answers StaleConfig, then brings that one collection up to
+date and tries again. Ownership changes only on the config servers, so a stale belief costs a round trip, never a wrong
+answer: shards check the version of every routed operation.
+
+Always true: a namespace's routing is only ever replaced by one read later from the config servers; concurrent refreshes
+of one namespace share one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from docstore.bson.namespace import split_namespace
+from docstore.errors import Code, CommandError
+from docstore.sharding.chunks import TornChunks
+from docstore.sharding.routing import Routing, apply_routing, routing_request
+from docstore.sharding.version import ShardVersion
+from mongos.routing.shards import CONFIG, Shard
+
+MAX_ATTEMPTS = 30
+_STALE = frozenset((Code.StaleConfig, Code.StaleEpoch, Code.StaleShardVersion))
+_ON_CONFIG_SERVERS = frozenset(("admin", "config"))
+T = TypeVar("T")
+
+
+class RoutingCache:
+    """Routing by namespace, read from the config servers when it is first wanted."""
+
+    def __init__(self, config: Shard) -> None:
+        self._config = config
+        self._known: dict[str, Routing] = {}
+        self._refreshing: dict[str, asyncio.Task[Routing]] = {}
+
+    async def get(self, namespace: str) -> Routing:
+        """Where the namespace lives, as far as is known."""
+        db, _ = split_namespace(namespace)
+        if db in _ON_CONFIG_SERVERS:
+            return Routing(namespace, CONFIG, None)
+        known = self._known.get(namespace)
+        if known is not None and known.primary is not None:
+            return known
+        return await self.refresh(namespace)
+
+    async def refresh(self, namespace: str) -> Routing:
+        """Ask the config servers for what has changed."""
+        task = self._refreshing.get(namespace)
+        if task is None:
+            task = asyncio.ensure_future(self._read(namespace))
+            self._refreshing[namespace] = task
+            task.add_done_callback(lambda _: self._refreshing.pop(namespace, None))
+        return await asyncio.shield(task)
+
+    async def _read(self, namespace: str) -> Routing:
+        known = self._known.get(namespace)
+        while True:
+            answer = await self._config.command(CONFIG, routing_request(namespace, known), repeatable=True)
+            try:
+                routing = apply_routing(namespace, known, answer.body)
+            except TornChunks:
+                if known is None:
+                    await asyncio.sleep(0.01)
+                known = None
+                continue
+            self._known[namespace] = routing
+            return routing
+
+    def forget(self, namespace: str | None = None) -> None:
+        """Drop what is known of a namespace or of all."""
+        if namespace is None:
+            self._known.clear()
+        else:
+            self._known.pop(namespace, None)
+
+    def forget_database(self, db: str) -> None:
+        for namespace in [known for known in self._known if split_namespace(known)[0] == db]:
+            del self._known[namespace]
+
+    async def routed(self, namespace: str, operation: Callable[[Routing], Awaitable[T]]) -> T:
+        """Run an operation by the routing that is known, and again with a fresh one while shards call it stale."""
+        for attempt in range(MAX_ATTEMPTS):
+            routing = await self.get(namespace)
+            try:
+                return await operation(routing)
+            except CommandError as error:
+                if error.code not in _STALE or attempt == MAX_ATTEMPTS - 1:
+                    raise
+            await self.settle(namespace, routing, attempt)
+        raise AssertionError("unreachable")
+
+    async def settle(self, namespace: str, used: Routing, attempt: int) -> None:
+        """After a shard called `used` stale: read the routing anew. When the config servers still say the same, the
+        shard and they are about to agree, so wait a moment, longer with each attempt."""
+        fresh = await self.refresh(namespace)
+        if fresh.version() == used.version() and fresh.primary == used.primary and attempt:
+            await asyncio.sleep(min(0.005 * 2**attempt, 0.5))
+
+
+def version_for(routing: Routing, shard: str) -> ShardVersion | None:
+    """What an operation must carry to `shard`; None to the config servers."""
+    return None if shard == CONFIG else routing.shard_version(shard)
+
+
+def is_stale(code: int) -> bool:
+    """Whether an error says that the routing was out of date."""
+    return code in _STALE

@@ -1,0 +1,68 @@
+"""Requests on their way to the shards and replies on their way back, as raw documents.
+
+What a client sent is forwarded element by element, so values keep their types and bytes. Fields that are between the
+client and this router (its database, its cluster time) are left out; what the shard needs besides is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import bson
+
+from docstore.bson import array_documents, document_from, elements, get_field
+from docstore.sharding.version import ShardVersion
+
+_BETWEEN_CLIENT_AND_ROUTER = frozenset(
+    ("$db", "$clusterTime", "$configTime", "$topologyTime", "$readPreference", "shardVersion", "apiVersion",
+     "apiStrict", "apiDeprecationErrors", "$audit", "$client", "$queryOptions", "maxTimeMS")
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply's raw body, the shard and the member that gave it."""
+
+    shard: str
+    address: str
+    body: bytes
+
+    def decoded(self) -> dict[str, Any]:
+        return bson.decode(self.body)
+
+
+def forwarded(raw: bytes, *, without: Iterable[str] = (), add: Mapping[str, Any] | None = None) -> bytes:
+    """The request of a client as it goes to a shard: `without` names more fields to leave out, `add` goes last."""
+    left_out = _BETWEEN_CLIENT_AND_ROUTER.union(without, add or ())
+    fields = [field for field in elements(raw) if field[0] not in left_out]
+    if add:
+        fields += elements(bson.encode(add))
+    return document_from(fields)
+
+
+def versioned(body: bytes, version: ShardVersion | None) -> bytes:
+    """The request with the version that it was routed by; None for the config servers, which keep no chunks."""
+    if version is None:
+        return body
+    return document_from([*elements(body), *elements(bson.encode({"shardVersion": version.to_document()}))])
+
+
+@dataclass(frozen=True, slots=True)
+class CursorReply:
+    """The `cursor` of a shard's reply: id 0 when there is no more."""
+
+    id: int
+    namespace: str
+    documents: list[bytes]
+
+
+def cursor_of(body: bytes) -> CursorReply:
+    """The cursor part of a find, aggregate or getMore reply."""
+    found = get_field(body, "cursor")
+    assert found is not None, "a cursor command's reply has a cursor"
+    fields = {name: data for name, _, data in elements(found[1])}
+    batch = fields.get("firstBatch", fields.get("nextBatch", b"\5\0\0\0\0"))
+    namespace = fields["ns"][4:-1].decode()
+    return CursorReply(int.from_bytes(fields["id"], "little", signed=True), namespace, array_documents(batch))

@@ -1,0 +1,150 @@
+"""The shards as the router reaches them: names, replica sets, and one command to one of them.
+
+A command is sent again only where that is safe: the member said that it did not do it (not primary), or doing it twice
+is the same as once (reads, retryable writes). Anything else with an unknown outcome goes back to the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from docstore.commands.concerns import PRIMARY, ReadPreference
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+from docstore.net import NetworkError, Pool, ReplicaSetClient
+from mongos.routing.requests import Answer
+
+CONFIG = "config"
+"""The name under which the config servers count as a shard: they hold the databases admin and config."""
+FAILOVER_SECONDS = 20.0
+REQUEST_SECONDS = 3600.0
+_NOT_DONE = frozenset((Code.NotWritablePrimary, Code.NotPrimaryNoSecondaryOk, Code.NotPrimaryOrSecondary))
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Shard:
+    """One shard, or the config servers."""
+
+    def __init__(self, name: str, host: str, client: ReplicaSetClient, pool: Pool, clock: Callable[[], float]) -> None:
+        self.name = name
+        self.host = host
+        self.client = client
+        self._pool = pool
+        self._clock = clock
+
+    async def command(
+        self,
+        db: str,
+        body: bytes | Mapping[str, Any],
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        read_preference: ReadPreference = PRIMARY,
+        repeatable: bool = False,
+        deadline: float | None = None,
+    ) -> Answer:
+        """Send one command to the member that the read preference asks for.
+
+        `repeatable`: running it twice is the same as once. Errors: CommandError as the shard gave it; HostUnreachable,
+        FailedToSatisfyReadPreference, MaxTimeMSExpired.
+        """
+        give_up = self._clock() + FAILOVER_SECONDS
+        if deadline is not None:
+            give_up = min(give_up, deadline)
+        while True:
+            address = await self.client.select(read_preference, timeout=max(give_up - self._clock(), 0.001))
+            try:
+                raw = await self.at(address, db, body, sequences=sequences, deadline=deadline)
+            except NetworkError as error:
+                self.client.suspect(address)
+                if not repeatable or self._clock() >= give_up:
+                    raise unreachable(self.name, address, error) from error
+            except CommandError as error:
+                if error.code not in STATE_CHANGE_CODES:
+                    raise
+                self.client.suspect(address)
+                if self._clock() >= give_up or not (repeatable or error.code in _NOT_DONE):
+                    raise
+                await asyncio.sleep(0.02)
+            else:
+                return Answer(self.name, address, raw)
+
+    async def at(
+        self,
+        address: str,
+        db: str,
+        body: bytes | Mapping[str, Any],
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        deadline: float | None = None,
+    ) -> bytes:
+        """Send one command to one member; its cursors live there."""
+        seconds = REQUEST_SECONDS if deadline is None else deadline - self._clock()
+        if seconds <= 0:
+            raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+        return await self._pool.command(address, db, body, sequences=sequences, timeout=seconds)
+
+
+def unreachable(shard: str, address: str, error: NetworkError) -> CommandError:
+    """What a client is told when a shard's member did not answer; drivers may retry retryable operations."""
+    return CommandError(Code.HostUnreachable, f"no answer from {address} of {shard}: {error}")
+
+
+async def each(items: Iterable[U], work: Callable[[U], Awaitable[T]]) -> list[T]:
+    """Do the work for all items side by side; the first error is raised when all have ended, in item order."""
+    results = await asyncio.gather(*(work(item) for item in items), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
+
+
+class Shards:
+    """The registry of shards, read from config.shards; names that are not known are looked up again once."""
+
+    def __init__(self, config: Shard, pool: Pool, connect: Callable[[Sequence[str], str], ReplicaSetClient],
+                 clock: Callable[[], float]) -> None:  # fmt: skip
+        self.config = config
+        self._pool = pool
+        self._connect = connect
+        self._clock = clock
+        self._shards: dict[str, Shard] = {}
+
+    async def refresh(self) -> None:
+        """Read config.shards; connections to shards that are still there are kept."""
+        answer = await self.config.command(
+            CONFIG, {"find": "shards", "readConcern": {"level": "majority"}, "batchSize": 1000}, repeatable=True
+        )
+        rows = answer.decoded()["cursor"]["firstBatch"]
+        fresh: dict[str, Shard] = {}
+        for row in rows:
+            known = self._shards.pop(row["_id"], None)
+            fresh[row["_id"]] = known if known is not None and known.host == row["host"] else self._open(row)
+        gone, self._shards = self._shards, fresh
+        for shard in gone.values():
+            await shard.client.close()
+
+    def _open(self, row: Mapping[str, Any]) -> Shard:
+        set_name, _, hosts = row["host"].rpartition("/")
+        return Shard(row["_id"], row["host"], self._connect(hosts.split(","), set_name), self._pool, self._clock)
+
+    async def get(self, name: str) -> Shard:
+        """A shard by name. Errors: ShardNotFound."""
+        if name == CONFIG:
+            return self.config
+        if name not in self._shards:
+            await self.refresh()
+        try:
+            return self._shards[name]
+        except KeyError:
+            raise CommandError(Code.ShardNotFound, f"Shard {name} not found") from None
+
+    async def all(self) -> list[Shard]:
+        """Every shard, by name."""
+        await self.refresh()
+        return [self._shards[name] for name in sorted(self._shards)]
+
+    async def close(self) -> None:
+        for shard in self._shards.values():
+            await shard.client.close()

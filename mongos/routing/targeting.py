@@ -1,0 +1,182 @@
+"""Which shards one statement must reach, from its filter, its update or its document.
+
+Single-document writes must name the whole shard key (or, where the real server allows it, the `_id`); everything else
+goes to the shards that may hold a match.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.bson import elements, get_field, get_path
+from docstore.errors import Code, CommandError
+from docstore.query.bounds import equalities, path_bounds
+from docstore.query.filter import parse_filter
+from docstore.query.tree import Filter
+from docstore.sharding.chunks import Chunk
+from docstore.sharding.key import ShardKey
+from docstore.sharding.routing import CollectionRouting, Routing
+from docstore.sharding.targeting import exact_key, key_ranges, shards_for
+
+_ARRAY = 0x04
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The shards to reach; `chunk` when the statement writes to exactly one chunk."""
+
+    shards: tuple[str, ...]
+    chunk: Chunk | None = None
+
+
+def primary_of(routing: Routing) -> str:
+    """The shard of everything unsharded in the namespace's database. Errors: NamespaceNotFound without a database."""
+    if routing.primary is None:
+        raise CommandError(Code.NamespaceNotFound, f"database of {routing.namespace} not found")
+    return routing.primary
+
+
+def unsharded_only(routing: Routing, what: str) -> str:
+    """The primary shard of an unsharded namespace. Errors: IllegalOperation when it is sharded."""
+    if routing.collection is not None:
+        raise CommandError(
+            Code.IllegalOperation, f"{what} is not supported on the sharded collection {routing.namespace}"
+        )
+    return primary_of(routing)
+
+
+def filter_shards(routing: Routing, tree: Filter) -> list[str]:
+    """The shards that may hold a document that the filter matches."""
+    if routing.collection is None:
+        return [primary_of(routing)]
+    chunks = routing.collection.chunks
+    return shards_for(chunks, key_ranges(chunks.key, lambda path: path_bounds(tree, path)))
+
+
+def insert_target(routing: Routing, document: bytes) -> Target:
+    """Where a new document goes. Errors: ShardKeyNotFound for an array in the key."""
+    if routing.collection is None:
+        return Target((primary_of(routing),))
+    chunk = routing.collection.chunks.chunk_at(_key_of(routing.collection.key, document))
+    return Target((chunk.shard,), chunk)
+
+
+def update_target(routing: Routing, statement: bytes) -> Target:
+    """Where one update statement goes: `{q, u, multi, upsert, ...}`."""
+    if routing.collection is None:
+        return Target((primary_of(routing),))
+    tree = parse_filter(_document(statement, "q"))
+    update = get_field(statement, "u")
+    replacement = update[1] if update is not None and is_replacement(update[0], update[1]) else None
+    chunk = _single_chunk(routing.collection, tree, replacement)
+    if update is not None and update[0] != _ARRAY and replacement is None:
+        refuse_key_change(routing.collection.key, tree, update[1])
+    if chunk is not None:
+        if replacement is not None and not _keeps_key(routing.collection.key, tree, replacement):
+            raise _key_changes(routing.collection.key)
+        return Target((chunk.shard,), chunk)
+    if _flag(statement, "upsert"):
+        raise CommandError(
+            Code.ShardKeyNotFound, "Failed to target upsert by query :: could not extract exact shard key"
+        )
+    if not _flag(statement, "multi"):
+        _require_exact_id(tree, "update")
+    return Target(tuple(filter_shards(routing, tree)))
+
+
+def delete_target(routing: Routing, statement: bytes) -> Target:
+    """Where one delete statement goes: `{q, limit, ...}`."""
+    if routing.collection is None:
+        return Target((primary_of(routing),))
+    tree = parse_filter(_document(statement, "q"))
+    chunk = _single_chunk(routing.collection, tree, None)
+    if chunk is not None:
+        return Target((chunk.shard,))
+    if _flag(statement, "limit"):
+        _require_exact_id(tree, "delete")
+    return Target(tuple(filter_shards(routing, tree)))
+
+
+def exact_shard(routing: Routing, tree: Filter, what: str) -> str:
+    """The one shard of an operation whose query must hold the shard key. Errors: ShardKeyNotFound."""
+    if routing.collection is None:
+        return primary_of(routing)
+    chunk = _single_chunk(routing.collection, tree, None)
+    if chunk is None:
+        raise CommandError(Code.ShardKeyNotFound, f"Query for sharded {what} must contain the shard key")
+    return chunk.shard
+
+
+def is_replacement(code: int, data: bytes) -> bool:
+    """Whether an update's `u` is a whole document: no pipeline, no operators."""
+    if code == _ARRAY:
+        return False
+    fields = elements(data)
+    return not fields or not fields[0][0].startswith("$")
+
+
+def refuse_key_change(key: ShardKey, tree: Filter, update: bytes) -> None:
+    """ImmutableField when an operator names a field of the shard key; setting it to the value that the query pins is
+    let pass. A document never moves between chunks by being updated."""
+    for operator, code, operand in elements(update):
+        if code != 0x03:
+            continue
+        for path, kind, data in elements(operand):
+            touched = [field for field in key.fields if _related(field, path)]
+            if not touched or operator == "$setOnInsert":
+                continue
+            if operator == "$set" and touched == [path] and equalities(tree).get(path) == (kind, data):
+                continue
+            raise _key_changes(key)
+
+
+def _related(one: str, other: str) -> bool:
+    return one == other or one.startswith(other + ".") or other.startswith(one + ".")
+
+
+def _key_changes(key: ShardKey) -> CommandError:
+    return CommandError(
+        Code.ImmutableField,
+        f"the update would change the shard key {key.document()}: remove and insert the document instead",
+    )
+
+
+def _keeps_key(key: ShardKey, tree: Filter, replacement: bytes) -> bool:
+    """Whether the replacement has the key that the query pins (a key that it leaves out is the shard's to refuse)."""
+    pinned = exact_key(key, lambda path: path_bounds(tree, path))
+    return pinned is None or _key_of(key, replacement) == pinned
+
+
+def _single_chunk(collection: CollectionRouting, tree: Filter, replacement: bytes | None) -> Chunk | None:
+    key = exact_key(collection.key, lambda path: path_bounds(tree, path))
+    if key is None and replacement is not None and all(get_path(replacement, field) for field in collection.key.fields):
+        key = _key_of(collection.key, replacement)
+    return None if key is None else collection.chunks.chunk_at(key)
+
+
+def _key_of(key: ShardKey, document: bytes) -> bytes:
+    try:
+        return key.key_of(document)
+    except CommandError as error:
+        raise CommandError(Code.ShardKeyNotFound, f"the shard key {key.document()}: {error.message}") from None
+
+
+def _require_exact_id(tree: Filter, what: str) -> None:
+    if "_id" not in equalities(tree):
+        raise CommandError(
+            Code.InvalidOptions,
+            f"A {{multi:false}} {what} on a sharded collection must contain an exact match on _id or contain the shard "
+            "key",
+        )
+
+
+def _document(statement: bytes, name: str) -> bytes:
+    found = get_field(statement, name)
+    if found is None or found[0] != 0x03:
+        raise CommandError(Code.TypeMismatch if found else 40414, f"'{name}' must be a document")
+    return found[1]
+
+
+def _flag(statement: bytes, name: str) -> bool:
+    found = get_field(statement, name)
+    return found is not None and any(found[1])
