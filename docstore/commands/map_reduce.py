@@ -1,8 +1,8 @@
 """The `mapReduce` command as nodes and routers share it: its parameters, its functions, where its output goes.
 
 Between router and shard the command has an internal form: `shardedFirstPass: true`, sent with `out: {inline: 1}`. The
-shard then leaves out finalize and answers `{results: [{_id, value}, ...], counts, timeMillis}` with the results sorted by
-`_id` in MongoDB's order.
+shard then leaves out finalize and answers `{results: [{_id, value}, ...], counts, timeMillis}` with the results sorted
+by `_id` in MongoDB's order.
 """
 
 from __future__ import annotations
@@ -105,9 +105,7 @@ def _check_options(fields: dict[str, tuple[int, bytes]], mode: str) -> None:
         raise CommandError(40415, f"BSON field 'out.{sorted(unknown)[0]}' is an unknown field.")
     for name in ("sharded", "nonAtomic"):
         if name in fields and truth_of(*fields[name]):
-            raise CommandError(
-                Code.NotImplemented, f"out.{name} is not supported: output replaces one collection whole"
-            )
+            raise CommandError(Code.NotImplemented, f"out.{name} is not supported: a collection is replaced whole")
     if "db" in fields and fields["db"][0] != STRING:
         raise CommandError(Code.TypeMismatch, "'out.db' must be a string")
 

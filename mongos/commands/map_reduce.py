@@ -91,12 +91,12 @@ async def _replace(context: Context, output: Output, documents: list[bytes]) -> 
     await router.ensure_database(output.namespace)
     routing: Routing = await router.cache.refresh(output.namespace)
     shard: Shard = await router.shards.get(unsharded_only(routing, "the output of mapReduce"))
+    concern = {"writeConcern": context.write_concern.document()} if context.explicit_write_concern else {}
     temporary = f"tmp.mr.{output.collection}_{ObjectId()}"
     try:
         await _to(shard, output.database, {"create": temporary})
         for batch in _batches(documents):
-            insert = {"insert": temporary, "ordered": True, "writeConcern": context.write_concern.document()}
-            reply = await _to(shard, output.database, insert, {"documents": batch})
+            reply = await _to(shard, output.database, {"insert": temporary, **concern}, {"documents": batch})
             if reply.get("writeErrors"):
                 raise CommandError(Code.OperationFailed, str(reply["writeErrors"][0]["errmsg"]))
         await _to(
@@ -106,7 +106,7 @@ async def _replace(context: Context, output: Output, documents: list[bytes]) -> 
                 "renameCollection": f"{output.database}.{temporary}",
                 "to": output.namespace,
                 "dropTarget": True,
-                "writeConcern": context.write_concern.document(),
+                **concern,
             },
         )
     except CommandError:
