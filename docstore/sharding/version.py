@@ -44,7 +44,7 @@ FIRST = Lastmod(1, 0)
 
 
 class ShardVersion(NamedTuple):
-    """The version of a collection on one shard, or of the whole collection; `{v: Timestamp, e: ObjectId}` in commands."""
+    """The version of a collection on one shard, or of all of it; `{v: Timestamp, e: ObjectId}` in commands."""
 
     epoch: ObjectId
     lastmod: Lastmod
@@ -90,7 +90,7 @@ UNSHARDED = ShardVersion(ZERO_EPOCH, NO_CHUNKS)
 
 
 def stale_config(namespace: str, received: ShardVersion, wanted: ShardVersion | None, shard: str) -> CommandError:
-    """StaleConfig: the sender's routing differs from the shard's; `wanted` None when the shard does not know its own."""
+    """StaleConfig: the sender's routing differs from the shard's; `wanted` None when the shard knows none itself."""
     extra: dict[str, Any] = {"ns": namespace, "vReceived": received.to_document(), "shardId": shard}
     if wanted is not None:
         extra["vWanted"] = wanted.to_document()

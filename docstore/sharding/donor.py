@@ -1,0 +1,273 @@
+"""The donor's side of a migration, as decisions only.
+
+    STARTING      the coordinator document and the pending range deletion are being written (majority)
+    PREPARING     the recipient makes its collection ready and deletes leftovers in the range
+    CLONING       batches of the range, read from a snapshot taken when the capture of changes began
+    CATCHING_UP   captured changes, round by round, until few are left
+    CRITICAL      writes to the collection wait; the last changes are sent
+    HANDING_OVER  the recipient makes all of it majority-committed
+    COMMITTING    reads wait too; the config servers are asked to commit, again and again until they say yes or no
+    RECOVERING    (instead of all before, after a crash or failover) reads and writes wait; the config servers are asked
+                  who owns the chunk, in a way that keeps a commit still under way from succeeding later
+    DECIDING      operations go on; the decision is being written (majority)
+    RESOLVING     the recipient is told the decision, again and again until it has heard it
+    FORGETTING    the range deletion is made ready (committed) or removed (aborted), the coordinator document removed
+    DONE
+
+Always true:
+
+* every `Persist*` effect has been majority-committed before the event that moves on, so no later step is taken on
+  something that a failover could undo;
+* nothing before COMMITTING decides for `committed`, nothing from COMMITTING on decides for `aborted` but a definite
+  no of
+  the config servers: an unknown outcome keeps operations waiting and is asked again;
+* the critical section is entered before the last changes are read, and left only when the decision is known;
+* a failure before COMMITTING aborts: the donor stays owner, the recipient deletes what it has received.
+
+`receive` takes what happened and returns what to do, in order; the driver reports each effect's end as an event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from docstore.sharding.migration import Decision, Migration
+
+STEADY_CHANGES = 256
+"""So few captured changes may be sent while writes wait."""
+RETRY_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`seconds`: from the start until the critical section must have been reached; `critical_seconds`: how long writes
+    may wait before the commit is tried, else the migration is given up."""
+
+    seconds: float = 3600.0
+    critical_seconds: float = 20.0
+
+
+class State(Enum):
+    """See the module's heading."""
+
+    STARTING = auto()
+    PREPARING = auto()
+    CLONING = auto()
+    CATCHING_UP = auto()
+    CRITICAL = auto()
+    HANDING_OVER = auto()
+    COMMITTING = auto()
+    RECOVERING = auto()
+    DECIDING = auto()
+    RESOLVING = auto()
+    FORGETTING = auto()
+    DONE = auto()
+
+
+class Effect(Enum):
+    """What the driver is to do."""
+
+    PERSIST_START = auto()
+    PREPARE_RECIPIENT = auto()
+    START_CAPTURE = auto()
+    """Begin to capture changes and, in the same step, take the snapshot to clone from."""
+    SEND_CLONE = auto()
+    SEND_CHANGES = auto()
+    BLOCK_WRITES = auto()
+    BLOCK_READS = auto()
+    COMMIT_RECIPIENT = auto()
+    COMMIT_ON_CONFIG = auto()
+    COMMIT_ON_CONFIG_LATER = auto()
+    ASK_CONFIG = auto()
+    ASK_CONFIG_LATER = auto()
+    STOP_CAPTURE = auto()
+    UNBLOCK = auto()
+    """Forget what is known of the collection's routing, then let operations go on: they refresh first."""
+    PERSIST_DECISION = auto()
+    ANSWER = auto()
+    """Tell whoever asked for the migration how it ended."""
+    RESOLVE_RECIPIENT = auto()
+    RESOLVE_RECIPIENT_LATER = auto()
+    FORGET = auto()
+
+
+class Answer(Enum):
+    """What the config servers said: DONE and NOT_DONE are final, UNKNOWN is no answer."""
+
+    DONE = auto()
+    NOT_DONE = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Persisted:
+    """The last `PERSIST_*` effect is majority-committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientReady:
+    """The recipient takes documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloneSent:
+    """A batch has been stored by the recipient; `exhausted` when it was the last."""
+
+    exhausted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesSent:
+    """Changes have been stored by the recipient; `left`: captured and not sent yet."""
+
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientCommitted:
+    """A majority of the recipient has all that was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigAnswered:
+    """To COMMIT_ON_CONFIG: whether it is committed. To ASK_CONFIG: whether the donor has lost the chunk."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientResolved:
+    """The recipient has (`heard`) or has not yet heard the decision."""
+
+    heard: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """FORGET is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An effect before the commit did not succeed, or the migration is to be given up."""
+
+    reason: str
+
+
+Event = (
+    Persisted
+    | RecipientReady
+    | CloneSent
+    | ChangesSent
+    | RecipientCommitted
+    | ConfigAnswered
+    | RecipientResolved
+    | Forgotten
+    | Failed
+)
+
+_BEFORE_COMMIT = frozenset(
+    (State.STARTING, State.PREPARING, State.CLONING, State.CATCHING_UP, State.CRITICAL, State.HANDING_OVER)
+)
+
+
+class Donor:
+    """One migration on the donor's primary."""
+
+    def __init__(self, migration: Migration, now: float, limits: Limits | None = None) -> None:
+        self.migration = migration
+        self.state = State.STARTING
+        self.decision: Decision | None = None
+        self.reason = ""
+        self._limits = limits or Limits()
+        self._give_up = now + self._limits.seconds
+
+    def start(self) -> list[Effect]:
+        """A new migration."""
+        assert self.state is State.STARTING
+        return [Effect.PERSIST_START]
+
+    def resume(self, decision: Decision | None) -> list[Effect]:
+        """Carry on from a coordinator document found on disk by a new primary or after a restart."""
+        assert self.state is State.STARTING
+        if decision is None:
+            self.state = State.RECOVERING
+            return [Effect.BLOCK_WRITES, Effect.BLOCK_READS, Effect.ASK_CONFIG]
+        self.decision = decision
+        self.state = State.RESOLVING
+        return [Effect.RESOLVE_RECIPIENT]
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the migration can still be given up."""
+        return self.state in _BEFORE_COMMIT
+
+    def receive(self, event: Event, now: float) -> list[Effect]:
+        """What follows from an event; an event that the state does not wait for is a broken driver."""
+        if isinstance(event, Failed):
+            assert self.undecided, f"{event} in {self.state}"
+            return self._decide(Decision.ABORTED, event.reason)
+        effects = self._moved(event)
+        assert effects is not None, f"{event} in {self.state}"
+        return effects if not self.undecided else self._in_time(effects, now)
+
+    def _in_time(self, effects: list[Effect], now: float) -> list[Effect]:
+        if Effect.BLOCK_WRITES in effects:
+            self._give_up = now + self._limits.critical_seconds
+        elif now > self._give_up:
+            return self._decide(Decision.ABORTED, f"the migration took too long while {self.state.name.lower()}")
+        return effects
+
+    def _moved(self, event: Event) -> list[Effect] | None:
+        match self.state, event:
+            case State.STARTING, Persisted():
+                return self._to(State.PREPARING, Effect.PREPARE_RECIPIENT)
+            case State.PREPARING, RecipientReady():
+                return self._to(State.CLONING, Effect.START_CAPTURE, Effect.SEND_CLONE)
+            case State.CLONING, CloneSent(exhausted=False):
+                return [Effect.SEND_CLONE]
+            case State.CLONING, CloneSent():
+                return self._to(State.CATCHING_UP, Effect.SEND_CHANGES)
+            case State.CATCHING_UP, ChangesSent(left) if left > STEADY_CHANGES:
+                return [Effect.SEND_CHANGES]
+            case State.CATCHING_UP, ChangesSent():
+                return self._to(State.CRITICAL, Effect.BLOCK_WRITES, Effect.SEND_CHANGES)
+            case State.CRITICAL, ChangesSent(left) if left > 0:
+                return [Effect.SEND_CHANGES]
+            case State.CRITICAL, ChangesSent():
+                return self._to(State.HANDING_OVER, Effect.COMMIT_RECIPIENT)
+            case State.HANDING_OVER, RecipientCommitted():
+                return self._to(State.COMMITTING, Effect.BLOCK_READS, Effect.COMMIT_ON_CONFIG)
+            case _:
+                return self._ended(event)
+
+    def _ended(self, event: Event) -> list[Effect] | None:
+        match self.state, event:
+            case State.COMMITTING, ConfigAnswered(Answer.UNKNOWN):
+                return [Effect.COMMIT_ON_CONFIG_LATER]
+            case State.RECOVERING, ConfigAnswered(Answer.UNKNOWN):
+                return [Effect.ASK_CONFIG_LATER]
+            case ((State.COMMITTING | State.RECOVERING), ConfigAnswered(Answer.DONE)):
+                return self._decide(Decision.COMMITTED, "")
+            case ((State.COMMITTING | State.RECOVERING), ConfigAnswered()):
+                return self._decide(Decision.ABORTED, "the config servers refused the commit")
+            case State.DECIDING, Persisted():
+                return self._to(State.RESOLVING, Effect.ANSWER, Effect.RESOLVE_RECIPIENT)
+            case State.RESOLVING, RecipientResolved(heard=True):
+                return self._to(State.FORGETTING, Effect.FORGET)
+            case State.RESOLVING, RecipientResolved():
+                return [Effect.RESOLVE_RECIPIENT_LATER]
+            case State.FORGETTING, Forgotten():
+                return self._to(State.DONE)
+            case _:
+                return None
+
+    def _to(self, state: State, *effects: Effect) -> list[Effect]:
+        self.state = state
+        return list(effects)
+
+    def _decide(self, decision: Decision, reason: str) -> list[Effect]:
+        self.decision = decision
+        self.reason = reason
+        return self._to(State.DECIDING, Effect.STOP_CAPTURE, Effect.UNBLOCK, Effect.PERSIST_DECISION)

@@ -1,0 +1,198 @@
+"""What a migration is and what is kept of it on disk.
+
+A migration moves one chunk from a donor shard to a recipient. Two durable documents make it resumable:
+
+* `config.migrationCoordinators` on the donor: the migration and, once known, its decision;
+* `config.rangeDeletions` on both: the range that is to be deleted when the decision says so. `pending` until then. The
+  donor's is for what it gives away, the recipient's for what it has received.
+
+Whether the migration happened is decided at one place: by the commit on the config servers. A decision in a coordinator
+document only remembers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import bson
+from bson.binary import Binary
+from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
+
+from docstore.sharding.key import KeyRange, ShardKey, raw_field
+from docstore.sharding.version import Lastmod
+
+COORDINATORS = "config.migrationCoordinators"
+RANGE_DELETIONS = "config.rangeDeletions"
+
+
+class Decision(Enum):
+    """How a migration ended; the value is what the coordinator document holds."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One migration. `id` is a UUID drawn by the donor; `lastmod` the chunk's version before it."""
+
+    id: Binary
+    namespace: str
+    uuid: Binary
+    epoch: ObjectId
+    key: ShardKey
+    range: KeyRange
+    lastmod: Lastmod
+    donor: str
+    recipient: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """The donor's document."""
+
+    migration: Migration
+    decision: Decision | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As stored in `config.migrationCoordinators`."""
+        migration = self.migration
+        body: dict[str, Any] = {
+            "_id": migration.id,
+            "nss": migration.namespace,
+            "collectionUuid": migration.uuid,
+            "epoch": migration.epoch,
+            "keyPattern": migration.key.document(),
+            "donorShardId": migration.donor,
+            "recipientShardId": migration.recipient,
+            "range": {"min": migration.range.min.document(), "max": migration.range.max.document()},
+            "preMigrationChunkVersion": migration.lastmod.to_timestamp(),
+        }
+        if self.decision is not None:
+            body["decision"] = self.decision.value
+        return body
+
+    @classmethod
+    def from_raw(cls, raw: bytes) -> Coordinator:
+        body = bson.decode(raw)
+        key = ShardKey.parse(body["keyPattern"])
+        migration = Migration(
+            id=body["_id"],
+            namespace=body["nss"],
+            uuid=body["collectionUuid"],
+            epoch=body["epoch"],
+            key=key,
+            range=_range(raw, key),
+            lastmod=Lastmod.from_timestamp(body["preMigrationChunkVersion"]),
+            donor=body["donorShardId"],
+            recipient=body["recipientShardId"],
+        )
+        return cls(migration, Decision(body["decision"]) if "decision" in body else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeDeletion:
+    """A range of one incarnation of a collection that this shard is to delete. `id`: the migration it comes from.
+
+    `pending`: not before the migration is decided. `delayed`: only after the time that running queries get.
+    `written`: when the document got its present form, for the delay.
+    """
+
+    id: Binary
+    namespace: str
+    uuid: Binary
+    key: ShardKey
+    range: KeyRange
+    donor: str
+    pending: bool
+    delayed: bool
+    written: Timestamp
+
+    @classmethod
+    def of(cls, migration: Migration, *, pending: bool, delayed: bool, seconds: int) -> RangeDeletion:
+        """The document that belongs to a migration, on either side of it. `seconds`: now, since 1970."""
+        return cls(
+            id=migration.id,
+            namespace=migration.namespace,
+            uuid=migration.uuid,
+            key=migration.key,
+            range=migration.range,
+            donor=migration.donor,
+            pending=pending,
+            delayed=delayed,
+            written=Timestamp(seconds, 1),
+        )
+
+    def document(self) -> dict[str, Any]:
+        """As stored in `config.rangeDeletions`."""
+        body: dict[str, Any] = {
+            "_id": self.id,
+            "nss": self.namespace,
+            "collectionUuid": self.uuid,
+            "donorShardId": self.donor,
+            "range": {"min": self.range.min.document(), "max": self.range.max.document()},
+            "keyPattern": self.key.document(),
+            "whenToClean": "delayed" if self.delayed else "now",
+            "timestamp": self.written,
+        }
+        if self.pending:
+            body["pending"] = True
+        return body
+
+    @classmethod
+    def from_raw(cls, raw: bytes) -> RangeDeletion:
+        body = bson.decode(raw)
+        key = ShardKey.parse(body["keyPattern"])
+        return cls(
+            id=body["_id"],
+            namespace=body["nss"],
+            uuid=body["collectionUuid"],
+            key=key,
+            range=_range(raw, key),
+            donor=body["donorShardId"],
+            pending=bool(body.get("pending", False)),
+            delayed=body["whenToClean"] == "delayed",
+            written=body["timestamp"],
+        )
+
+
+def migration_fields(migration: Migration) -> dict[str, Any]:
+    """What a recipient is told of a migration."""
+    return {
+        "migrationId": migration.id,
+        "ns": migration.namespace,
+        "uuid": migration.uuid,
+        "epoch": migration.epoch,
+        "keyPattern": migration.key.document(),
+        "min": migration.range.min.document(),
+        "max": migration.range.max.document(),
+        "lastmod": migration.lastmod.to_timestamp(),
+        "fromShard": migration.donor,
+        "toShard": migration.recipient,
+    }
+
+
+def migration_from(raw: bytes) -> Migration:
+    """From a document with `migration_fields`."""
+    body: Mapping[str, Any] = bson.decode(raw)
+    key = ShardKey.parse(body["keyPattern"])
+    return Migration(
+        id=body["migrationId"],
+        namespace=body["ns"],
+        uuid=body["uuid"],
+        epoch=body["epoch"],
+        key=key,
+        range=key.range(raw_field(raw, "min"), raw_field(raw, "max")),
+        lastmod=Lastmod.from_timestamp(body["lastmod"]),
+        donor=body["fromShard"],
+        recipient=body["toShard"],
+    )
+
+
+def _range(raw: bytes, key: ShardKey) -> KeyRange:
+    bounds = raw_field(raw, "range")
+    return key.range(raw_field(bounds, "min"), raw_field(bounds, "max"))

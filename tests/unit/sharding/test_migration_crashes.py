@@ -1,0 +1,255 @@
+"""Both state machines against a small world: two shards' documents, their durable records, and the config servers.
+
+Every effect is carried out in one step; between any two steps a client writes, and at a chosen step something breaks:
+the donor or the recipient loses all that is not durable, or an answer is lost on its way. At the end every document
+that was acknowledged is visible exactly once, and nothing else is left.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from docstore.errors import CommandError
+from docstore.sharding.donor import (
+    Answer,
+    ChangesSent,
+    CloneSent,
+    ConfigAnswered,
+    Donor,
+    Effect,
+    Event,
+    Failed,
+    Forgotten,
+    Persisted,
+    RecipientCommitted,
+    RecipientReady,
+    RecipientResolved,
+)
+from docstore.sharding.migration import Decision
+from docstore.sharding.recipient import Recipient, State
+from tests.unit.sharding.test_migration import MIGRATION
+
+BATCH = 3
+DONOR, RECIPIENT = "shard1", "shard2"
+LEFTOVER = 99
+"""On the recipient before the migration, of an earlier time."""
+
+
+class World:
+    """`documents[shard]` and the records are durable; `donor`, `session`, `captured`, `cloning`, `blocked` are not."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.acknowledged = dict.fromkeys(range(8), 0)
+        self.documents: dict[str, dict[int, int]] = {DONOR: dict(self.acknowledged), RECIPIENT: {LEFTOVER: 0}}
+        self.owner = DONOR
+        self.lastmod = MIGRATION.lastmod
+        self.coordinator: tuple[Decision | None] | None = None
+        self.deletions: dict[str, str | None] = {DONOR: None, RECIPIENT: None}
+        self.session: Recipient | None = None
+        self.donor: Donor | None = None
+        self.captured: set[int] | None = None
+        self.cloning: dict[int, int] = {}
+        self.blocked = False
+        self.batches = 0
+        self.answered: list[Decision] = []
+        self.lose_answer = False
+
+    def write(self) -> None:
+        """A client's write, which arrives where the config servers say, unless that shard makes it wait."""
+        if self.blocked and self.owner == DONOR:
+            return
+        number, value = self.dice.randrange(12), self.dice.randrange(1, 1000)
+        held = self.documents[self.owner]
+        assert self.deletions[self.owner] != "ready", "an owned range is about to be deleted"
+        if self.dice.random() < 0.3:
+            held.pop(number, None)
+            self.acknowledged.pop(number, None)
+        else:
+            held[number] = self.acknowledged[number] = value
+        if self.owner == DONOR and self.captured is not None:
+            self.captured.add(number)
+
+    def crash_donor(self) -> None:
+        self.donor, self.captured, self.blocked, self.cloning, self.batches = None, None, False, {}, 0
+
+    def crash_recipient(self) -> None:
+        self.session = None
+
+    def begin(self) -> list[Effect]:
+        self.donor = Donor(MIGRATION, 0.0)
+        if self.coordinator is not None:
+            return self.donor.resume(self.coordinator[0])
+        return self.donor.start() if self.owner == DONOR and not self.answered else []
+
+    def carry_out(self, effect: Effect) -> Event | None:
+        step: Callable[[], Event | None] = getattr(self, effect.name.lower())
+        try:
+            event = step()
+        except CommandError as error:
+            event = Failed(str(error))
+        if self.lose_answer and event is not None:
+            self.lose_answer = False
+            return self.lost(event)
+        return event
+
+    def lost(self, event: Event) -> Event:
+        """What the donor sees when the answer to its request does not arrive."""
+        if isinstance(event, ConfigAnswered):
+            return ConfigAnswered(Answer.UNKNOWN)
+        if isinstance(event, RecipientResolved):
+            return RecipientResolved(heard=False)
+        return event if isinstance(event, Persisted | Forgotten) else Failed("no answer")
+
+    # Effects, by their names
+
+    def persist_start(self) -> Event:
+        self.coordinator, self.deletions[DONOR] = (None,), "pending"
+        return Persisted()
+
+    def prepare_recipient(self) -> Event:
+        assert self.deletions[RECIPIENT] is None
+        self.session = Recipient(MIGRATION, 0.0)
+        self.session.prepared(State.CLEARING)
+        self.deletions[RECIPIENT] = "pending"
+        self.session.prepared(State.PERSISTING)
+        self.documents[RECIPIENT].clear()
+        self.session.prepared(State.SWEEPING)
+        return RecipientReady()
+
+    def start_capture(self) -> None:
+        self.captured, self.cloning = set(), dict(self.documents[DONOR])
+
+    def receiver(self) -> Recipient:
+        if self.session is None:
+            raise CommandError(20, "no such migration")
+        return self.session
+
+    def push(self, rows: dict[int, int | None]) -> None:
+        self.batches += 1
+        if self.receiver().take(self.batches, 0.0):
+            for number, value in rows.items():
+                if value is None:
+                    self.documents[RECIPIENT].pop(number, None)
+                else:
+                    self.documents[RECIPIENT][number] = value
+
+    def send_clone(self) -> Event:
+        chosen = sorted(self.cloning)[:BATCH]
+        self.push({number: self.cloning.pop(number) for number in chosen})
+        return CloneSent(exhausted=not self.cloning)
+
+    def send_changes(self) -> Event:
+        assert self.captured is not None
+        chosen = sorted(self.captured)[:BATCH]
+        self.captured -= set(chosen)
+        self.push({number: self.documents[DONOR].get(number) for number in chosen})
+        return ChangesSent(len(self.captured) * 100)
+
+    def block_writes(self) -> None:
+        self.blocked = True
+
+    block_reads = block_writes
+
+    def commit_recipient(self) -> Event:
+        self.receiver().secure(self.batches, 0.0)
+        self.receiver().secured()
+        return RecipientCommitted()
+
+    def commit_on_config(self) -> Event:
+        if self.owner == DONOR and self.lastmod == MIGRATION.lastmod:
+            self.owner, self.lastmod = RECIPIENT, self.lastmod._replace(major=self.lastmod.major + 1, minor=0)
+        return ConfigAnswered(Answer.DONE if self.owner == RECIPIENT else Answer.NOT_DONE)
+
+    commit_on_config_later = commit_on_config
+
+    def ask_config(self) -> Event:
+        if self.lastmod <= MIGRATION.lastmod:
+            self.lastmod = self.lastmod._replace(major=self.lastmod.major + 1)
+        return ConfigAnswered(Answer.DONE if self.owner != DONOR else Answer.NOT_DONE)
+
+    ask_config_later = ask_config
+
+    def stop_capture(self) -> None:
+        self.captured = None
+
+    def unblock(self) -> None:
+        self.blocked = False
+
+    def persist_decision(self) -> Event:
+        assert self.donor is not None
+        self.coordinator = (self.donor.decision,)
+        return Persisted()
+
+    def answer(self) -> None:
+        assert self.donor is not None
+        assert self.donor.decision is not None
+        self.answered.append(self.donor.decision)
+
+    def resolve_recipient(self) -> Event:
+        assert self.donor is not None
+        self.session = None
+        if self.deletions[RECIPIENT] is not None:
+            self.deletions[RECIPIENT] = "ready" if self.donor.decision is Decision.ABORTED else None
+        return RecipientResolved(heard=True)
+
+    resolve_recipient_later = resolve_recipient
+
+    def forget(self) -> Event:
+        assert self.donor is not None
+        self.deletions[DONOR] = "ready" if self.donor.decision is Decision.COMMITTED else None
+        self.coordinator = None
+        return Forgotten()
+
+    def run(self, break_at: int, breaking: str) -> int:
+        """Run to the end; the number of steps taken."""
+        pending = self.begin()
+        steps = 0
+        while pending and steps < 200:
+            if steps == break_at:
+                if breaking == "donor":
+                    self.crash_donor()
+                    pending = self.begin()
+                    if not pending:
+                        break
+                elif breaking == "recipient":
+                    self.crash_recipient()
+                elif breaking == "answer":
+                    self.lose_answer = True
+            steps += 1
+            for _ in range(self.dice.randrange(3)):
+                self.write()
+            event = self.carry_out(pending.pop(0))
+            if event is not None:
+                assert self.donor is not None
+                assert not pending, "an effect that is answered comes last"
+                pending = self.donor.receive(event, 0.0)
+        assert steps < 200, "the migration does not end"
+        return steps
+
+    def delete_ranges(self) -> None:
+        for shard, state in self.deletions.items():
+            assert state != "pending", "a range deletion was left undecided"
+            if state == "ready":
+                assert self.owner != shard
+                self.documents[shard].clear()
+                self.deletions[shard] = None
+
+
+@pytest.mark.parametrize("breaking", ["nothing", "donor", "recipient", "answer"])
+def test_every_document_is_visible_exactly_once_whatever_breaks_at_whatever_step(breaking: str) -> None:
+    for seed in range(8):
+        longest = World(seed).run(-1, "nothing")
+        for break_at in range(longest + 1):
+            world = World(seed * 1000 + break_at)
+            world.run(break_at, breaking)
+            assert world.coordinator is None
+            assert world.documents[world.owner] == world.acknowledged
+            world.delete_ranges()
+            others = RECIPIENT if world.owner == DONOR else DONOR
+            assert not set(world.documents[others]) - {LEFTOVER}
+            if breaking == "nothing":
+                assert world.answered == [Decision.COMMITTED]
