@@ -1,7 +1,8 @@
 """What a map-reduce is given and what it gives back, as values.
 
-A job holds the user's functions as BSON values (type, bytes), exactly as the command carried them: code, code with scope
-or a string of source text. Documents and results travel as raw BSON; nothing here is decoded into Python objects.
+A job holds the user's functions as BSON values (type, bytes), exactly as the command carried them: code, code with
+scope or a string of source text. Documents and results travel as raw BSON; nothing here is decoded into Python
+objects.
 
 * `counts.emit` is the number of `emit` calls, `counts.reduce` the number of calls of the user's reduce function,
   `counts.output` the number of results, `counts.input` the number of documents mapped.
@@ -22,8 +23,9 @@ MEBIBYTE = 1024 * 1024
 class Limits:
     """Bounds on one operation in a worker.
 
-    `heap` bounds JavaScript objects and `data` everything the worker process allocates, both in bytes; `spill` is the heap
-    size past which grouped state is reduced and written to disk; `seconds` is the time allowed, None for no limit.
+    `heap` bounds JavaScript objects and `data` everything the worker process allocates, both in bytes; `spill` is the
+    heap size past which grouped state is reduced and written to disk; `seconds` is the time allowed, None for no
+    limit.
     """
 
     heap: int = 1100 * MEBIBYTE

@@ -1,42 +1,226 @@
-"""A pool of worker processes that run users' JavaScript; signatures first, see `docstore.js.job` for the values.
+"""A pool of worker processes that run users' JavaScript; `docstore.js.job` has the values, `docstore.js.frames` the
+frames.
 
-User code never runs in the server's own process: V8 ends the process it lives in when memory is exhausted, so that process
-must be one that nobody misses. `Workers` keeps a few of them warm; each operation gets a fresh isolate in one of them.
+User code never runs in the server's own process: V8 ends the process it lives in when memory is exhausted, so that
+process must be one that nobody misses. `Workers` keeps a few of them warm; each operation gets a fresh isolate in one
+of them.
 
-A refusal by the user's code (syntax error, throw, time limit, memory limit) is a `CommandError`. Cancelling the awaiting
-task stops the operation: its worker is killed and replaced.
+* A refusal by the user's code (syntax error, throw, time limit, memory limit) is a `CommandError`; the server is
+  unharmed.
+* A worker whose operation was cancelled, ran out of time or broke the protocol is killed, never reused.
+* Reading results and sending documents go on at the same time, so neither side can block the other for good.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from docstore.js.job import MapReduceJob, MapReduceResult
+import bson
+
+import docstore
+from docstore.errors import Code, CommandError
+from docstore.js.frames import HEADER, Kind, chunks, frame, split_documents
+from docstore.js.job import Counts, MapReduceJob, MapReduceResult
+from docstore.js.merge import merge_streams
+
+SOCKET_BUFFER = 1 << 20
+
+
+class WorkerDied(Exception):
+    """A worker process ended in the middle of an operation."""
 
 
 class Workers:
-    """At most `size` operations at once; further ones wait for a free worker. `spill` is a directory for sorted runs."""
+    """At most `size` operations at once; further ones wait for a free worker.
 
-    def __init__(self, size: int, *, spill: Path) -> None:
-        raise NotImplementedError
+    `spill` is a directory for sorted runs. `on_print` gets what user code printed, a piece of several lines at a time.
+    """
+
+    def __init__(self, size: int, *, spill: Path, on_print: Callable[[str], None] | None = None) -> None:
+        self._spill = spill
+        self._on_print = on_print
+        self._free = asyncio.Semaphore(size)
+        self._idle: list[_Process] = []
+        self._busy: set[_Process] = set()
+        self._closed = False
 
     async def start(self) -> None:
         """Start one worker process so that the first operation finds it warm; others are started when wanted."""
-        raise NotImplementedError
+        self._spill.mkdir(parents=True, exist_ok=True)
+        self._idle.append(await _Process.spawn(self._spill))
 
     async def close(self) -> None:
         """Kill every worker and wait for it. Operations still running fail with InterruptedAtShutdown."""
-        raise NotImplementedError
+        self._closed = True
+        for process in self._busy:
+            process.kill()
+        while self._idle:
+            await self._idle.pop().reap()
 
     async def map_reduce(
         self, job: MapReduceJob, batches: AsyncIterator[list[bytes]], *, partial: bool = False
     ) -> MapReduceResult:
         """Map every document of `batches` (lists of raw documents), reduce, finalize unless `partial`."""
-        raise NotImplementedError
+        return await self._operate(_describe(job, merge=False, final=not partial), batches, job.limits.seconds)
 
-    async def merge_reduce(
-        self, job: MapReduceJob, runs: Sequence[AsyncIterator[list[bytes]]]
+    async def merge_reduce(self, job: MapReduceJob, runs: Sequence[AsyncIterator[list[bytes]]]) -> MapReduceResult:
+        """Merge partial results, each sorted by `_id`: reduce once per key with several values, finalize every key
+        once.
+        """
+        return await self._operate(_describe(job, merge=True, final=True), merge_streams(runs), job.limits.seconds)
+
+    async def _operate(
+        self, description: bytes, batches: AsyncIterator[list[bytes]], seconds: float | None
     ) -> MapReduceResult:
-        """Merge partial results, each sorted by `_id`: reduce once per key with several values, finalize every key once."""
-        raise NotImplementedError
+        try:
+            async with asyncio.timeout(seconds), self._worker() as process:
+                return await process.run(description, batches, self._on_print)
+        except TimeoutError as error:
+            raise CommandError(Code.Interrupted, "JavaScript execution interrupted") from error
+        except WorkerDied as error:
+            if self._closed:
+                raise CommandError(Code.InterruptedAtShutdown, "the server is shutting down") from error
+            raise CommandError(Code.JSInterpreterFailure, "JavaScript worker process ended; out of memory?") from error
+
+    @asynccontextmanager
+    async def _worker(self) -> AsyncIterator[_Process]:
+        async with self._free:
+            if self._closed:
+                raise CommandError(Code.InterruptedAtShutdown, "the server is shutting down")
+            process = self._idle.pop() if self._idle else await _Process.spawn(self._spill)
+            self._busy.add(process)
+            try:
+                yield process
+            finally:
+                self._busy.discard(process)
+                if process.ready and not self._closed:
+                    self._idle.append(process)
+                else:
+                    await process.reap()
+
+
+class _Process:
+    """One worker process and our end of its socket. `ready` says that it waits for a job."""
+
+    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
+        self._process = process
+        self._channel = channel
+        self._loop = asyncio.get_running_loop()
+        self._stop_feeding = False
+        self.ready = True
+
+    @classmethod
+    async def spawn(cls, spill: Path) -> _Process:
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
+        ours.setblocking(False)
+        root = str(Path(docstore.__file__).parent.parent)
+        path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "docstore.js.worker", str(theirs.fileno()), str(spill),
+                pass_fds=(theirs.fileno(),), stdin=asyncio.subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path},
+            )  # fmt: skip
+        return cls(process, ours)
+
+    async def run(
+        self, description: bytes, batches: AsyncIterator[list[bytes]], on_print: Callable[[str], None] | None
+    ) -> MapReduceResult:
+        """One operation from its description to its counts."""
+        self.ready = self._stop_feeding = False
+        results: list[bytes] = []
+        feeder = asyncio.create_task(self._feed(description, batches))
+        collector = asyncio.create_task(self._collect(results, on_print))
+        try:
+            await asyncio.wait((feeder, collector), return_when=asyncio.FIRST_EXCEPTION)
+            if feeder.done():
+                feeder.result()
+            kind, payload = collector.result()
+        finally:
+            feeder.cancel()
+            collector.cancel()
+            await asyncio.gather(feeder, collector, return_exceptions=True)
+        self.ready = True
+        fields = bson.decode(payload)
+        if kind is Kind.FAILED:
+            raise CommandError(fields["code"], fields["message"])
+        return MapReduceResult(Counts(**fields), results)
+
+    async def _feed(self, description: bytes, batches: AsyncIterator[list[bytes]]) -> None:
+        try:
+            await self._send(frame(Kind.JOB, description))
+            async for batch in batches:
+                for chunk in chunks(batch):
+                    if self._stop_feeding:
+                        break
+                    await self._send(HEADER.pack(len(chunk), Kind.DOCUMENTS))
+                    await self._send(chunk)
+                if self._stop_feeding:
+                    break
+            await self._send(frame(Kind.END))
+        except ConnectionError as error:
+            raise WorkerDied from error
+
+    async def _collect(self, results: list[bytes], on_print: Callable[[str], None] | None) -> tuple[Kind, bytes]:
+        """Gather results until the frame that ends the operation, and return that."""
+        while True:
+            length, number = HEADER.unpack(await self._receive(HEADER.size))
+            payload = await self._receive(length)
+            match Kind(number):
+                case Kind.RESULTS:
+                    results.extend(split_documents(payload))
+                case Kind.PRINTED:
+                    if on_print is not None:
+                        on_print(payload.decode())
+                case kind:
+                    self._stop_feeding = kind is Kind.FAILED
+                    return kind, payload
+
+    async def _send(self, data: bytes) -> None:
+        await self._loop.sock_sendall(self._channel, data)
+
+    async def _receive(self, length: int) -> bytes:
+        payload = bytearray(length)
+        target = memoryview(payload)
+        while target:
+            try:
+                count = await self._loop.sock_recv_into(self._channel, target)
+            except ConnectionError as error:
+                raise WorkerDied from error
+            if count == 0:
+                raise WorkerDied
+            target = target[count:]
+        return bytes(payload)
+
+    def kill(self) -> None:
+        """End the process at once; whoever uses it sees `WorkerDied`."""
+        self.ready = False
+        if self._process.returncode is None:
+            self._process.kill()
+
+    async def reap(self) -> None:
+        """Kill the process, close our end of the socket and wait. Not while `run` is going on."""
+        self.kill()
+        self._channel.close()
+        await self._process.wait()
+
+
+def _describe(job: MapReduceJob, *, merge: bool, final: bool) -> bytes:
+    functions = {"map": job.map, "reduce": job.reduce}
+    if job.finalize is not None:
+        functions["finalize"] = job.finalize
+    limits = job.limits
+    fields: dict[str, object] = {
+        "functions": {name: {"type": kind, "value": value} for name, (kind, value) in functions.items()},
+        "merge": merge, "final": final, "heap": limits.heap, "data": limits.data, "spill": limits.spill,
+    }  # fmt: skip
+    if job.scope is not None:
+        fields["scope"] = job.scope
+    return bson.encode(fields)

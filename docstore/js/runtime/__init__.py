@@ -1,0 +1,23 @@
+"""The JavaScript of docstore: BSON types, codec, `tojson`, order, and what the server and the shell put on top.
+
+The files are written to be joined: each is a run of declarations in one strict function, so that they see each
+other's names and user code sees none of them. The last file joined returns what Python gets.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+CORE = ("values", "decimal", "compile", "decode", "encode", "tojson", "order", "globals")
+SERVER = (*CORE, "mapreduce", "server")
+
+
+@cache
+def source(names: tuple[str, ...], input_bytes: int) -> str:
+    """One expression whose value is what the last of the named files returns; `input_bytes` is the decoder's
+    capacity.
+    """
+    package = resources.files(__name__)
+    body = "\n".join((package / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    return f'(function (INPUT_BYTES) {{ "use strict";\n{body}\n}})({input_bytes})'

@@ -1,0 +1,83 @@
+// The server's end of an isolate: one entry point, called without arguments, that Python drives through shared numbers.
+//
+// `control` holds the operation and its arguments going in and the outcome coming out; the order of its slots is
+// repeated in docstore/js/session.py. A call returns undefined when it succeeded, otherwise the failure as JSON text
+// `[code, message]`. Users' functions never see this entry point: it has no name in the global object and is strict.
+
+const START = 0, MAP = 1, DRAIN_RUN = 2, DRAIN_FINAL = 3, DRAIN_MORE = 4, MERGE = 5, MERGE_END = 6, MERGE_START = 7;
+const OPERATION = 0, POSITION = 1, LIMIT = 2, FINAL = 3, SPILL_AT = 4, MORE = 5, OUTPUT_LENGTH = 6, COUNTS = 7;
+
+const control = new Float64Array(16);
+const toJsonText = JSON.stringify;
+const wait = Atomics.wait;
+const never = new Int32Array(new SharedArrayBuffer(4));
+let printed = "";
+
+function print(...values) {
+  const line = values.map((value) => (typeof value === "string" ? value : tojson(value))).join(" ");
+  if (printed.length < 65536) printed += line + "\n";
+}
+
+function start() {
+  const definition = readDocument();
+  for (const scope of definition.scopes) for (const name of Object.keys(scope)) setField(globalThis, name, scope[name]);
+  if (definition.fields !== undefined) wantOnly(new Set(definition.fields));
+  job.map = compileFunction(definition.map);
+  job.reduce = compileFunction(definition.reduce);
+  if (definition.finalize !== undefined) job.finalize = compileFunction(definition.finalize);
+  finishing = definition.final;
+}
+
+function perform(operation, limit) {
+  at = control[POSITION];
+  switch (operation) {
+    case START: return start();
+    case MAP: mapBatch(limit, control[SPILL_AT]); control[POSITION] = at; return undefined;
+    case DRAIN_RUN: return startDrain(false);
+    case DRAIN_FINAL: return startDrain(control[FINAL] === 1);
+    case DRAIN_MORE: control[MORE] = drain() ? 1 : 0; return undefined;
+    case MERGE_START: finishing = control[FINAL] === 1; return undefined;
+    case MERGE: return mergeBatch(limit);
+    case MERGE_END: rewind(); return flushPending();
+    default: throw new Error(`no operation ${operation}`);
+  }
+}
+
+function step() {
+  let failure;
+  try {
+    perform(control[OPERATION], control[LIMIT]);
+  } catch (thrown) {
+    failure = toJsonText(describeFailure(thrown));
+  }
+  control[OUTPUT_LENGTH] = end;
+  control[COUNTS] = mapped;
+  control[COUNTS + 1] = emitted;
+  control[COUNTS + 2] = reduced;
+  control[COUNTS + 3] = written;
+  return failure;
+}
+
+function takePrinted() {
+  const text = printed;
+  printed = "";
+  return text;
+}
+
+installGlobals({
+  emit, print,
+  printjson: (value) => print(tojson(value)),
+  printjsononeline: (value) => print(tojsononeline(value)),
+  sleep: (milliseconds) => { wait(never, 0, 0, Number(milliseconds)); },
+  gc: () => undefined,
+  version: () => "6.0.5",
+});
+for (const name of ["Atomics", "SharedArrayBuffer", "WebAssembly", "console"]) delete globalThis[name];
+Object.defineProperty(Error, "prepareStackTrace", { value: undefined, writable: false, configurable: false });
+
+return {
+  control: () => control.buffer,
+  input: () => bytes.buffer,
+  output: () => output.buffer,
+  takePrinted, step,
+};

@@ -1,0 +1,207 @@
+"""The worker process: `python -m docstore.js.worker FD SPILL` runs the jobs that arrive on the inherited socket FD.
+
+* One job at a time, each in a fresh isolate; nothing of a job survives it.
+* RLIMIT_DATA bounds what the isolate's heap limit does not see (array buffers); an allocation beyond it fails in
+  JavaScript.
+* The process ends when the other end of the socket is closed, in the middle of a script too: a thread watches for it.
+* The process is left by `os._exit`: V8's threads must not be waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import bson
+
+from docstore.errors import CommandError
+from docstore.js.engine import initialize
+from docstore.js.frames import CHUNK, HEADER, Kind, frame, receive_exactly
+from docstore.js.job import Counts, Limits, MapReduceJob
+from docstore.js.session import Operation, Session
+from docstore.js.spill import SpillDirectory
+
+
+class ServerGone(Exception):
+    """The other end of the socket was closed."""
+
+
+class Worker:
+    """The blocking loop of one worker process."""
+
+    def __init__(self, channel: socket.socket, spill: Path) -> None:
+        self._channel = channel
+        self._spill = spill
+        self._header = bytearray(HEADER.size)
+
+    def serve(self) -> None:
+        """Run jobs until the server closes the socket."""
+        while True:
+            kind, length = self._read_header()
+            assert kind is Kind.JOB, f"expected a job, got {kind.name}"
+            self._run_job(self._read(length))
+
+    def _run_job(self, description: bytes) -> None:
+        self._ended = False
+        try:
+            counts = self._run(description)
+        except CommandError as error:
+            failure = {"code": error.code, "message": error.message}
+            self._channel.sendall(frame(Kind.FAILED, bson.encode(failure)))
+            self._drop_input()
+            return
+        fields = {"input": counts.input, "emit": counts.emit, "reduce": counts.reduce, "output": counts.output}
+        self._channel.sendall(frame(Kind.DONE, bson.encode(fields)))
+
+    def _run(self, description: bytes) -> Counts:
+        job, merge, final = _parse(bson.decode(description))
+        resource.setrlimit(resource.RLIMIT_DATA, (job.limits.data, resource.RLIM_INFINITY))
+        session = Session(job, final=final)
+        try:
+            with SpillDirectory(self._spill) as runs:
+                if merge:
+                    self._merge(session)
+                else:
+                    self._map(session, runs)
+                    self._finish(session, runs, final=final)
+            return session.counts()
+        finally:
+            self._send_printed(session)
+            session.close()
+
+    def _map(self, session: Session, runs: SpillDirectory) -> None:
+        working = False
+        for length in self._batches(session):
+            if working:
+                self._complete(session, runs)
+            session.begin(Operation.MAP, length)
+            working = True
+        if working:
+            self._complete(session, runs)
+
+    @staticmethod
+    def _complete(session: Session, runs: SpillDirectory) -> None:
+        """Wait until the batch is mapped, spilling as often as it takes."""
+        while session.paused():
+            runs.add(session.drain(Operation.DRAIN_RUN))
+            session.resume()
+
+    def _finish(self, session: Session, runs: SpillDirectory, *, final: bool) -> None:
+        if not len(runs):
+            self._send_results(session.drain(Operation.DRAIN_FINAL, final=final))
+            return
+        runs.add(session.drain(Operation.DRAIN_RUN))
+        session.start_merge(final=final)
+        for chunk in _joined(runs.merged()):
+            session.input(len(chunk))[:] = chunk
+            session.begin(Operation.MERGE, len(chunk))
+            session.settle()
+            self._send_results((session.output(),))
+        self._send_results((session.end_merge(),))
+
+    def _merge(self, session: Session) -> None:
+        working = False
+        for length in self._batches(session):
+            if working:
+                session.settle()
+                self._send_results((session.output(),))
+            session.begin(Operation.MERGE, length)
+            working = True
+        if working:
+            session.settle()
+            self._send_results((session.output(),))
+        self._send_results((session.end_merge(),))
+
+    def _batches(self, session: Session) -> Iterator[int]:
+        """Receive each batch into the session's input and give its length."""
+        while True:
+            kind, length = self._read_header()
+            if kind is Kind.END:
+                self._ended = True
+                return
+            assert kind is Kind.DOCUMENTS, f"expected documents, got {kind.name}"
+            if not receive_exactly(self._channel, session.input(length)):
+                raise ServerGone
+            yield length
+
+    def _drop_input(self) -> None:
+        while not self._ended:
+            kind, length = self._read_header()
+            self._read(length)
+            self._ended = kind is Kind.END
+
+    def _send_results(self, chunks: Iterable[memoryview]) -> None:
+        for chunk in chunks:
+            if len(chunk):
+                self._channel.sendall(HEADER.pack(len(chunk), Kind.RESULTS))
+                self._channel.sendall(chunk)
+
+    def _send_printed(self, session: Session) -> None:
+        if session.usable and (text := session.take_printed()):
+            self._channel.sendall(frame(Kind.PRINTED, text.encode()))
+
+    def _read_header(self) -> tuple[Kind, int]:
+        if not receive_exactly(self._channel, memoryview(self._header)):
+            raise ServerGone
+        length, kind = HEADER.unpack(self._header)
+        return Kind(kind), length
+
+    def _read(self, length: int) -> bytes:
+        payload = bytearray(length)
+        if not receive_exactly(self._channel, memoryview(payload)):
+            raise ServerGone
+        return bytes(payload)
+
+
+def _parse(fields: dict[str, Any]) -> tuple[MapReduceJob, bool, bool]:
+    """The job, whether its input is partial results, and whether to finalize."""
+    functions = {name: (part["type"], bytes(part["value"])) for name, part in fields["functions"].items()}
+    limits = Limits(heap=fields["heap"], data=fields["data"], spill=fields["spill"])
+    job = MapReduceJob(**functions, scope=fields.get("scope"), limits=limits)
+    return job, fields["merge"], fields["final"]
+
+
+def _joined(documents: Iterator[bytes]) -> Iterator[bytes]:
+    """Documents put end to end in pieces of about CHUNK bytes."""
+    pieces: list[bytes] = []
+    size = 0
+    for document in documents:
+        if size and size + len(document) > CHUNK:
+            yield b"".join(pieces)
+            pieces, size = [], 0
+        pieces.append(document)
+        size += len(document)
+    if pieces:
+        yield b"".join(pieces)
+
+
+def _exit_when_closed(descriptor: int) -> None:
+    """End the process as soon as the server has closed its end, whatever the isolate is doing."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLRDHUP | select.POLLHUP)
+    poller.poll()
+    os._exit(0)
+
+
+def main() -> None:
+    """Entry point of the worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the server, which closes the socket
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    threading.Thread(target=_exit_when_closed, args=(channel.fileno(),), daemon=True).start()
+    initialize()
+    try:
+        Worker(channel, Path(sys.argv[2])).serve()
+    except (ServerGone, ConnectionError):
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
