@@ -47,7 +47,7 @@ class Code(IntEnum):
     PathNotViable = 28
     NonExistentPath = 29
     RoleNotFound = 31
-    CannotBackfillArray = 39
+    CannotBackfillArray = 34
     ConflictingUpdateOperators = 40
     CursorNotFound = 43
     LockBusy = 46
@@ -95,6 +95,7 @@ class Code(IntEnum):
     InconsistentReplicaSetNames = 108
     ConfigurationInProgress = 109
     CannotInitializeNodeWithData = 110
+    NotExactValueField = 111
     WriteConflict = 112
     InitialSyncFailure = 113
     CommandNotSupported = 115
@@ -120,6 +121,7 @@ class Code(IntEnum):
     StaleEpoch = 150
     CommandNotSupportedOnView = 166
     OptionNotSupportedOnView = 167
+    InvalidPipelineOperator = 168
     CannotIndexParallelArrays = 171
     ElectionInProgress = 184
     PrimarySteppedDown = 189
@@ -131,6 +133,7 @@ class Code(IntEnum):
     KeyNotFound = 211
     TransactionTooOld = 225
     NotImplemented = 238
+    ConversionFailure = 241
     NoSuchTransaction = 251
     TooManyLogicalSessions = 261
     ExceededTimeLimit = 262
