@@ -31,7 +31,7 @@ class Operation:
         self.context = context
         self.started = started
         self.error: CommandError | None = None
-        self.on_kill: Callable[[], None] | None = None
+        self.on_kill: Callable[[], object] | None = None
         self.progress: dict[str, Any] = {}
 
     @property

@@ -51,6 +51,11 @@ class FrameBuffer:
         del buffer[:need]
         return frame
 
+    def clear(self) -> None:
+        """Forget what is held."""
+        self._buffer = bytearray()
+        self._need = 0
+
     def __len__(self) -> int:
         """Bytes held."""
         return len(self._buffer)
@@ -62,6 +67,11 @@ def frame_length(data: bytes | bytearray) -> int:
     if not HEADER_BYTES <= length <= MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {length} bytes is outside {HEADER_BYTES} to {MAX_MESSAGE_BYTES}")
     return length
+
+
+def frame_opcode(frame: bytes) -> int:
+    """The opcode in a whole frame's header."""
+    return int(_LENGTH.unpack_from(frame, 12)[0])
 
 
 def whole_frame(data: bytes) -> bool:

@@ -1,0 +1,279 @@
+"""The server's side of one client connection.
+
+Frames are cut from what arrives and handled strictly in order: the next is not looked at before the one before was
+answered. A command that does not wait is answered inside `data_received`; only one that waits, a stream of replies, and
+the compression of something large are a task.
+
+Always true: while a request is in progress, or the client does not read its replies, at most `_READ_AHEAD_BYTES` beyond
+one message are taken in, and at most one reply beyond `_WRITE_BUFFER_BYTES` is held. A request that asked for no reply
+is carried out even when its client is gone; one that wants a reply is ended then.
+
+A peer that breaks the protocol loses this connection; nothing else notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
+
+from docstore.commands.dispatch import Answer, Outcome, Pending
+from docstore.commands.peer import Peer
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, wrap
+from docstore.wire.errors import ProtocolError
+from docstore.wire.framing import FrameBuffer, frame_opcode, whole_frame
+from docstore.wire.message import MORE_TO_COME, OP_MSG, Message, decode_frame, encode_message
+from docstore.wire.query import encode_reply
+
+if TYPE_CHECKING:
+    from docstore.net.listener import Listener
+
+LOG = component("NETWORK")
+_READ_AHEAD_BYTES = 256 * 1024
+_WRITE_BUFFER_BYTES = 1024 * 1024
+_OFF_LOOP_BYTES = 64 * 1024
+"""Compressing or decompressing more than this happens in a thread."""
+_TURN_SECONDS = 0.005
+"""How long one connection's waiting requests may hold the loop before others get their turn."""
+_UNCOMPRESSED = frozenset(name.encode() for name in NEVER_COMPRESSED)
+
+
+class Connection(asyncio.Protocol):
+    """Made by the listener for every accepted socket."""
+
+    __slots__ = (
+        "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop", "_pending",
+        "_reading_paused", "_scheduled", "_transport", "_writable", "peer",
+    )  # fmt: skip
+
+    def __init__(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> None:
+        self._listener = listener
+        self._loop = loop
+        self._dispatcher = listener.dispatcher
+        self._clock = listener.dispatcher.services.clock
+        self._transport: asyncio.Transport | None = None
+        self._buffer = FrameBuffer()
+        self._busy = False
+        self._closed = False
+        self._reading_paused = False
+        # Set while the client does not read; done when it does again or is gone.
+        self._writable: asyncio.Future[None] | None = None
+        self._scheduled = False
+        self._last_id = 0
+        self._pending: Pending | None = None
+        self.peer = Peer(0, "")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is in progress."""
+        return self._busy
+
+    def close(self) -> None:
+        """Close after what was written has been sent. A request in progress is ended as for a client that left."""
+        self._buffer.clear()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Called by the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        peer_name = transport.get_extra_info("peername")
+        remote = f"{peer_name[0]}:{peer_name[1]}" if peer_name else "unknown"
+        self.peer = Peer(self._listener.next_connection_id(), remote)
+        if not self._listener.opened(self):
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._listener.bytes_in += len(data)
+        try:
+            if not self._held and not len(self._buffer) and whole_frame(data):
+                self._handle(data)
+                return
+        except ProtocolError as violation:
+            self._refuse(violation)
+            return
+        self._buffer.feed(data)
+        self._advance()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closed = True
+        self.resume_writing()
+        self._listener.closed(self)
+        for cursor_id in self.peer.cursors:
+            self._dispatcher.services.cursors.kill(cursor_id)
+        if self._pending is not None and self._pending.wants_reply:
+            self._pending.operation.kill(CommandError(Code.ClientDisconnect, "the client is gone"))
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+            self._schedule()
+
+    # In order, one at a time.
+
+    @property
+    def _held(self) -> bool:
+        """Whether the next frame has to wait."""
+        return self._busy or self._writable is not None
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._scheduled = False
+        self._advance()
+
+    def _advance(self) -> None:
+        """Handle the frames that have arrived until one must wait, or the turn is over."""
+        until = self._clock() + _TURN_SECONDS
+        try:
+            while not self._held:
+                frame = self._buffer.next_frame()
+                if frame is None:
+                    break
+                self._handle(frame)
+                if self._clock() >= until:
+                    self._schedule()
+                    break
+        except ProtocolError as violation:
+            self._refuse(violation)
+            return
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Stop or resume reading according to what waits here."""
+        if self._closed or self._transport is None:
+            return
+        waits = (self._held or self._scheduled) and len(self._buffer) > _READ_AHEAD_BYTES
+        if waits != self._reading_paused and not self._transport.is_closing():
+            self._reading_paused = waits
+            if waits:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _handle(self, frame: bytes) -> None:
+        if len(frame) > _OFF_LOOP_BYTES and frame_opcode(frame) == OP_COMPRESSED:
+            self._start(self._decompress(frame))
+            return
+        message = decode_frame(frame)
+        outcome = self._serve(message)
+        if type(outcome) is bytes and message.compressor is None:
+            self._write(self._frame(message, outcome))
+        elif outcome is not None:
+            self._start(self._follow(message, outcome))
+
+    def _serve(self, message: Message) -> Outcome | Pending:
+        if self._closed and not message.more_to_come:
+            self._buffer.clear()
+            return None
+        self._listener.requests += 1
+        outcome = self._dispatcher.handle(message, self.peer)
+        self._pending = outcome if isinstance(outcome, Pending) else None
+        return outcome
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._busy = True
+        self._listener.running(self._loop.create_task(work))
+
+    async def _decompress(self, frame: bytes) -> None:
+        try:
+            message = await self._loop.run_in_executor(None, decode_frame, frame)
+        except ProtocolError as violation:
+            self._refuse(violation)
+            return
+        await self._follow(message, self._serve(message))
+
+    async def _follow(self, message: Message, outcome: Outcome | Pending) -> None:
+        """See a request through to its last reply, then let the next one have its turn."""
+        try:
+            while outcome is not None:
+                if isinstance(outcome, Pending):
+                    outcome = await self._finish(outcome)
+                if outcome is None or self._closed:
+                    break
+                frame = self._frame(message, outcome)
+                if message.compressor is not None and self._may_compress(message):
+                    frame = await self._compress(frame, message.compressor)
+                self._write(frame)
+                if not isinstance(outcome, Answer):
+                    break
+                message = outcome.following._replace(request_id=self._last_id)
+                if self._writable is not None:
+                    await asyncio.shield(self._writable)
+                outcome = self._serve(message)
+        finally:
+            self._busy = False
+            self._pending = None
+            self._schedule()
+
+    async def _finish(self, pending: Pending) -> Outcome:
+        """Wait for a command; it is woken when it is killed or its time is up."""
+        task = asyncio.current_task()
+        assert task is not None, "runs in a task of its own"
+        operation = pending.operation
+        timer = None
+        if operation.killed:
+            task.cancel()
+        else:
+            operation.on_kill = task.cancel
+            if pending.deadline is not None:
+                late = CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+                timer = self._loop.call_later(max(pending.deadline - self._clock(), 0), operation.kill, late)
+        try:
+            return await pending.finish()
+        except asyncio.CancelledError:
+            if not operation.killed:
+                raise
+            task.uncancel()
+            return pending.interrupted()
+        finally:
+            operation.on_kill = None
+            if timer is not None:
+                timer.cancel()
+
+    # Replies.
+
+    def _frame(self, message: Message, outcome: bytes | Answer) -> bytes:
+        self._last_id = request_id = (self._last_id + 1) & 0x7FFFFFFF
+        body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, Answer) else (outcome, 0)
+        if message.opcode != OP_MSG:
+            return encode_reply(body, request_id=request_id, response_to=message.request_id)
+        return encode_message(body, request_id=request_id, response_to=message.request_id, flags=flags)
+
+    def _may_compress(self, message: Message) -> bool:
+        """Whether the client agreed to the compressor that it used, for this command."""
+        agreed = {COMPRESSOR_IDS[name] for name in self.peer.compressors}
+        name = message.body[5 : message.body.find(b"\0", 5)]
+        return message.compressor in agreed and name not in _UNCOMPRESSED
+
+    async def _compress(self, frame: bytes, compressor: int) -> bytes:
+        if len(frame) > _OFF_LOOP_BYTES:
+            return await self._loop.run_in_executor(None, wrap, frame, compressor)
+        return wrap(frame, compressor)
+
+    def _write(self, frame: bytes) -> None:
+        assert self._transport is not None
+        self._listener.bytes_out += len(frame)
+        self._transport.write(frame)
+
+    def _refuse(self, violation: ProtocolError) -> None:
+        LOG.warning(
+            "A peer broke the wire protocol; closing its connection", reason=str(violation), **self.peer.describe()
+        )
+        self.close()

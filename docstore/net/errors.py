@@ -1,0 +1,27 @@
+"""Failures of the transport."""
+
+from __future__ import annotations
+
+from docstore.errors import Code, CommandError
+
+
+class NetworkError(Exception):
+    """No reply came. Never confused with a reply that says no (`CommandError`).
+
+    `sent` says whether the request may have reached the other side: when it is False nothing can have happened there,
+    when it is True the outcome is unknown. `code`: HostUnreachable, HostNotFound or NetworkTimeout.
+    """
+
+    def __init__(self, address: str, reason: str, *, sent: bool, code: Code = Code.HostUnreachable) -> None:
+        super().__init__(f"{address}: {reason}")
+        self.address = address
+        self.reason = reason
+        self.sent = sent
+        self.code = code
+
+
+def as_command_error(error: Exception) -> CommandError | None:
+    """What a client behind us is told of a transport failure; None for any other exception (`Dispatcher.translate`)."""
+    if isinstance(error, NetworkError):
+        return CommandError(error.code, str(error))
+    return None

@@ -1,0 +1,114 @@
+"""The client's side of one connection: one request, then its reply.
+
+Always true: at most one request is outstanding; a link on which anything went wrong is closed and never used again,
+since a late reply would be taken for that of the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from docstore.errors import Code
+from docstore.net.errors import NetworkError
+from docstore.wire.errors import ProtocolError
+from docstore.wire.framing import FrameBuffer
+from docstore.wire.message import Message, decode_frame
+
+
+class Link(asyncio.Protocol):
+    """Made by `connect`."""
+
+    def __init__(self, address: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.address = address
+        self.idle_since = 0.0
+        self._loop = loop
+        self._buffer = FrameBuffer()
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Message] | None = None
+        self._closed: str | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request may be sent."""
+        return self._closed is None and self._waiter is None and not len(self._buffer)
+
+    async def request(self, frame: bytes, request_id: int, timeout: float) -> Message:
+        """Send a frame and wait for the reply to it.
+
+        Errors: NetworkError; then, and when cancelled, the link is closed.
+        """
+        if self._closed is not None or self._transport is None:
+            raise NetworkError(self.address, self._closed or "not connected", sent=False)
+        assert self._waiter is None, "one request at a time"
+        self._waiter = waiter = self._loop.create_future()
+        timer = self._loop.call_later(timeout, self._expire, timeout)
+        self._transport.write(frame)
+        try:
+            reply: Message = await waiter
+        except asyncio.CancelledError:
+            self._fail(NetworkError(self.address, "given up", sent=True))
+            raise
+        finally:
+            timer.cancel()
+            self._waiter = None
+        if reply.response_to != request_id:
+            self._fail(NetworkError(self.address, "a reply to another request came", sent=True))
+            raise NetworkError(self.address, "a reply to another request came", sent=True)
+        return reply
+
+    def close(self) -> None:
+        """Close the connection; a request in progress fails."""
+        self._fail(NetworkError(self.address, "closed", sent=True))
+
+    def _expire(self, timeout: float) -> None:
+        self._fail(NetworkError(self.address, f"no reply within {timeout:g} s", sent=True, code=Code.NetworkTimeout))
+
+    def _fail(self, error: NetworkError) -> None:
+        if self._closed is None:
+            self._closed = error.reason
+        if self._transport is not None:
+            self._transport.abort()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer.feed(data)
+        try:
+            frame = self._buffer.next_frame()
+            if frame is None:
+                return
+            message = decode_frame(frame)
+        except ProtocolError as violation:
+            self._fail(NetworkError(self.address, f"the peer broke the protocol: {violation}", sent=True))
+            return
+        if self._waiter is None or self._waiter.done():
+            self._fail(NetworkError(self.address, "a message came that was not asked for", sent=True))
+        else:
+            self._waiter.set_result(message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        reason = f"connection lost: {error}" if error is not None else "connection closed by the other side"
+        self._fail(NetworkError(self.address, reason, sent=True))
+
+
+async def connect(address: str, timeout: float) -> Link:
+    """A fresh connection to "host:port". Errors: NetworkError with `sent` False."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise NetworkError(address, "not a host:port", sent=False, code=Code.HostNotFound)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout):
+            _, link = await loop.create_connection(lambda: Link(address, loop), host.strip("[]"), int(port))
+    except TimeoutError:
+        raise NetworkError(address, f"no connection within {timeout:g} s", sent=False) from None
+    except socket.gaierror as error:
+        raise NetworkError(address, str(error.strerror), sent=False, code=Code.HostNotFound) from error
+    except OSError as error:
+        raise NetworkError(address, error.strerror or str(error), sent=False) from error
+    return link

@@ -1,0 +1,162 @@
+"""Listening sockets, the connections accepted on them, and their orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from socket import socket
+
+from tornado.netutil import bind_sockets
+
+from docstore.commands.dispatch import Dispatcher
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.net.connection import Connection
+
+LOG = component("NETWORK")
+MAX_CONNECTIONS = 65_536
+_BACKLOG = 1024
+_EXPIRY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkStatistics:
+    """For serverStatus."""
+
+    current: int
+    total_created: int
+    refused: int
+    active: int
+    bytes_in: int
+    bytes_out: int
+    requests: int
+    max_connections: int
+
+
+class Listener:
+    """Accepts connections for one dispatcher. Also ends idle cursors and sessions, every `_EXPIRY_SECONDS`."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, *, addresses: Sequence[str], port: int, max_connections: int = MAX_CONNECTIONS
+    ) -> None:
+        """`addresses`: IP addresses or names to listen on; `port` 0 takes a free one, the same for all addresses."""
+        self.dispatcher = dispatcher
+        self.port = port
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.requests = 0
+        self._addresses = tuple(addresses)
+        self._max_connections = max_connections
+        self._connections: set[Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._last_id = 0
+        self._refused = 0
+        self._expiry: asyncio.TimerHandle | None = None
+        self._emptied: asyncio.Future[None] | None = None
+
+    def bind(self) -> list[socket]:
+        """Bound sockets, before anything accepts. Errors: OSError when an address or port cannot be had."""
+        sockets: list[socket] = []
+        try:
+            for address in self._addresses:
+                sockets += bind_sockets(self.port, address, backlog=_BACKLOG)
+                self.port = sockets[0].getsockname()[1]
+        except OSError:
+            for each in sockets:
+                each.close()
+            raise
+        return sockets
+
+    async def start(self, sockets: list[socket] | None = None) -> int:
+        """Accept connections; returns the port. `sockets`: those of an earlier `bind`."""
+        loop = asyncio.get_running_loop()
+        for each in self.bind() if sockets is None else sockets:
+            self._servers.append(await loop.create_server(lambda: Connection(self, loop), sock=each, backlog=_BACKLOG))
+        self._expiry = loop.call_later(_EXPIRY_SECONDS, self._expire)
+        LOG.info("Listening", addresses=self._addresses, port=self.port)
+        return self.port
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Accept nothing more, end what waits with InterruptedAtShutdown, let replies out, close all connections.
+
+        Takes at most about `grace` seconds; what has not ended then is cut off.
+        """
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for server in self._servers:
+            server.close()
+        services = self.dispatcher.services
+        shutdown = CommandError(Code.InterruptedAtShutdown, "interrupted at shutdown")
+        services.operations.kill_where(lambda _operation: True, shutdown)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        for connection in list(self._connections):
+            connection.close()
+        if self._connections:
+            self._emptied = asyncio.get_running_loop().create_future()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied, min(grace, 1.0))
+        for connection in list(self._connections):
+            connection.abort()
+        for task in list(self._tasks):
+            task.cancel()
+        services.cursors.close_all()
+
+    def statistics(self) -> NetworkStatistics:
+        return NetworkStatistics(
+            current=len(self._connections),
+            total_created=self._last_id,
+            refused=self._refused,
+            active=len(self._tasks),
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            requests=self.requests,
+            max_connections=self._max_connections,
+        )
+
+    @property
+    def connections(self) -> frozenset[Connection]:
+        return frozenset(self._connections)
+
+    # Called by connections.
+
+    def next_connection_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    def opened(self, connection: Connection) -> bool:
+        """Whether there is room for one more."""
+        if len(self._connections) >= self._max_connections:
+            self._refused += 1
+            LOG.warning("Connection refused because too many are open", max=self._max_connections)
+            return False
+        self._connections.add(connection)
+        LOG.debug("Connection accepted", connectionCount=len(self._connections), **connection.peer.describe())
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        LOG.debug("Connection ended", connectionCount=len(self._connections), **connection.peer.describe())
+        if self._emptied is not None and not self._connections and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    def running(self, task: asyncio.Task[None]) -> None:
+        """A connection waits for this task; what it raises goes to the loop's exception handler."""
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            task.get_loop().call_exception_handler(
+                {"message": "a request's task failed", "exception": task.exception(), "task": task}
+            )
+
+    def _expire(self) -> None:
+        services = self.dispatcher.services
+        services.cursors.expire()
+        services.cursors.kill_sessions(services.sessions.expire())
+        self._expiry = asyncio.get_running_loop().call_later(_EXPIRY_SECONDS, self._expire)

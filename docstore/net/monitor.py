@@ -1,0 +1,98 @@
+"""Watches one server by hello: a first answer at once, then one whenever something changes there.
+
+Uses the awaitable hello: the server holds the request until its topology version moves or `maxAwaitTimeMS` has passed.
+One without a topology version is asked again every `_POLL_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import bson
+
+from docstore.errors import CommandError
+from docstore.net.errors import NetworkError
+from docstore.net.pool import Pool
+
+_AWAIT_SECONDS = 10.0
+_ANSWER_SECONDS = 5.0
+_POLL_SECONDS = 1.0
+_RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
+
+
+class Monitor:
+    """Calls `heard(address, hello, round_trip)` with each reply, and `heard(address, None, 0)` without one.
+
+    `round_trip` in seconds, 0 for a reply that was held back."""
+
+    def __init__(
+        self,
+        address: str,
+        pool: Pool,
+        heard: Callable[[str, Mapping[str, Any] | None, float], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.address = address
+        self._pool = pool
+        self._heard = heard
+        self._clock = clock
+        self._again = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"monitor {address}")
+
+    def check_now(self) -> None:
+        """Ask at once instead of waiting for the server to say something."""
+        self._again.set()
+
+    async def stop(self) -> None:
+        """End; nothing is heard afterwards."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _run(self) -> None:
+        version: Mapping[str, Any] | None = None
+        failures = 0
+        while True:
+            self._again.clear()
+            try:
+                hello, held = await self._ask(version)
+            except (NetworkError, CommandError):
+                self._heard(self.address, None, 0.0)
+                version = None
+                await self._pause(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
+                failures += 1
+                continue
+            failures = 0
+            if hello is None:
+                version = None
+                continue
+            version = hello.get("topologyVersion")
+            self._heard(self.address, hello, held)
+            if version is None:
+                await self._pause(_POLL_SECONDS)
+
+    async def _ask(self, version: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, float]:
+        """(decoded hello, round trip); (None, 0) when `check_now` cut a held request short."""
+        command: dict[str, Any] = {"hello": 1}
+        if version is None:
+            started = self._clock()
+            raw = await self._pool.command(self.address, "admin", command, timeout=_ANSWER_SECONDS)
+            return bson.decode(raw), self._clock() - started
+        command |= {"topologyVersion": version, "maxAwaitTimeMS": round(_AWAIT_SECONDS * 1000)}
+        request = asyncio.ensure_future(
+            self._pool.command(self.address, "admin", command, timeout=_AWAIT_SECONDS + _ANSWER_SECONDS)
+        )
+        again = asyncio.ensure_future(self._again.wait())
+        try:
+            await asyncio.wait((request, again), return_when=asyncio.FIRST_COMPLETED)
+            return (bson.decode(request.result()), 0.0) if request.done() else (None, 0.0)
+        finally:
+            for each in (request, again):
+                each.cancel()
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._again.wait(), seconds)

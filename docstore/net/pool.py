@@ -1,0 +1,240 @@
+"""The internal client: commands to other processes over pooled connections.
+
+One request at a time on a connection, as many connections as there are requests at once (up to a bound per address): a
+slow command never delays another one, which pipelining would. The connection used last is used first, so that a burst's
+extra connections fall idle and are closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import count
+from time import monotonic
+from typing import Any
+
+import bson
+
+from docstore.bson import append_fields, get_field
+from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, STRING
+from docstore.commands.values import integer_of, text_of, truth_of
+from docstore.errors import Code, CommandError
+from docstore.net.errors import NetworkError
+from docstore.net.link import Link, connect
+from docstore.wire.errors import ProtocolError
+from docstore.wire.message import encode_message
+
+_IDLE_SECONDS = 60.0
+_REAP_SECONDS = 20.0
+_ERROR_FIELDS = frozenset(("ok", "errmsg", "code", "codeName", "errorLabels", "operationTime", "$clusterTime"))
+
+
+class Pool:
+    """Connections to any number of addresses ("host:port"). Needs a running loop from its first command on."""
+
+    def __init__(
+        self,
+        *,
+        application: str = "docstore",
+        connect_timeout: float = 5.0,
+        max_per_address: int = 500,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`application` is shown to the other side as the client's name. Times in seconds."""
+        self._application = application
+        self._connect_timeout = connect_timeout
+        self._max_per_address = max_per_address
+        self._clock = clock
+        self._idle: dict[str, list[Link]] = {}
+        self._open: dict[str, int] = {}
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+        self._links: set[Link] = set()
+        self._request_ids = count(1)
+        self._reaper: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def command(
+        self,
+        address: str,
+        db: str,
+        command: Mapping[str, Any] | bytes,
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        timeout: float = 30.0,
+        check: bool = True,
+    ) -> bytes:
+        """Run a command and give the raw reply.
+
+        `$db` is added. Errors: NetworkError; CommandError when the reply says `ok: 0`, unless `check` is False.
+        """
+        body = command if isinstance(command, bytes) else bson.encode(command)
+        body = append_fields(body, _db_field(db))
+        request_id = next(self._request_ids) & 0x7FFFFFFF
+        try:
+            frame = encode_message(body, request_id=request_id, sequences=sequences.items() if sequences else ())
+        except ProtocolError as error:
+            raise CommandError(Code.BSONObjectTooLarge, str(error)) from None
+        deadline = self._clock() + timeout
+        link = await self._acquire(address, deadline)
+        try:
+            reply = await link.request(frame, request_id, max(deadline - self._clock(), 0.001))
+        finally:
+            self._release(link)
+        if check:
+            raise_for_error(reply.body)
+        return reply.body
+
+    def close_address(self, address: str) -> None:
+        """Close the idle connections to an address that is known to be gone."""
+        for link in self._idle.pop(address, []):
+            self._discard(link)
+
+    async def close(self) -> None:
+        """Close every connection; commands in progress fail with NetworkError."""
+        self._closed = True
+        if self._reaper is not None:
+            self._reaper.cancel()
+        for link in list(self._links):
+            link.close()
+        for queue in self._queues.values():
+            for waiter in queue:
+                waiter.set_exception(NetworkError("", "the client is closed", sent=False))
+            queue.clear()
+        # One turn of the loop lets the transports close their sockets.
+        await asyncio.sleep(0)
+
+    def statistics(self) -> dict[str, dict[str, int]]:
+        """Open and idle connections by address."""
+        return {
+            address: {"open": opened, "idle": len(self._idle.get(address, ()))}
+            for address, opened in self._open.items()
+            if opened
+        }
+
+    async def _acquire(self, address: str, deadline: float) -> Link:
+        while True:
+            if self._closed:
+                raise NetworkError(address, "the client is closed", sent=False)
+            idle = self._idle.get(address)
+            while idle:
+                link = idle.pop()
+                if link.usable:
+                    return link
+                self._discard(link)
+            if self._open.get(address, 0) < self._max_per_address:
+                return await self._connect(address, deadline)
+            await self._wait_for_release(address, deadline)
+
+    async def _connect(self, address: str, deadline: float) -> Link:
+        # Counted before the first await, so that a burst cannot open more than the bound.
+        self._open[address] = self._open.get(address, 0) + 1
+        link = None
+        try:
+            seconds = min(self._connect_timeout, max(deadline - self._clock(), 0.001))
+            link = await connect(address, seconds)
+            self._links.add(link)
+            await self._greet(link, deadline)
+        except BaseException:
+            if link is not None:
+                self._discard(link)
+            else:
+                self._uncount(address)
+            raise
+        if self._reaper is None:
+            self._reaper = asyncio.get_running_loop().call_later(_REAP_SECONDS, self._reap)
+        return link
+
+    async def _greet(self, link: Link, deadline: float) -> None:
+        hello = {
+            "hello": 1,
+            "client": {
+                "application": {"name": self._application},
+                "driver": {"name": "docstore", "version": "1"},
+                "os": {"type": "Linux"},
+            },
+            "internalClient": {"minWireVersion": 17, "maxWireVersion": 17},
+            "$db": "admin",
+        }
+        request_id = next(self._request_ids) & 0x7FFFFFFF
+        frame = encode_message(bson.encode(hello), request_id=request_id)
+        try:
+            reply = await link.request(frame, request_id, max(deadline - self._clock(), 0.001))
+        except NetworkError as error:
+            raise NetworkError(link.address, error.reason, sent=False, code=error.code) from error
+        raise_for_error(reply.body)
+
+    async def _wait_for_release(self, address: str, deadline: float) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue = self._queues.setdefault(address, deque())
+        queue.append(waiter)
+        try:
+            async with asyncio.timeout(max(deadline - self._clock(), 0.001)):
+                await waiter
+        except (TimeoutError, asyncio.CancelledError) as reason:
+            if waiter in queue:
+                queue.remove(waiter)
+            else:
+                # It was this one's turn: the next one takes it.
+                self._wake(address)
+            if isinstance(reason, asyncio.CancelledError):
+                raise
+            raise NetworkError(
+                address, "no connection became free in time", sent=False, code=Code.NetworkTimeout
+            ) from None
+
+    def _release(self, link: Link) -> None:
+        if link.usable and not self._closed:
+            link.idle_since = self._clock()
+            self._idle.setdefault(link.address, []).append(link)
+            self._wake(link.address)
+        else:
+            self._discard(link)
+
+    def _discard(self, link: Link) -> None:
+        if link in self._links:
+            self._links.discard(link)
+            link.close()
+            self._uncount(link.address)
+
+    def _uncount(self, address: str) -> None:
+        self._open[address] -= 1
+        self._wake(address)
+
+    def _wake(self, address: str) -> None:
+        queue = self._queues.get(address)
+        while queue:
+            waiter = queue.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _reap(self) -> None:
+        before = self._clock() - _IDLE_SECONDS
+        for address, idle in self._idle.items():
+            self._idle[address] = [link for link in idle if link.usable and link.idle_since >= before]
+            for link in set(idle).difference(self._idle[address]):
+                self._discard(link)
+        self._reaper = asyncio.get_running_loop().call_later(_REAP_SECONDS, self._reap)
+
+
+def _db_field(db: str) -> bytes:
+    name = db.encode() + b"\0"
+    return b"\x02$db\0" + len(name).to_bytes(4, "little") + name
+
+
+def raise_for_error(reply: bytes) -> None:
+    """Raise the CommandError that an `ok: 0` reply stands for, with its labels and its other fields as `extra`."""
+    ok = get_field(reply, "ok")
+    if ok is not None and ok[0] in (DOUBLE, INT32, INT64, BOOL) and truth_of(*ok):
+        return
+    code = get_field(reply, "code")
+    message = get_field(reply, "errmsg")
+    labels = get_field(reply, "errorLabels")
+    extra = {name: value for name, value in bson.decode(reply).items() if name not in _ERROR_FIELDS}
+    raise CommandError(
+        integer_of(*code) if code is not None and code[0] in (INT32, INT64) else Code.UnknownError,
+        text_of(message[1]) if message is not None and message[0] == STRING else "the reply gives no reason",
+        extra=extra,
+        labels=tuple(bson.decode(labels[1]).values()) if labels is not None and labels[0] == ARRAY else (),
+    )

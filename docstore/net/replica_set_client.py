@@ -1,0 +1,195 @@
+"""Commands to a replica set: finds and follows its primary, wherever it goes.
+
+A command is sent again only when that is safe: the member said that it did nothing (it is not the primary), or the
+caller says that doing it twice is the same as doing it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from docstore.commands.concerns import PRIMARY, ReadPreference
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+from docstore.net.errors import NetworkError
+from docstore.net.monitor import Monitor
+from docstore.net.pool import Pool
+from docstore.net.topology import Member, Topology, member_from_hello, with_round_trip
+
+NOT_DONE_CODES = frozenset((Code.NotWritablePrimary, Code.NotPrimaryNoSecondaryOk, Code.NotPrimaryOrSecondary))
+"""With these a member refuses before it did anything."""
+_NEAR_SECONDS = 0.015
+_RETRY_PAUSE_SECONDS = 0.02
+
+
+class ReplicaSetClient:
+    """One set. Begins to watch its members with the first command; `close` ends that.
+
+    `set_name` empty takes the set that the seeds belong to, or a standalone node. `on_change` is called after each
+    change of what is known.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[str],
+        set_name: str,
+        pool: Pool,
+        *,
+        on_change: Callable[[ReplicaSetClient], None] = lambda _client: None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._topology = Topology(seeds, set_name)
+        self._seeds = tuple(seeds)
+        self._pool = pool
+        self._clock = clock
+        self._on_change = on_change
+        self._monitors: dict[str, Monitor] = {}
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._turn = 0
+        self._closed = False
+
+    @property
+    def set_name(self) -> str:
+        """The set's name as far as known."""
+        return self._topology.set_name
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The members' addresses, sorted."""
+        return tuple(sorted(self._topology.members))
+
+    @property
+    def connection_string(self) -> str:
+        """`set/host,host` as config documents hold it."""
+        return f"{self.set_name}/{','.join(self.hosts)}" if self.set_name else ",".join(self.hosts)
+
+    def start(self) -> None:
+        """Begin to watch the members."""
+        assert not self._closed, "a closed client is not used again"
+        self._watch()
+
+    async def close(self) -> None:
+        """Stop watching; those who wait for a member get an error."""
+        self._closed = True
+        for monitor in list(self._monitors.values()):
+            await monitor.stop()
+        self._monitors.clear()
+        self._wake()
+
+    async def primary(self, timeout: float) -> str:
+        """The primary's address. Errors: as `select`."""
+        return await self.select(PRIMARY, timeout)
+
+    async def select(self, read_preference: ReadPreference, timeout: float) -> str:
+        """The address of a member that may serve such a read, waiting at most `timeout` seconds for one.
+
+        Of several about equally near ones they take turns. Errors: FailedToSatisfyReadPreference.
+        """
+        if not self._monitors and not self._closed:
+            self._watch()
+        deadline = self._clock() + timeout
+        while not self._closed:
+            members = self._topology.suitable(read_preference)
+            if members:
+                return self._one_of(members)
+            if not await self._changed(deadline):
+                break
+        name = self.set_name or ",".join(self._seeds)
+        raise CommandError(
+            Code.FailedToSatisfyReadPreference,
+            f"Could not find host matching read preference {read_preference.document()} for set {name}",
+        )
+
+    def suspect(self, address: str) -> None:
+        """What was known of this member does not hold any more; ask it at once."""
+        if self._topology.suspect(address):
+            self._wake()
+            self._on_change(self)
+        monitor = self._monitors.get(address.lower())
+        if monitor is not None:
+            monitor.check_now()
+
+    async def command(
+        self,
+        db: str,
+        command: Mapping[str, Any] | bytes,
+        *,
+        read_preference: ReadPreference = PRIMARY,
+        retry: bool = False,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        timeout: float = 30.0,
+        check: bool = True,
+    ) -> bytes:
+        """Run a command on a member and give the raw reply.
+
+        Refusals before anything was done are sent again until `timeout` (seconds) is over; with `retry` (doing it twice
+        is the same as once) also what failed with an unknown outcome. Errors: NetworkError; CommandError of the reply
+        unless `check` is False; FailedToSatisfyReadPreference.
+        """
+        deadline = self._clock() + timeout
+        while True:
+            address = await self.select(read_preference, max(deadline - self._clock(), 0.0))
+            left = max(deadline - self._clock(), 0.001)
+            try:
+                return await self._pool.command(address, db, command, sequences=sequences, timeout=left, check=check)
+            except NetworkError as error:
+                self.suspect(address)
+                if not (retry or not error.sent) or self._clock() >= deadline:
+                    raise
+            except CommandError as error:
+                if error.code not in STATE_CHANGE_CODES:
+                    raise
+                self.suspect(address)
+                if not (retry or error.code in NOT_DONE_CODES) or self._clock() >= deadline:
+                    raise
+            await asyncio.sleep(_RETRY_PAUSE_SECONDS)
+
+    def _one_of(self, members: list[Member]) -> str:
+        nearest = members[0].round_trip
+        near = [member for member in members if member.round_trip <= nearest + _NEAR_SECONDS]
+        self._turn += 1
+        return near[self._turn % len(near)].address
+
+    async def _changed(self, deadline: float) -> bool:
+        """Wait until something was heard; False when the deadline came first."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(max(deadline - self._clock(), 0.0)):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            self._waiters.discard(waiter)
+        return True
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _watch(self) -> None:
+        """Have one monitor for each member and no others."""
+        members = self._topology.members
+        if not members:
+            # Every member was a stranger: begin anew, since the set may be set up differently by now.
+            self._topology = Topology(self._seeds, self._topology.set_name)
+            members = self._topology.members
+        for address in members.keys() - self._monitors.keys():
+            self._monitors[address] = Monitor(address, self._pool, self._heard, self._clock)
+        for address in self._monitors.keys() - members.keys():
+            task = asyncio.ensure_future(self._monitors.pop(address).stop())
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+
+    def _heard(self, address: str, hello: Mapping[str, Any] | None, round_trip: float) -> None:
+        if self._closed:
+            return
+        member = Member(address) if hello is None else member_from_hello(address, hello, round_trip)
+        if self._topology.update(with_round_trip(member, self._topology.members.get(address))):
+            self._watch()
+            self._wake()
+            self._on_change(self)

@@ -1,0 +1,180 @@
+"""What a client knows of a replica set, put together from its members' hello replies. No I/O, no clock.
+
+Follows the public Server Discovery and Monitoring specification for replica sets, and serves a single standalone node
+as a set of one.
+
+Always true: at most one member counts as primary; a primary's list of hosts is the list of members; news from a primary
+of an older election than one already seen is not believed; a member that names another set is not a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from docstore.commands.concerns import ReadMode, ReadPreference
+
+_NEVER_ELECTED = (b"", -1)
+
+
+class Kind(Enum):
+    """What a member said it is."""
+
+    UNKNOWN = "unknown"
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    OTHER = "other"
+    """Arbiters, hidden members, those that recover or are not initiated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member as its last hello described it. `round_trip` in seconds."""
+
+    address: str
+    kind: Kind = Kind.UNKNOWN
+    set_name: str | None = None
+    hosts: tuple[str, ...] = ()
+    me: str | None = None
+    election: tuple[bytes, int] = _NEVER_ELECTED
+    tags: frozenset[tuple[str, str]] = frozenset()
+    round_trip: float = field(default=0.0, compare=False)
+    topology_version: Mapping[str, Any] | None = field(default=None, compare=False)
+
+
+def member_from_hello(address: str, hello: Mapping[str, Any], round_trip: float) -> Member:
+    """A member from its decoded hello reply."""
+    writable = bool(hello.get("isWritablePrimary") or hello.get("ismaster"))
+    set_name = hello.get("setName")
+    if hello.get("isreplicaset") or hello.get("hidden"):
+        kind = Kind.OTHER
+    elif writable:
+        kind = Kind.PRIMARY
+    elif set_name is not None and hello.get("secondary"):
+        kind = Kind.SECONDARY
+    else:
+        kind = Kind.OTHER
+    election_id = hello.get("electionId")
+    hosts = [host.lower() for name in ("hosts", "passives", "arbiters") for host in hello.get(name, ())]
+    me = hello.get("me")
+    return Member(
+        address,
+        kind,
+        set_name,
+        tuple(hosts),
+        me.lower() if me else None,
+        (election_id.binary if election_id is not None else b"", int(hello.get("setVersion", -1))),
+        frozenset((name, str(value)) for name, value in hello.get("tags", {}).items()),
+        round_trip,
+        hello.get("topologyVersion"),
+    )
+
+
+class Topology:
+    """The members of one set. `set_name` empty: that of the first member who names one."""
+
+    def __init__(self, seeds: Iterable[str], set_name: str = "") -> None:
+        self.set_name = set_name
+        self.members: dict[str, Member] = {seed.lower(): Member(seed.lower()) for seed in seeds}
+        self._newest_election = _NEVER_ELECTED
+
+    @property
+    def primary(self) -> Member | None:
+        return next((member for member in self.members.values() if member.kind is Kind.PRIMARY), None)
+
+    def update(self, member: Member) -> bool:
+        """Take in what a member said of itself, or that it cannot be reached (Kind.UNKNOWN). True when that changed
+        anything.
+
+        Members may be added and removed, also the one that spoke.
+        """
+        before = dict(self.members)
+        if member.address not in before:
+            return False
+        if member.set_name is not None and member.kind is not Kind.UNKNOWN:
+            self._take_in(member)
+        elif member.kind is Kind.PRIMARY and (self.set_name or len(before) > 1):
+            # A standalone is no member of a set.
+            del self.members[member.address]
+        else:
+            self.members[member.address] = member
+        return self.members != before
+
+    def suspect(self, address: str) -> bool:
+        """Forget what is known of a member. True when it was something."""
+        member = self.members.get(address.lower())
+        return member is not None and self.update(Member(member.address))
+
+    def _take_in(self, member: Member) -> None:
+        if not self.set_name:
+            self.set_name = member.set_name or ""
+        if member.set_name != self.set_name:
+            del self.members[member.address]
+            return
+        if member.kind is Kind.PRIMARY:
+            self._take_in_primary(member)
+            return
+        self.members[member.address] = member
+        if self.primary is None:
+            self._add(member.hosts)
+        if member.me is not None and member.me != member.address and member.me in member.hosts:
+            # It goes by another name in its set; that name is a member now.
+            self._add((member.me,))
+            del self.members[member.address]
+
+    def _take_in_primary(self, member: Member) -> None:
+        if member.election < self._newest_election:
+            self.members[member.address] = Member(member.address)
+            return
+        self._newest_election = member.election
+        for other in list(self.members.values()):
+            if other.kind is Kind.PRIMARY and other.address != member.address:
+                self.members[other.address] = Member(other.address)
+        self.members[member.address] = member
+        self._add(member.hosts)
+        for address in [address for address in self.members if address not in member.hosts]:
+            del self.members[address]
+
+    def _add(self, hosts: Iterable[str]) -> None:
+        for host in hosts:
+            self.members.setdefault(host, Member(host))
+
+    def suitable(self, preference: ReadPreference) -> list[Member]:
+        """The members that may serve the read, nearest first; empty when there is none now."""
+        primary = self.primary
+        first = [primary] if primary is not None else []
+        mode = preference.mode
+        if mode is ReadMode.PRIMARY or (mode is ReadMode.PRIMARY_PREFERRED and first):
+            return first
+        secondaries = _tagged((m for m in self.members.values() if m.kind is Kind.SECONDARY), preference)
+        if mode is ReadMode.NEAREST:
+            return sorted([*_tagged(first, preference), *secondaries], key=_distance)
+        if mode is ReadMode.SECONDARY_PREFERRED and not secondaries:
+            return first
+        return sorted(secondaries, key=_distance)
+
+
+def _tagged(members: Iterable[Member], preference: ReadPreference) -> list[Member]:
+    """Those that have all tags of the first tag set that any of them has."""
+    members = list(members)
+    for tag_set in preference.tag_sets or ((),):
+        wanted = frozenset(tag_set)
+        chosen = [member for member in members if wanted <= member.tags]
+        if chosen:
+            return chosen
+    return []
+
+
+def _distance(member: Member) -> float:
+    return member.round_trip
+
+
+def with_round_trip(member: Member, earlier: Member | None) -> Member:
+    """The member with its round trip smoothed over the earlier one's; 0 is no measurement."""
+    if earlier is None or not earlier.round_trip:
+        return member
+    if not member.round_trip:
+        return replace(member, round_trip=earlier.round_trip)
+    return replace(member, round_trip=0.2 * member.round_trip + 0.8 * earlier.round_trip)
