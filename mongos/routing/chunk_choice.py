@@ -5,7 +5,6 @@ from __future__ import annotations
 from docstore.bson import elements
 from docstore.commands.arguments import Arguments
 from docstore.errors import Code, CommandError
-from docstore.query.bounds import path_bounds
 from docstore.query.filter import parse_filter
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import Bound
@@ -30,7 +29,7 @@ def chosen_chunk(collection: CollectionRouting, args: Arguments) -> Chunk:
 def _of_document(collection: CollectionRouting, filter_raw: bytes) -> Chunk:
     """The chunk of the shard key that the filter pins. Errors: ShardKeyNotFound."""
     tree = parse_filter(filter_raw)
-    key = exact_key(collection.key, lambda path: path_bounds(tree, path))
+    key = exact_key(collection.key, tree)
     if key is None:
         raise CommandError(Code.ShardKeyNotFound, f"no shard key {collection.key.document()} found in the query")
     return collection.chunks.chunk_at(key)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from docstore.bson import elements, get_field, get_path
 from docstore.errors import Code, CommandError
-from docstore.query.bounds import equalities, path_bounds
+from docstore.query.bounds import equalities
 from docstore.query.filter import parse_filter
 from docstore.query.tree import Filter
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
-from docstore.sharding.targeting import exact_key, key_ranges, shards_for
+from docstore.sharding.targeting import exact_key, shards_for_filter
 
 _ARRAY = 0x04
 
@@ -49,8 +49,7 @@ def filter_shards(routing: Routing, tree: Filter) -> list[str]:
     """The shards that may hold a document that the filter matches."""
     if routing.collection is None:
         return [primary_of(routing)]
-    chunks = routing.collection.chunks
-    return shards_for(chunks, key_ranges(chunks.key, lambda path: path_bounds(tree, path)))
+    return shards_for_filter(routing.collection.chunks, tree)
 
 
 def insert_target(routing: Routing, document: bytes) -> Target:
@@ -143,12 +142,12 @@ def _key_changes(key: ShardKey) -> CommandError:
 
 def _keeps_key(key: ShardKey, tree: Filter, replacement: bytes) -> bool:
     """Whether the replacement has the key that the query pins (a key that it leaves out is the shard's to refuse)."""
-    pinned = exact_key(key, lambda path: path_bounds(tree, path))
+    pinned = exact_key(key, tree)
     return pinned is None or _key_of(key, replacement) == pinned
 
 
 def _single_chunk(collection: CollectionRouting, tree: Filter, replacement: bytes | None) -> Chunk | None:
-    key = exact_key(collection.key, lambda path: path_bounds(tree, path))
+    key = exact_key(collection.key, tree)
     if key is None and replacement is not None and all(get_path(replacement, field) for field in collection.key.fields):
         key = _key_of(collection.key, replacement)
     return None if key is None else collection.chunks.chunk_at(key)
