@@ -27,8 +27,9 @@ from typing import Any
 
 import pymongo
 from bson.code import Code
-from deployment import Deployment, Member, stopped_at_end
 from pymongo.write_concern import WriteConcern
+
+from scripts.deployment import Deployment, Member, stopped_at_end
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
 POSTS = 200_000

@@ -10,8 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pymongo
-from deployment import Deployment, Member, StartFailed, replica_set
 from pymongo.errors import PyMongoError
+
+from scripts.deployment import Deployment, Member, StartFailed, replica_set
 
 SET_SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500}
 

@@ -23,9 +23,10 @@ from typing import Any
 
 import pymongo
 from bson.objectid import ObjectId
-from deployment import Deployment, Member, replica_set, stopped_at_end
 from pymongo.errors import BulkWriteError, ConnectionFailure, PyMongoError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
 
 BATCH = 1000
 PATIENCE_SECONDS = 40.0
