@@ -1,1 +1,1 @@
-"""configsvr.catalog"""
+"""The metadata of a sharded cluster: typed records in the `config` database, and the only code that changes them."""

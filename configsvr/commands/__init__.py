@@ -1,1 +1,28 @@
-"""configsvr.commands"""
+"""The commands that only a config server has, one module each; their wire forms are in `docstore.sharding.requests`."""
+
+from __future__ import annotations
+
+from configsvr.commands import (
+    add_shard,
+    commit_chunk_migration,
+    commit_chunk_split,
+    create_database,
+    drop_collection,
+    drop_database,
+    enable_sharding,
+    ensure_chunk_version,
+    get_routing,
+    lease,
+    log_change,
+    mongos_ping,
+    remove_shard,
+    shard_collection,
+)
+from docstore.commands.declaration import Command
+
+_MODULES = (
+    add_shard, commit_chunk_migration, commit_chunk_split, create_database, drop_collection, drop_database,
+    enable_sharding, ensure_chunk_version, get_routing, lease, log_change, mongos_ping, remove_shard, shard_collection,
+)  # fmt: skip
+
+COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

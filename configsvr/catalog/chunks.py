@@ -1,0 +1,244 @@
+"""Sharded collections and their chunks: who owns what. Every change of ownership in the cluster is made here.
+
+Always true of the chunks of a collection, also after any failover (see `docstore.sharding.chunks` for the rest):
+
+* a split writes the new upper parts first, from the top, and cuts the lower part last: what a failover leaves of it
+  shows
+  the chunk and its parts on the same shard, and readers cut the lower one themselves;
+* a move raises the version of the donor's remaining chunk first and gives the chunk away last, so a move that a
+  failover
+  cuts in two has not happened;
+* a move is refused unless the chunk still has exactly the version that the donor saw, so a commit that was delayed
+  is harmless once anyone has raised that version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import bson
+from bson.binary import Binary
+from bson.objectid import ObjectId
+
+from configsvr.catalog.records import CHUNKS, COLLECTIONS, DATABASES, ChunkRecord, CollectionRecord, DatabaseRecord
+from configsvr.catalog.tables import Tables
+from docstore.bson.namespace import split_namespace
+from docstore.errors import Code, CommandError
+from docstore.sharding.chunks import first_chunk, move_chunk, split_chunk
+from docstore.sharding.key import Bound, KeyRange, ShardKey
+from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
+from docstore.storage import Reader
+
+_BY_MIN = {"uuid": 1, "min": 1}
+_BY_SHARD = {"uuid": 1, "shard": 1, "min": 1}
+_BY_LASTMOD = {"uuid": 1, "lastmod": 1}
+
+
+class Chunks:
+    """The collections and chunks of the catalog."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    # Reading
+
+    def collection(self, namespace: str, reader: Reader | None = None) -> CollectionRecord | None:
+        """The record of a sharded collection."""
+        raw = self._tables.one(COLLECTIONS, namespace, reader)
+        return None if raw is None else CollectionRecord.from_raw(raw)
+
+    def expect(self, namespace: str, epoch: ObjectId) -> CollectionRecord:
+        """The record of this incarnation. StaleEpoch when there is another or none."""
+        record = self.collection(namespace)
+        if record is None or record.epoch != epoch:
+            raise CommandError(Code.StaleEpoch, f"{namespace} is not (any more) sharded under the epoch {epoch}")
+        return record
+
+    def version(self, record: CollectionRecord) -> ShardVersion:
+        """The collection's version."""
+        raw = next(self._tables.by_index(CHUNKS, _BY_LASTMOD, (record.uuid,), reverse=True), None)
+        return ShardVersion(record.epoch, NO_CHUNKS if raw is None else _lastmod(raw))
+
+    def shard_version(self, record: CollectionRecord, shard: str) -> ShardVersion:
+        """The version of the collection on one shard."""
+        listed = self._tables.by_index(CHUNKS, _BY_SHARD, (record.uuid, shard))
+        return ShardVersion(record.epoch, max(map(_lastmod, listed), default=NO_CHUNKS))
+
+    def changed_since(self, record: CollectionRecord, since: ShardVersion | None, reader: Reader) -> Iterator[bytes]:
+        """The raw chunks with a lastmod at or above `since` (all without it or when it is of another epoch)."""
+        start: tuple[Any, ...] = ()
+        if since is not None and since.epoch == record.epoch:
+            start = (since.lastmod.to_timestamp(),)
+        return self._tables.by_index(CHUNKS, _BY_LASTMOD, (record.uuid,), start=start, reader=reader)
+
+    def at(self, record: CollectionRecord, bound: Bound) -> ChunkRecord | None:
+        """The chunk that holds the key of a bound, cut where a half-written split has put its neighbour."""
+        upwards = self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,), start=(bound.document(),))
+        below = self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,), start=(bound.document(),), reverse=True)
+        first = next(upwards, None)
+        found = None if first is None else ChunkRecord.from_raw(first, record.key)
+        if found is None or found.chunk.min.key != bound.key:
+            following, raw = found, next(below, None)
+            found = None if raw is None else ChunkRecord.from_raw(raw, record.key)
+        else:
+            raw = next(upwards, None)
+            following = None if raw is None else ChunkRecord.from_raw(raw, record.key)
+        if found is not None and following is not None and found.chunk.max.key > following.chunk.min.key:
+            cut = replace(found.chunk, range=KeyRange(found.chunk.min, following.chunk.min))
+            found = replace(found, chunk=cut)
+        return found
+
+    def shards_with_chunks(self) -> dict[str, int]:
+        """Chunks per shard over all collections."""
+        counts: dict[str, int] = {}
+        for raw in self._tables.all(CHUNKS):
+            shard = bson.decode(raw)["shard"]
+            counts[shard] = counts.get(shard, 0) + 1
+        return counts
+
+    # Changing
+
+    def shard(self, namespace: str, key: ShardKey, unique: bool, uuid: Binary, shard: str) -> ShardVersion:
+        """Make a collection sharded, with one chunk 1|0 on `shard`; nothing changes when it is so already.
+
+        AlreadyInitialized when it is sharded differently; IllegalOperation unless its database is partitioned and has
+        its primary on `shard`.
+        """
+        tables = self._tables
+        record = self.collection(namespace)
+        if record is not None:
+            if record.dropping or (record.key, record.unique, record.uuid) != (key, unique, uuid):
+                raise CommandError(
+                    Code.AlreadyInitialized, f"{namespace} is already sharded, by {record.key.document()}"
+                )
+            return self.version(record)
+        raw = tables.one(DATABASES, split_namespace(namespace)[0])
+        database = None if raw is None else DatabaseRecord.from_raw(raw)
+        if database is None or not database.partitioned:
+            raise CommandError(Code.IllegalOperation, f"sharding is not enabled for the database of {namespace}")
+        if database.primary != shard:
+            raise CommandError(Code.IllegalOperation, f"the primary shard of {namespace} is {database.primary}")
+        stamp = tables.timestamp()
+        record = CollectionRecord(
+            namespace=namespace,
+            uuid=uuid,
+            epoch=ObjectId(),
+            timestamp=stamp,
+            changed_ms=tables.now_ms(),
+            key=key,
+            unique=unique,
+        )
+        chunk = ChunkRecord(
+            id=ObjectId(), namespace=namespace, uuid=uuid, chunk=first_chunk(key, shard), history=((stamp, shard),)
+        )
+        leftovers = [bson.decode(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (uuid,))]
+        with tables.store.unit() as unit:
+            for identity in leftovers:
+                tables.delete(unit, CHUNKS, identity)
+            tables.put(unit, CHUNKS, chunk.document())
+            tables.put(unit, COLLECTIONS, record.document())
+        return ShardVersion(record.epoch, chunk.chunk.lastmod)
+
+    def split(self, record: CollectionRecord, shard: str, bounds: KeyRange, points: list[Bound]) -> ShardVersion:
+        """Cut a chunk; nothing changes when it is cut at these points already.
+
+        ConflictingOperationInProgress when `shard` has no chunk with these bounds; BadValue for unusable points.
+        """
+        found = self.at(record, bounds.min)
+        if found is None or found.chunk.shard != shard or not found.chunk.range.same(bounds):
+            if points and self._is_cut(record, shard, bounds, points):
+                return self.version(record)
+            raise _conflict(f"{shard} has no chunk {bounds} of {record.namespace}")
+        lower, *uppers = split_chunk(found.chunk, points, self.version(record).lastmod)
+        tables = self._tables
+        with tables.store.unit() as unit:
+            for part in reversed(uppers):
+                tables.put(unit, CHUNKS, replace(found, id=ObjectId(), chunk=part).document())
+            tables.put(unit, CHUNKS, replace(found, chunk=lower).document())
+        return self.version(record)
+
+    def _is_cut(self, record: CollectionRecord, shard: str, bounds: KeyRange, points: list[Bound]) -> bool:
+        edges = [bounds.min, *points, bounds.max]
+        for low, high in pairwise(edges):
+            part = self.at(record, low)
+            if part is None or part.chunk.shard != shard or not part.chunk.range.same(KeyRange(low, high)):
+                return False
+        return True
+
+    def move(
+        self, record: CollectionRecord, bounds: KeyRange, lastmod: Lastmod, donor: str, recipient: str
+    ) -> ShardVersion:
+        """Give a chunk away; the donor's version after it. Nothing changes when the recipient has it already.
+
+        ConflictingOperationInProgress unless the donor has the chunk with exactly this version.
+        """
+        found = self.at(record, bounds.min)
+        if found is None or not found.chunk.range.same(bounds):
+            raise _conflict(f"there is no chunk {bounds} of {record.namespace}")
+        if found.chunk.shard == recipient:
+            return self.shard_version(record, donor)
+        if record.dropping or found.chunk.shard != donor or found.chunk.lastmod != lastmod:
+            raise _conflict(f"the chunk is {found.chunk}, not on {donor} with version {lastmod}")
+        remaining = self._first_remaining(record, donor, found)
+        version = self.version(record).lastmod
+        moved, bumped = move_chunk(found.chunk, recipient, None if remaining is None else remaining.chunk, version)
+        tables = self._tables
+        history = ((tables.timestamp(), recipient), *found.history[:9])
+        with tables.store.unit() as unit:
+            if remaining is not None and bumped is not None:
+                tables.put(unit, CHUNKS, replace(remaining, chunk=bumped).document())
+            tables.put(unit, CHUNKS, replace(found, chunk=moved, history=history).document())
+        return self.shard_version(record, donor)
+
+    def _first_remaining(self, record: CollectionRecord, shard: str, leaving: ChunkRecord) -> ChunkRecord | None:
+        for raw in self._tables.by_index(CHUNKS, _BY_SHARD, (record.uuid, shard)):
+            other = ChunkRecord.from_raw(raw, record.key)
+            if other.id != leaving.id:
+                return self.at(record, other.chunk.min)
+        return None
+
+    def raise_version(self, record: CollectionRecord, bounds: KeyRange, lastmod: Lastmod) -> str:
+        """Make sure that the chunk at the low end of `bounds` has a version above `lastmod`; the shard that owns it."""
+        found = self.at(record, bounds.min)
+        assert found is not None, f"{record.namespace} has no chunk at {bounds.min}"
+        if found.chunk.lastmod <= lastmod:
+            higher = Lastmod(self.version(record).major + 1, 0)
+            tables = self._tables
+            with tables.store.unit() as unit:
+                tables.put(unit, CHUNKS, replace(found, chunk=replace(found.chunk, lastmod=higher)).document())
+        return found.chunk.shard
+
+    def begin_drop(self, record: CollectionRecord) -> None:
+        """Mark a collection as being dropped: no chunk of it moves any more."""
+        with self._tables.store.unit() as unit:
+            self._tables.put(unit, COLLECTIONS, replace(record, dropping=True).document())
+
+    def finish_drop(self, record: CollectionRecord) -> None:
+        """Remove a collection's record, then its chunks."""
+        tables = self._tables
+        chunks = [bson.decode(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))]
+        with tables.store.unit() as unit:
+            tables.delete(unit, COLLECTIONS, record.namespace)
+            for identity in chunks:
+                tables.delete(unit, CHUNKS, identity)
+
+    def being_dropped(self) -> list[CollectionRecord]:
+        """Drops that an earlier primary has begun."""
+        listed = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
+        return [record for record in listed if record.dropping]
+
+    def of_database(self, database: str) -> list[CollectionRecord]:
+        """The sharded collections of a database."""
+        listed = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
+        return [record for record in listed if split_namespace(record.namespace)[0] == database]
+
+
+def _lastmod(raw: bytes) -> Lastmod:
+    return Lastmod.from_timestamp(bson.decode(raw)["lastmod"])
+
+
+def _conflict(message: str) -> CommandError:
+    return CommandError(Code.ConflictingOperationInProgress, message)

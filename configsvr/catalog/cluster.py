@@ -1,0 +1,170 @@
+"""Shards and databases: what the cluster consists of and where unsharded collections live."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import bson
+from bson.binary import Binary
+from bson.objectid import ObjectId
+
+from configsvr.catalog.records import DATABASES, MONGOS, SHARDS, VERSION, DatabaseRecord, ShardRecord, date_of
+from configsvr.catalog.tables import Tables
+from docstore.bson.namespace import check_database_name
+from docstore.errors import Code, CommandError
+
+OWN_DATABASES = frozenset(("admin", "config", "local"))
+
+
+class Cluster:
+    """The shards, databases and routers of the catalog."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    @property
+    def id(self) -> ObjectId:
+        """The cluster's id, which every shard keeps in its identity."""
+        raw = self._tables.one(VERSION, 1)
+        if raw is None:
+            raise CommandError(Code.NotYetInitialized, "the cluster has no version document yet")
+        identity: ObjectId = bson.decode(raw)["clusterId"]
+        return identity
+
+    # Shards
+
+    def shards(self) -> list[ShardRecord]:
+        """All shards, by name."""
+        return [ShardRecord.from_raw(raw) for raw in self._tables.all(SHARDS)]
+
+    def shard(self, name: str) -> ShardRecord:
+        """ShardNotFound when there is none of that name."""
+        raw = self._tables.one(SHARDS, name)
+        if raw is None:
+            raise CommandError(Code.ShardNotFound, f"Shard {name} does not exist")
+        return ShardRecord.from_raw(raw)
+
+    def check_new_shard(self, name: str, set_name: str, hosts: frozenset[str]) -> ShardRecord | None:
+        """The shard when exactly this one is there already. IllegalOperation when its name or a host is taken."""
+        for shard in self.shards():
+            same_hosts = bool(shard.hosts & hosts) or shard.set_name == set_name
+            if shard.name == name and same_hosts:
+                return shard
+            if shard.name == name or same_hosts:
+                raise CommandError(
+                    Code.IllegalOperation, f"A shard {shard.name} with the hosts {shard.host} exists already"
+                )
+        return None
+
+    def add_shard(self, name: str, host: str, databases: list[str]) -> None:
+        """Add a shard and, with it as primary, the databases that it brings.
+
+        OperationFailed when the cluster has one of the databases elsewhere.
+        """
+        tables = self._tables
+        for database in databases:
+            raw = tables.one(DATABASES, database)
+            if raw is not None and DatabaseRecord.from_raw(raw).primary != name:
+                raise CommandError(
+                    Code.OperationFailed,
+                    f"can't add shard '{host}' because a local database '{database}' exists in another shard",
+                )
+        with tables.store.unit() as unit:
+            record = ShardRecord(name=name, host=host, topology_time=tables.timestamp())
+            tables.put(unit, SHARDS, record.document())
+            for database in databases:
+                if tables.one(DATABASES, database) is None:
+                    tables.put(unit, DATABASES, self._new_database(database, name, False).document())
+
+    def drain(self, shard: ShardRecord) -> None:
+        """Mark a shard as draining."""
+        with self._tables.store.unit() as unit:
+            self._tables.put(unit, SHARDS, replace(shard, draining=True).document())
+
+    def remove_shard(self, shard: ShardRecord) -> None:
+        """Remove an empty shard."""
+        with self._tables.store.unit() as unit:
+            self._tables.delete(unit, SHARDS, shard.name)
+
+    # Databases
+
+    def databases(self) -> list[DatabaseRecord]:
+        """All databases, by name."""
+        return [DatabaseRecord.from_raw(raw) for raw in self._tables.all(DATABASES)]
+
+    def database(self, name: str) -> DatabaseRecord | None:
+        raw = self._tables.one(DATABASES, name)
+        return None if raw is None else DatabaseRecord.from_raw(raw)
+
+    def ensure_database(self, name: str, *, partitioned: bool, primary: str | None) -> DatabaseRecord:
+        """The database, made when it is not there, marked as partitioned when asked for.
+
+        Errors: InvalidNamespace; InvalidOptions for the databases that every node has; NamespaceExists when its
+        primary is another than `primary`; DatabaseDifferCase; ShardNotFound.
+        """
+        check_database_name(name)
+        if name in OWN_DATABASES:
+            raise CommandError(Code.InvalidOptions, f"can't shard the {name} database")
+        known = self.database(name)
+        if known is None:
+            self._check_spelling(name)
+            known = self._new_database(name, primary or self._least_used(), partitioned)
+            self.shard(known.primary)
+        elif primary is not None and primary != known.primary:
+            raise CommandError(
+                Code.NamespaceExists, f"database {name} already exists with the primary shard {known.primary}"
+            )
+        wanted = known if known.partitioned or not partitioned else replace(known, partitioned=True)
+        with self._tables.store.unit() as unit:
+            self._tables.put(unit, DATABASES, wanted.document())
+        return wanted
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database's record."""
+        with self._tables.store.unit() as unit:
+            self._tables.delete(unit, DATABASES, name)
+
+    def _new_database(self, name: str, primary: str, partitioned: bool) -> DatabaseRecord:
+        return DatabaseRecord(
+            name=name,
+            primary=primary,
+            partitioned=partitioned,
+            uuid=Binary.from_uuid(uuid.uuid4()),
+            timestamp=self._tables.timestamp(),
+        )
+
+    def _check_spelling(self, name: str) -> None:
+        for database in self.databases():
+            if database.name.lower() == name.lower():
+                raise CommandError(
+                    Code.DatabaseDifferCase,
+                    f"db already exists with different case already have: [{database.name}] trying to create [{name}]",
+                )
+
+    def _least_used(self) -> str:
+        """The shard with fewest databases, the first by name of several."""
+        primaries = [database.primary for database in self.databases()]
+        candidates = [shard.name for shard in self.shards() if not shard.draining]
+        if not candidates:
+            raise CommandError(Code.ShardNotFound, "the cluster has no shard yet: add one first")
+        return min(candidates, key=lambda shard: (primaries.count(shard), shard))
+
+    # Routers
+
+    def router_seen(self, host: str, up_seconds: int, waiting: bool, version: str) -> None:
+        """A router has reported; the document as shells print it."""
+        raw = self._tables.one(MONGOS, host)
+        created = bson.decode(raw)["created"] if raw is not None else date_of(self._tables.now_ms())
+        document: dict[str, Any] = {
+            "_id": host,
+            "advisoryHostFQDNs": [],
+            "created": created,
+            "mongoVersion": version,
+            "ping": date_of(self._tables.now_ms()),
+            "up": bson.Int64(up_seconds),
+            "waiting": waiting,
+        }
+        with self._tables.store.unit() as unit:
+            self._tables.put(unit, MONGOS, document)

@@ -1,0 +1,143 @@
+"""Reading and writing whole documents of the `config` database by `_id` and by index, over the data node's store.
+
+Changes go into a write unit that the caller commits without awaiting in between, so what was read in the same step is
+still true when the unit commits: compare-and-set by construction.
+
+A unit is one batch on this node, but its oplog entries reach other members one by one, and a failover can keep the
+first of them only. Whoever writes several documents in a unit therefore orders them so that every beginning of the
+list leaves a sound catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import bson
+from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
+
+from configsvr.catalog.records import (
+    CHANGELOG,
+    CHUNKS,
+    COLLECTIONS,
+    DATABASES,
+    INDEXES,
+    LOCKS,
+    MONGOS,
+    SETTINGS,
+    SHARDS,
+    VERSION,
+)
+from docstore.bson import encode_key, from_python
+from docstore.bson.optime import unpack_timestamp
+from docstore.collection.index_spec import parse_index_spec
+from docstore.collection.store import Store
+from docstore.collection.unit import WriteUnit
+from docstore.errors import Code, CommandError
+from docstore.storage import Family, Reader
+
+_ALL = (VERSION, SHARDS, DATABASES, COLLECTIONS, CHUNKS, MONGOS, SETTINGS, LOCKS, CHANGELOG)
+
+
+class Tables:
+    """The config collections of one node. `wall_clock`: seconds since 1970."""
+
+    def __init__(self, store: Store, wall_clock: Callable[[], float]) -> None:
+        self.store = store
+        self._wall_clock = wall_clock
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self._wall_clock() * 1000)
+
+    def timestamp(self) -> Timestamp:
+        """The cluster time as it is known here."""
+        oplog = self.store.oplog
+        assert oplog is not None, "a config server is a member of a replica set"
+        return unpack_timestamp(max(oplog.cluster_time, int(self._wall_clock()) << 32 | 1))
+
+    def initialise(self) -> None:
+        """Make the collections, their indexes and the version document, whatever of it is missing."""
+        for namespace in _ALL:
+            if self.store.collection(namespace) is None:
+                with self.store.unit() as unit:
+                    collection = self.store.create_collection(unit, namespace)
+                    for key in INDEXES.get(namespace, ()):
+                        name = index_name(key)
+                        spec = parse_index_spec(bson.encode({"v": 2, "key": key, "name": name, "unique": True}))
+                        self.store.create_index(unit, collection, spec)
+        if self.one(VERSION, 1) is None:
+            version = {"_id": 1, "minCompatibleVersion": 5, "currentVersion": 6, "clusterId": ObjectId()}
+            with self.store.unit() as unit:
+                self.put(unit, VERSION, version)
+
+    def one(self, namespace: str, identity: Any, reader: Reader | None = None) -> bytes | None:
+        """The document with that `_id`."""
+        collection = self.store.collection(namespace)
+        if collection is None:
+            return None
+        found = collection.by_id(reader or self.store.engine, from_python(identity))
+        return None if found is None else found[1]
+
+    def all(self, namespace: str, reader: Reader | None = None) -> Iterator[bytes]:
+        """All documents in the order of their `_id`s."""
+        collection = self.store.collection(namespace)
+        if collection is None:
+            return
+        reader = reader or self.store.engine
+        for rid in reader.values(Family.INDEXES, collection.id_index.prefix, collection.id_index.end):
+            raw = collection.record(reader, int.from_bytes(rid, "big"))
+            assert raw is not None, f"{namespace}: an index entry leads to no record"
+            yield raw
+
+    def by_index(
+        self,
+        namespace: str,
+        key: Mapping[str, int],
+        prefix: tuple[Any, ...],
+        *,
+        start: tuple[Any, ...] = (),
+        reverse: bool = False,
+        reader: Reader | None = None,
+    ) -> Iterator[bytes]:
+        """The documents whose first key fields are `prefix`, in key order; from the key `prefix + start` on (or, going
+        backwards, up to it and without it)."""
+        collection = self.store.collection(namespace)
+        if collection is None:
+            return
+        reader = reader or self.store.engine
+        index = collection.indexes[index_name(key)]
+        low = index.prefix + b"".join(encode_key(from_python(value)) for value in prefix)
+        high = low + b"\xff"
+        if start:
+            edge = low + b"".join(encode_key(from_python(value)) for value in start)
+            low, high = (low, edge) if reverse else (edge, high)
+        for entry, value in reader.items(Family.INDEXES, low, high, reverse):
+            raw = collection.record(reader, int.from_bytes(index.record_id(entry, value), "big"))
+            assert raw is not None, f"{namespace}: an index entry leads to no record"
+            yield raw
+
+    def put(self, unit: WriteUnit, namespace: str, document: Mapping[str, Any]) -> None:
+        """Store a document in the place of the one with its `_id`, or as a new one."""
+        collection = self.store.collection(namespace)
+        if collection is None:
+            raise CommandError(Code.NotYetInitialized, f"{namespace} does not exist yet")
+        raw = bson.encode(document)
+        found = collection.by_id(unit, from_python(document["_id"]))
+        if found is None:
+            unit.insert(collection, raw)
+        elif found[1] != raw:
+            unit.replace(collection, found[0], found[1], raw)
+
+    def delete(self, unit: WriteUnit, namespace: str, identity: Any) -> None:
+        """Remove the document with that `_id` if it is there."""
+        collection = self.store.collection(namespace)
+        found = None if collection is None else collection.by_id(unit, from_python(identity))
+        if collection is not None and found is not None:
+            unit.remove(collection, found[0], found[1])
+
+
+def index_name(key: Mapping[str, int]) -> str:
+    """The name that an index gets when none is given."""
+    return "_".join(f"{path}_{direction}" for path, direction in key.items())

@@ -1,0 +1,101 @@
+"""_configsvrAddShard: see `docstore.sharding.requests.add_shard`.
+
+The shard is asked who it is, gets its identity (majority-committed there), and only then enters the catalog, so a shard
+that is in the catalog always knows its name. Asking again after a failure anywhere in between completes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+
+from configsvr.catalog.cluster import OWN_DATABASES
+from configsvr.server import ConfigServer, server_of
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.errors import Code, CommandError
+
+_SECONDS = 10.0
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    server = server_of(context)
+    server.ready()
+    set_name, hosts = parse_connection_string(arguments.value)
+    name = arguments["name"] or set_name
+    if name in ("", "config"):
+        raise CommandError(Code.BadValue, f"a shard cannot be named '{name}'")
+    host, databases = await _examine(server, arguments.value, set_name, hosts)
+    known = server.cluster.check_new_shard(name, set_name, frozenset(host.partition("/")[2].split(",")))
+    if known is None:
+        await _identify(server, arguments.value, name)
+        server.cluster.add_shard(name, host, databases)
+        server.changelog.add("addShard", "", {"name": name, "host": host})
+    await server.committed()
+    return {"shardAdded": name}
+
+
+def parse_connection_string(text: str) -> tuple[str, frozenset[str]]:
+    """(set name, hosts) of "set/h:p,h:p". FailedToParse when it is something else."""
+    set_name, slash, hosts = text.partition("/")
+    members = frozenset(hosts.split(","))
+    if not slash or not set_name or "" in members:
+        raise CommandError(Code.FailedToParse, f"'{text}' is no replica set: write set/host:port,host:port")
+    for member in members:
+        _, _, port = member.rpartition(":")
+        if not port.isdigit():
+            raise CommandError(Code.FailedToParse, f"'{member}' has no port")
+    return set_name, members
+
+
+async def _examine(server: ConfigServer, target: str, set_name: str, hosts: frozenset[str]) -> tuple[str, list[str]]:
+    """("set/h:p,h:p" as the set itself knows it, its databases). OperationFailed when it cannot become a shard."""
+    try:
+        hello = bson.decode(await server.peers.command(target, "admin", {"hello": 1}, timeout=_SECONDS))
+        if hello.get("setName") != set_name:
+            raise CommandError(Code.OperationFailed, f"'{target}' is not the replica set {set_name}")
+        listed = bson.decode(
+            await server.peers.command(target, "admin", {"listDatabases": 1, "nameOnly": True}, timeout=_SECONDS)
+        )
+    except CommandError as error:
+        await server.peers.forget(target)
+        if error.code == Code.OperationFailed:
+            raise
+        raise CommandError(Code.OperationFailed, f"'{target}' cannot be added: {error.message}") from error
+    members = [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
+    strangers = hosts - set(members)
+    if strangers:
+        raise CommandError(
+            Code.OperationFailed,
+            f"the set {set_name} has the members {','.join(members)}, not {','.join(sorted(strangers))}",
+        )
+    databases = [row["name"] for row in listed["databases"] if row["name"] not in OWN_DATABASES]
+    return f"{set_name}/{','.join(hello['hosts'])}", databases
+
+
+async def _identify(server: ConfigServer, target: str, name: str) -> None:
+    identity = {
+        "_id": "shardIdentity",
+        "shardName": name,
+        "clusterId": server.cluster.id,
+        "configsvrConnectionString": server.connection_string,
+    }
+    try:
+        await server.peers.command(target, "admin", {"_addShard": 1, "shardIdentity": identity}, timeout=_SECONDS)
+    except CommandError as error:
+        reason = "it was not started with --shardsvr" if error.code == Code.CommandNotFound else error.message
+        raise CommandError(Code.OperationFailed, f"'{target}' cannot be added: {reason}") from error
+
+
+COMMAND = Command(
+    "_configsvrAddShard",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.STRING,
+    parameters=(Parameter("name", Type.STRING, internal=True),),
+    help="add a replica set as a shard",
+)

@@ -1,0 +1,45 @@
+"""_configsvrCommitChunkMigration: see `docstore.sharding.requests.commit_chunk_migration`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configsvr.server import server_of
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.sharding.version import Lastmod
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    server = server_of(context)
+    record = server.chunks.expect(arguments.value, arguments["epoch"])
+    bounds = record.key.range(arguments["min"], arguments["max"])
+    donor, recipient = arguments["fromShard"], arguments["toShard"]
+    server.cluster.shard(recipient)
+    before = server.chunks.version(record)
+    version = server.chunks.move(record, bounds, Lastmod.from_timestamp(arguments["lastmod"]), donor, recipient)
+    if server.chunks.version(record) != before:
+        details = {"min": bounds.min.document(), "max": bounds.max.document(), "from": donor, "to": recipient}
+        server.changelog.add("moveChunk.commit", arguments.value, details)
+    await server.committed()
+    return {"version": version.to_document()}
+
+
+COMMAND = Command(
+    "_configsvrCommitChunkMigration",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.NAMESPACE,
+    parameters=(
+        Parameter("epoch", Type.OBJECT_ID, required=True, internal=True),
+        Parameter("min", Type.OBJECT, required=True, internal=True),
+        Parameter("max", Type.OBJECT, required=True, internal=True),
+        Parameter("lastmod", Type.TIMESTAMP, required=True, internal=True),
+        Parameter("fromShard", Type.STRING, required=True, internal=True),
+        Parameter("toShard", Type.STRING, required=True, internal=True),
+    ),
+    help="give a chunk to another shard",
+)

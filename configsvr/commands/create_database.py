@@ -1,0 +1,29 @@
+"""_configsvrCreateDatabase: see `docstore.sharding.requests.create_database`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configsvr.server import server_of
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Role, Type
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    server = server_of(context)
+    server.ready()
+    database = server.cluster.ensure_database(arguments.value, partitioned=False, primary=None)
+    await server.committed()
+    return {"primary": database.primary, "partitioned": database.partitioned}
+
+
+COMMAND = Command(
+    "_configsvrCreateDatabase",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.STRING,
+    help="give a database a primary shard",
+)

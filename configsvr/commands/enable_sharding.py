@@ -1,0 +1,32 @@
+"""_configsvrEnableSharding: see `docstore.sharding.requests.enable_sharding`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configsvr.server import server_of
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    server = server_of(context)
+    server.ready()
+    primary = arguments["primaryShard"]
+    database = server.cluster.ensure_database(arguments.value, partitioned=True, primary=primary)
+    server.changelog.add("enableSharding", arguments.value, {"primary": database.primary})
+    await server.committed()
+    return {"primary": database.primary, "partitioned": True}
+
+
+COMMAND = Command(
+    "_configsvrEnableSharding",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.STRING,
+    parameters=(Parameter("primaryShard", Type.STRING, internal=True),),
+    help="let a database's collections be sharded",
+)

@@ -1,0 +1,66 @@
+"""_configsvrGetRouting: where a namespace lives, all of it or what has changed; see `docstore.sharding.routing`.
+
+    {_configsvrGetRouting: "db.collection" | "db", since: {v: Timestamp, e: ObjectId}}
+
+Reads what a majority has, so nobody ever routes by a change that is rolled back.
+"""
+
+from __future__ import annotations
+
+import bson
+
+from configsvr.catalog.records import COLLECTIONS, DATABASES, CollectionRecord
+from configsvr.server import server_of
+from docstore.bson import document_from, documents_array, project_fields
+from docstore.bson.namespace import split_namespace
+from docstore.bson.walk import ARRAY, BOOL, OBJECT
+from docstore.commands.arguments import Arguments
+from docstore.commands.concerns import ReadConcern, ReadLevel
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.sharding.version import ShardVersion
+
+_MAJORITY = ReadConcern(ReadLevel.MAJORITY)
+_CHUNK_FIELDS = frozenset(("min", "max", "shard", "lastmod", "jumbo"))
+_SLICE = 1000
+
+
+async def run(context: Context, arguments: Arguments) -> bytes:
+    server = server_of(context)
+    namespace: str = arguments.value
+    since = None if arguments["since"] is None else ShardVersion.from_document(bson.decode(arguments["since"]))
+    reader, release = await server.node.replication.reader(_MAJORITY, context.deadline)
+    try:
+        fields: list[tuple[str, int, bytes]] = []
+        database = server.tables.one(DATABASES, split_namespace(namespace)[0], reader)
+        if database is not None:
+            fields.append(("database", OBJECT, database))
+        raw = server.tables.one(COLLECTIONS, namespace, reader)
+        if raw is not None:
+            record = CollectionRecord.from_raw(raw)
+            full = since is None or since.epoch != record.epoch
+            chunks: list[bytes] = []
+            for chunk in server.chunks.changed_since(record, since, reader):
+                chunks.append(project_fields(chunk, _CHUNK_FIELDS))
+                if len(chunks) % _SLICE == 0:
+                    await server.node.pause()
+            fields += [
+                ("collection", OBJECT, raw),
+                ("full", BOOL, b"\1" if full else b"\0"),
+                ("chunks", ARRAY, documents_array(chunks)),
+            ]
+        return document_from(fields)
+    finally:
+        release()
+
+
+COMMAND = Command(
+    "_configsvrGetRouting",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.STRING,
+    parameters=(Parameter("since", Type.OBJECT, internal=True),),
+    help="where a namespace lives",
+)

@@ -1,0 +1,43 @@
+"""_configsvrShardCollection: see `docstore.sharding.requests.commit_shard_collection`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+from bson.binary import Binary
+
+from configsvr.server import server_of
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.sharding.key import ShardKey
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    server = server_of(context)
+    server.ready()
+    key = ShardKey.parse(bson.decode(arguments["key"]))
+    uuid = Binary(arguments["uuid"], 4)
+    version = server.chunks.shard(arguments.value, key, arguments["unique"], uuid, arguments["shard"])
+    details = {"shardKey": key.document(), "primary": arguments["shard"], "numChunks": 1}
+    server.changelog.add("shardCollection.end", arguments.value, details)
+    await server.committed()
+    return {"uuid": uuid, "version": version.to_document()}
+
+
+COMMAND = Command(
+    "_configsvrShardCollection",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.NAMESPACE,
+    parameters=(
+        Parameter("key", Type.OBJECT, required=True, internal=True),
+        Parameter("unique", Type.BOOL, default=False, internal=True),
+        Parameter("uuid", Type.UUID, required=True, internal=True),
+        Parameter("shard", Type.STRING, required=True, internal=True),
+    ),
+    help="commit that a collection is sharded",
+)

@@ -1,0 +1,43 @@
+"""Clients to the shards of the cluster, one for each, made when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from docstore.errors import Code, CommandError
+from docstore.net import NetworkError, Pool, ReplicaSetClient
+
+
+class Peers:
+    """Replica sets by connection string "set/h:p,h:p"."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._clients: dict[str, ReplicaSetClient] = {}
+
+    async def command(
+        self, connection_string: str, db: str, command: Mapping[str, Any], *, timeout: float = 30.0
+    ) -> bytes:
+        """Run a command on the set's primary; sent again after failures, so it must be one that may run twice.
+
+        Errors: those of the reply; HostUnreachable when no primary answers in time.
+        """
+        client = self._clients.get(connection_string)
+        if client is None:
+            set_name, _, hosts = connection_string.partition("/")
+            client = self._clients[connection_string] = ReplicaSetClient(hosts.split(","), set_name, self._pool)
+        try:
+            return await client.command(db, command, retry=True, timeout=timeout)
+        except NetworkError as error:
+            raise CommandError(Code.HostUnreachable, str(error)) from error
+
+    async def forget(self, connection_string: str) -> None:
+        """Close the client of a set that is no shard (any more)."""
+        client = self._clients.pop(connection_string, None)
+        if client is not None:
+            await client.close()
+
+    async def close(self) -> None:
+        for connection_string in list(self._clients):
+            await self.forget(connection_string)
