@@ -1,13 +1,21 @@
 """The kernel: everything that is done to a document without decoding it.
 
-Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to and
-from Python), `validation`, `number` and `order` (the total order), `keys` (the same order as bytes), `key_pattern` (keys
-of a document), `predicate` and `leaves` (compiled predicates), `scan` (the loops over stored documents), `layout` (every
-key prefix on disk). `optime` and `namespace` are values that all parts share.
+Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to
+and from Python), `validation`, `number` and `order` (the total order), `keys` (the same order as bytes),
+`key_pattern` (keys of a document), `predicate` and `leaves` (compiled predicates), `scan` (the loops over stored
+documents), `layout` (every key prefix on disk). `optime` and `namespace` are values that all parts share.
 
 The modules are pure-Python-mode Cython: compiled where there was a C compiler, interpreted otherwise, with the same
-results.
+results. DOCSTORE_KERNEL=interpreted in the environment has the `.py` files run in any case.
 """
+
+import os
+import sys
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+
+if os.environ.get("DOCSTORE_KERNEL") == "interpreted":
+    # Submodules are found through this cache; a finder that knows of source files only passes by the extensions.
+    sys.path_importer_cache[__path__[0]] = FileFinder(__path__[0], (SourceFileLoader, SOURCE_SUFFIXES))
 
 from docstore.bson.build import (
     append_fields,

@@ -1,6 +1,7 @@
 """Putting raw BSON together from pieces that are BSON already; nothing is decoded, so nothing changes.
 
-What is passed in is trusted to be well formed: values as `docstore.bson.walk` returns them, documents that were validated.
+What is passed in is trusted to be well formed: values as `docstore.bson.walk` returns them, documents that were
+validated.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from collections.abc import Collection, Iterable
 
 import cython
 
-from docstore.bson.walk import ARRAY, OBJECT, Value
+from docstore.bson.walk import Value, encoded_name
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
-    from docstore.bson.walk import document_stop, name_end, value_end
+    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, value_end
 
 
 def enclosed(body: bytes) -> bytes:
@@ -25,9 +26,7 @@ def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
     """A document of (name, type byte, value bytes) in order; BadValue for a name that holds a NUL."""
     parts: list[bytes] = []
     for name, code, value in fields:
-        if "\0" in name:
-            raise CommandError(Code.BadValue, "a field name must not contain a null byte")
-        parts += (code.to_bytes(1, "little"), name.encode(), b"\0", value)
+        parts += (code.to_bytes(1, "little"), encoded_name(name), b"\0", value)
     return enclosed(b"".join(parts))
 
 
@@ -67,12 +66,12 @@ def array_documents(raw: bytes) -> list[bytes]:
 
 def append_fields(raw: bytes, tail: bytes) -> bytes:
     """The document with encoded elements added at its end."""
-    return (len(raw) + len(tail)).to_bytes(4, "little") + raw[4:-1] + tail + b"\0"
+    return (len(raw) + len(tail)).to_bytes(4, "little") + raw[4 : len(raw) - 1] + tail + b"\0"
 
 
 def encoded_fields(raw: bytes) -> bytes:
     """The elements of a document without its length and final NUL: what `append_fields` takes."""
-    return raw[4:-1]
+    return raw[4 : len(raw) - 1]
 
 
 def project_fields(raw: bytes, names: Collection[str], exclude: bool = False) -> bytes:

@@ -1,7 +1,7 @@
 """Between BSON values and Python objects, at the edges only.
 
-Python objects lose types (Undefined, Symbol, DBPointer): what is stored is never re-encoded from them. Dates come out as
-`DatetimeMS`, since BSON dates reach outside what `datetime` holds; DBRef-shaped documents stay documents.
+Python objects lose types (Undefined, Symbol, DBPointer): what is stored is never re-encoded from them. Dates come out
+as `DatetimeMS`, since BSON dates reach outside what `datetime` holds; DBRef-shaped documents stay documents.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def document_to_python(raw: bytes) -> dict[str, Any]:
 
 
 def from_python(thing: Any) -> Value:
-    """The BSON value of a Python object: dict, list, str, int (int32 where it fits), float, bson types, None, bytes, ...
+    """The BSON value of a Python object: dict, list, str, int (int32 where it fits), float, None, bytes, bson types.
 
     BadValue for what BSON cannot hold.
     """

@@ -1,8 +1,8 @@
 """The keys that a document has under an index, a sort or a shard key.
 
-A `KeyPattern` is an ordered list of dotted paths with a direction. A document has one key for each combination that its arrays
-give; two arrays of which neither lies inside the other cannot be combined (CannotIndexParallelArrays). A missing field counts
-as null, an empty array as undefined, which sorts below null.
+A `KeyPattern` is an ordered list of dotted paths with a direction. A document has one key for each combination that
+its arrays give; two arrays of which neither lies inside the other cannot be combined (CannotIndexParallelArrays). A
+missing field counts as null, an empty array as undefined, which sorts below null.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from collections.abc import Sequence
 import cython
 
 from docstore.bson.keys import INVERTED
-from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, get_field, values
+from docstore.bson.walk import Value, encoded_name, get_field, values
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
     from docstore.bson.keys import append_key
-    from docstore.bson.walk import find, value_end
+    from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, find, value_end
 
 _NULL: Value = (NULL, b"")
 _UNDEFINED: Value = (UNDEFINED, b"")
 
 
-@cython.cclass
 class KeyPattern:
     """An ordered list of (dotted path, 1 for ascending or -1 for descending)."""
 
@@ -33,7 +32,7 @@ class KeyPattern:
 
     def __init__(self, fields: Sequence[tuple[str, int]]) -> None:
         self.fields = tuple([(path, direction) for path, direction in fields])
-        self._paths = [[name.encode() for name in path.split(".")] for path, _ in self.fields]
+        self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in self.fields]
         self._descending = [direction < 0 for _, direction in self.fields]
 
     def __repr__(self) -> str:
@@ -46,7 +45,7 @@ class KeyPattern:
         return hash(self.fields)
 
     def keys(self, raw: bytes) -> tuple[list[bytes], bool]:
-        """(the distinct keys in order, whether arrays were expanded); CannotIndexParallelArrays for arrays side by side."""
+        """(distinct keys in order, whether arrays were expanded); CannotIndexParallelArrays for arrays side by side."""
         key: bytes | None = self.plain_key(raw)
         if key is not None:
             return [key], False
@@ -56,7 +55,7 @@ class KeyPattern:
         return sorted({self.encode(members) for members in combinations}), True
 
     def sort_key(self, raw: bytes) -> bytes:
-        """The key that the document sorts by: the least of its keys in the pattern's directions; BadValue for arrays side by side."""
+        """The key that the document sorts by: the least of its keys; BadValue for arrays side by side."""
         key: bytes | None = self.plain_key(raw)
         if key is not None:
             return key
@@ -79,7 +78,6 @@ class KeyPattern:
             _append_directed(out, code, raw, 0, len(raw), descending)
         return bytes(out)
 
-    @cython.cfunc
     def plain_key(self, raw: bytes) -> bytes | None:
         """The key when no array is on the way, else None."""
         out: bytearray = bytearray()
@@ -90,15 +88,8 @@ class KeyPattern:
         return bytes(out)
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_directed(
-    out: bytearray,
-    code: cython.int,
-    raw: bytes,
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    descending: cython.bint,
+    out: bytearray, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, descending: cython.bint
 ) -> cython.int:
     inverse: bytearray
     if descending:
@@ -109,8 +100,6 @@ def _append_directed(
     return append_key(out, code, raw, at, end)
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_path(out: bytearray, raw: bytes, names: list[bytes], descending: cython.bint) -> cython.int:
     """Append the key of the value at a path; 0 when there is an array at it or on the way to it, else 1."""
     start: cython.Py_ssize_t = 0
@@ -166,7 +155,8 @@ def _expand(
         place = tuple(path[: len(path) - len(rest)])
         if array is not None and place != array_path:
             raise CommandError(
-                Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{place[-1]}] [{array_path[-1]}]"
+                Code.CannotIndexParallelArrays,
+                f"cannot index parallel arrays [{place[len(place) - 1]}] [{array_path[len(array_path) - 1]}]",
             )
         array, array_path = value[1], place
         rests[position] = rest

@@ -1,8 +1,9 @@
-"""Order-preserving keys: `encode_key(a) < encode_key(b)` exactly when `compare(a, b) < 0`, equal bytes for equal values.
+"""Order-preserving keys: `encode_key(a) < encode_key(b)` exactly when `compare(a, b) < 0`; equal values, equal bytes.
 
-A key says where it ends, so keys can be put one behind the other, and no key is the beginning of another. A descending key is
-the ascending one with every byte inverted. This is a format on disk (index keys, chunk bounds). By class of the value (the byte
-is the class number of `docstore.bson.order`, for numbers and booleans one of its sub-numbers):
+A key says where it ends, so keys can be put one behind the other, and no key is the beginning of another. A
+descending key is the ascending one with every byte inverted. This is a format on disk (index keys, chunk bounds). By
+class of the value (the byte is the class number of `docstore.bson.order`, for numbers and booleans one of its
+sub-numbers):
 
     10 MinKey   18 undefined   20 null   F0 MaxKey      nothing more
     28 NaN   30 zero                                    nothing more
@@ -18,9 +19,9 @@ is the class number of `docstore.bson.order`, for numbers and booleans one of it
     88 DBPointer                                        length (4 bytes), bytes
     98 code with scope                                  text of the code, then as for an object
 
-All lengths and numbers are big-endian. Text is its bytes with 00 written 01 01 and 01 written 01 02, then 00. A magnitude is the
-nearest double towards zero (8 bytes), then 00 if that is exact, else 01 and what is missing as a decimal fraction: adjusted
-exponent + 0x4000 (2 bytes), the digits in ASCII without trailing zeros, 00.
+All lengths and numbers are big-endian. Text is its bytes with 00 written 01 01 and 01 written 01 02, then 00. A
+magnitude is the nearest double towards zero (8 bytes), then 00 if that is exact, else 01 and what is missing as a
+decimal fraction: adjusted exponent + 0x4000 (2 bytes), the digits in ASCII without trailing zeros, 00.
 """
 
 from __future__ import annotations
@@ -31,34 +32,34 @@ from math import nextafter
 import cython
 
 from docstore.bson.number import EXACT, exact_value
-from docstore.bson.order import (
-    CLASS_ARRAY,
-    CLASS_BINARY,
-    CLASS_BOOL,
-    CLASS_CODE,
-    CLASS_CODE_WITH_SCOPE,
-    CLASS_DATE,
-    CLASS_DB_POINTER,
-    CLASS_NUMBER,
-    CLASS_OBJECT,
-    CLASS_OBJECT_ID,
-    CLASS_REGEX,
-    CLASS_STRING,
-    CLASS_TIMESTAMP,
-)
-from docstore.bson.walk import DECIMAL, DOUBLE, STRING, Value
+from docstore.bson.walk import Value
 
 if not cython.compiled:
     from struct import pack
 
     from docstore.bson.number import integer_at
-    from docstore.bson.order import class_of
-    from docstore.bson.walk import document_stop, double_at, name_end, value_end
+    from docstore.bson.order import (
+        CLASS_ARRAY,
+        CLASS_BINARY,
+        CLASS_BOOL,
+        CLASS_CODE,
+        CLASS_CODE_WITH_SCOPE,
+        CLASS_DATE,
+        CLASS_DB_POINTER,
+        CLASS_NUMBER,
+        CLASS_OBJECT,
+        CLASS_OBJECT_ID,
+        CLASS_REGEX,
+        CLASS_STRING,
+        CLASS_TIMESTAMP,
+        class_of,
+    )
+    from docstore.bson.walk import DECIMAL, DOUBLE, STRING, document_stop, double_at, name_end, value_end
 
-_NAN = 0x28
-_NEGATIVE = 0x2C
-_ZERO = 0x30
-_POSITIVE = 0x38
+    _NAN = 0x28
+    _NEGATIVE = 0x2C
+    _ZERO = 0x30
+    _POSITIVE = 0x38
 
 INVERTED = bytes(range(255, -1, -1))
 """The translation table that turns an ascending key into a descending one."""
@@ -74,8 +75,6 @@ def encode_key(value: Value, descending: bool = False) -> bytes:
     return bytes(out.translate(INVERTED) if descending else out)
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def append_key(
     out: bytearray, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.int:
@@ -87,7 +86,7 @@ def append_key(
         out.append(CLASS_BOOL + (1 if raw[at] else 0))
         return 0
     out.append(kind)
-    if kind == CLASS_STRING or kind == CLASS_CODE:
+    if kind in (CLASS_STRING, CLASS_CODE):
         _append_text(out, raw, at + 4, end - 1)
     elif kind == CLASS_OBJECT:
         _append_fields(out, raw, at, end)
@@ -112,8 +111,6 @@ def append_key(
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_reversed(out: bytearray, raw: bytes, at: cython.Py_ssize_t, flip: cython.int) -> cython.int:
     i: cython.Py_ssize_t
     out.append(raw[at + 7] ^ flip)
@@ -122,8 +119,6 @@ def _append_reversed(out: bytearray, raw: bytes, at: cython.Py_ssize_t, flip: cy
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_text(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     begin: cython.Py_ssize_t = at
     while at < end:
@@ -138,24 +133,18 @@ def _append_text(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_regex(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     options: cython.Py_ssize_t = name_end(raw, at, end)
     _append_text(out, raw, at, options)
     return _append_text(out, raw, options + 1, end - 1)
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_scoped(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     scope: cython.Py_ssize_t = value_end(raw, STRING, at + 4, end)
     _append_text(out, raw, at + 8, scope - 1)
     return _append_fields(out, raw, scope, end)
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_fields(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.int:
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
@@ -172,8 +161,6 @@ def _append_fields(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit: 
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_members(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.int:
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
@@ -188,8 +175,6 @@ def _append_members(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit:
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_number(out: bytearray, code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.int:
     whole: cython.longlong
     if code == DECIMAL:
@@ -202,8 +187,6 @@ def _append_number(out: bytearray, code: cython.int, raw: bytes, at: cython.Py_s
     return _append_decimal(out, Decimal(whole))
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_double(out: bytearray, number: cython.double) -> cython.int:
     if number != number:
         out.append(_NAN)
@@ -220,8 +203,6 @@ def _append_double(out: bytearray, number: cython.double) -> cython.int:
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _append_bits(out: bytearray, magnitude: cython.double, flip: cython.int) -> cython.int:
     bits: cython.ulonglong
     shift: cython.int

@@ -1,4 +1,4 @@
-"""The leaf predicates: what is asked of the values at a path (see `docstore.bson.predicate` for which values those are)."""
+"""The leaf predicates: what is asked of the values at a path (`docstore.bson.predicate`: which values those are)."""
 
 from __future__ import annotations
 
@@ -11,38 +11,47 @@ import cython
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import encode_key
 from docstore.bson.number import exact_value
-from docstore.bson.order import CLASS_MAX_KEY, CLASS_MIN_KEY, CLASS_NULL, CLASS_NUMBER, CLASS_STRING, CLASS_UNDEFINED
-from docstore.bson.predicate import MISSING, PathPredicate, Predicate
-from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, OBJECT, REGEX, Value
+from docstore.bson.predicate import PathPredicate, Predicate
+from docstore.bson.walk import Value
 
 if not cython.compiled:
     from docstore.bson.keys import append_key
     from docstore.bson.number import integer_at
-    from docstore.bson.order import class_of, compare_at
-    from docstore.bson.walk import document_stop, double_at, name_end, value_end
+    from docstore.bson.order import (
+        CLASS_MAX_KEY,
+        CLASS_MIN_KEY,
+        CLASS_NULL,
+        CLASS_NUMBER,
+        CLASS_STRING,
+        CLASS_UNDEFINED,
+        class_of,
+        compare_at,
+    )
+    from docstore.bson.predicate import MISSING
+    from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, OBJECT, document_stop, double_at, name_end, value_end
 
-_LESS = 1
-_EQUAL = 2
-_GREATER = 4
+    _LESS = 1
+    _EQUAL = 2
+    _GREATER = 4
+
 _OUTCOMES = {"eq": _EQUAL, "lt": _LESS, "lte": _LESS | _EQUAL, "gt": _GREATER, "gte": _GREATER | _EQUAL}
 
 
-@cython.cclass
 class Compare(PathPredicate):
     """A value compares with the operand as `op` says: "eq", "lt", "lte", "gt" or "gte".
 
-    Only values of the operand's class are compared, with three exceptions: null also equals undefined and a missing value; MinKey
-    and MaxKey are compared with everything; NaN is neither less nor greater than any number.
+    Only values of the operand's class are compared, with three exceptions: null also equals undefined and a missing
+    value; MinKey and MaxKey are compared with everything; NaN is neither less nor greater than any number.
     """
 
     op: str
     operand: Value
-    _code: cython.int
+    _code: int
     _raw: bytes
-    _end: cython.Py_ssize_t
-    _class: cython.int
-    _accepted: cython.int
-    _nan: cython.bint
+    _end: int
+    _class: int
+    _accepted: int
+    _nan: bool
 
     def __init__(self, path: str, op: str, operand: Value) -> None:
         super().__init__(path, True)
@@ -54,11 +63,7 @@ class Compare(PathPredicate):
         self._accepted = _OUTCOMES[op]
         self._nan = encode_key(operand) == b"\x28"
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         found: cython.int
         order: cython.int
         found = CLASS_NULL if code == MISSING else class_of(code)
@@ -80,8 +85,6 @@ class Compare(PathPredicate):
         return (self._accepted & (_LESS if order < 0 else _GREATER)) != 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _is_nan(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
     number: cython.double
     if code == DOUBLE:
@@ -92,13 +95,12 @@ def _is_nan(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
     return False
 
 
-@cython.cclass
 class In(PathPredicate):
     """A value equals one of the operands."""
 
     operands: tuple[Value, ...]
     _keys: set[bytes]
-    _null: cython.bint
+    _null: bool
 
     def __init__(self, path: str, operands: Sequence[Value]) -> None:
         super().__init__(path, True)
@@ -106,43 +108,31 @@ class In(PathPredicate):
         self._keys = {encode_key(operand) for operand in operands}
         self._null = encode_key((10, b"")) in self._keys
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         found: cython.int = CLASS_NULL if code == MISSING else class_of(code)
-        if found == CLASS_NULL or found == CLASS_UNDEFINED:
+        if found in (CLASS_NULL, CLASS_UNDEFINED):
             return self._null
         key: bytearray = bytearray()
         append_key(key, code, raw, at, end)
         return bytes(key) in self._keys
 
 
-@cython.cclass
 class Exists(PathPredicate):
     """There is a value at the path (or, with `wanted` false, none)."""
 
-    wanted: cython.bint
+    wanted: bool
 
     def __init__(self, path: str, wanted: bool) -> None:
         super().__init__(path, False)
         self.wanted = wanted
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         return self._test_field(raw, start, limit, 0) == self.wanted
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         return code != MISSING
 
 
-@cython.cclass
 class Type(PathPredicate):
     """A value has one of the types, given as type bytes."""
 
@@ -152,17 +142,12 @@ class Type(PathPredicate):
         super().__init__(path, True)
         self.codes = frozenset([code & 0xFF for code in codes])
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         return code in self.codes
 
 
-@cython.cclass
 class Mod(PathPredicate):
-    """A number, its fraction cut off, leaves `remainder` when divided by `divisor`; the remainder has the number's sign."""
+    """A number, its fraction cut off, divided by `divisor` leaves `remainder`, which has the number's sign."""
 
     divisor: int
     remainder: int
@@ -172,14 +157,10 @@ class Mod(PathPredicate):
         self.divisor = divisor
         self.remainder = remainder
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         if code == MISSING or class_of(code) != CLASS_NUMBER:
             return False
-        if code == DOUBLE or code == DECIMAL:
+        if code in (DOUBLE, DECIMAL):
             exact: Decimal = exact_value(code, raw, at)
             if not exact.is_finite() or abs(exact) >= 2**63:
                 return False
@@ -192,21 +173,16 @@ def _truncated_remainder(number: int, divisor: int) -> int:
     return -rest if number < 0 else rest
 
 
-@cython.cclass
 class Size(PathPredicate):
     """An array has exactly `size` elements."""
 
-    size: cython.Py_ssize_t
+    size: int
 
     def __init__(self, path: str, size: int) -> None:
         super().__init__(path, False)
         self.size = size
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         stop: cython.Py_ssize_t
         count: cython.Py_ssize_t = 0
         if code != ARRAY:
@@ -219,7 +195,6 @@ class Size(PathPredicate):
         return count == self.size
 
 
-@cython.cclass
 class All(Predicate):
     """Every operand equals some value at the path; never true for no operands."""
 
@@ -230,8 +205,6 @@ class All(Predicate):
         self.path = path
         self._parts = [Compare(path, "eq", operand) for operand in operands]
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
         for part in self._parts:
@@ -239,11 +212,7 @@ class All(Predicate):
                 return False
         return len(self._parts) > 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
         for part in self._parts:
             if not part.test_value(code, raw, at, end):
@@ -251,7 +220,6 @@ class All(Predicate):
         return len(self._parts) > 0
 
 
-@cython.cclass
 class ElemMatch(PathPredicate):
     """One element of an array passes all of a predicate.
 
@@ -260,18 +228,14 @@ class ElemMatch(PathPredicate):
     """
 
     _part: Predicate
-    _on_values: cython.bint
+    _on_values: bool
 
     def __init__(self, path: str, part: Predicate, on_values: bool = False) -> None:
         super().__init__(path, False)
         self._part = part
         self._on_values = on_values
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         stop: cython.Py_ssize_t
         begin: cython.Py_ssize_t
         inner: cython.int
@@ -286,12 +250,11 @@ class ElemMatch(PathPredicate):
             if self._on_values:
                 if self._part.test_value(inner, raw, begin, at):
                     return True
-            elif (inner == OBJECT or inner == ARRAY) and self._part.test(raw, begin, at):
+            elif (inner in (OBJECT, ARRAY)) and self._part.test(raw, begin, at):
                 return True
         return False
 
 
-@cython.cclass
 class Regex(PathPredicate):
     """A string (or symbol) in which `search` finds its pattern."""
 
@@ -301,17 +264,12 @@ class Regex(PathPredicate):
         super().__init__(path, True)
         self._search = search
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         if code == MISSING or class_of(code) != CLASS_STRING:
             return False
         return bool(self._search(raw[at + 4 : end - 1].decode(errors="replace")))
 
 
-@cython.cclass
 class Call(Predicate):
     """What a Python function says about the document."""
 
@@ -320,13 +278,10 @@ class Call(Predicate):
     def __init__(self, function: Callable[[bytes], bool]) -> None:
         self._function = function
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         return bool(self._function(raw[start:limit]))
 
 
-@cython.cclass
 class Ranges(Predicate):
     """The document's shard key lies in one of the ranges [low, high) of encoded keys.
 
@@ -343,8 +298,6 @@ class Ranges(Predicate):
         self._lows = [low for low, _ in ordered]
         self._highs = [high for _, high in ordered]
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         key: bytes | None = self.pattern.plain_key(raw[start:limit])
         if key is None:

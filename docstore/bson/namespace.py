@@ -23,7 +23,13 @@ def check_database_name(name: str) -> None:
 def check_collection_name(database: str, name: str) -> str:
     """The namespace of a collection, or InvalidNamespace."""
     namespace = f"{database}.{name}"
-    if not name or name.startswith(".") or name.endswith(".") or "\0" in name or ("$" in name and name != "$cmd.aggregate"):
+    if (
+        not name
+        or name.startswith(".")
+        or name.endswith(".")
+        or "\0" in name
+        or ("$" in name and name != "$cmd.aggregate")
+    ):
         raise CommandError(Code.InvalidNamespace, f"Invalid namespace specified '{namespace}'")
     if len(namespace.encode()) > MAX_NAMESPACE_BYTES:
         raise CommandError(

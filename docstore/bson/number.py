@@ -1,7 +1,7 @@
 """Numbers of the four BSON types compared by exact value.
 
-NaN (of any type) is one value below all others; -0.0 is 0; infinities are equal across types. int32, int64 and double are
-compared in machine arithmetic, decimal128 through `decimal` in a context that never rounds.
+NaN (of any type) is one value below all others; -0.0 is 0; infinities are equal across types. int32, int64 and double
+are compared in machine arithmetic, decimal128 through `decimal` in a context that never rounds.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 
 import cython
 
-from docstore.bson.walk import DECIMAL, DOUBLE, INT32
-
 if not cython.compiled:
-    from docstore.bson.walk import double_at, int32_at, int64_at
+    from docstore.bson.walk import DECIMAL, DOUBLE, INT32, double_at, int32_at, int64_at
 
 EXACT = Context(prec=16384, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
 """Wide enough for the difference of any decimal128 and any double; a result that would be rounded raises."""
@@ -23,7 +21,7 @@ _MAX_COEFFICIENT = 10**34 - 1
 
 
 def decimal_value(raw: bytes, at: int) -> Decimal:
-    """The decimal128 at `at`; NaN payloads are dropped, coefficients beyond 34 digits count as 0 (IEEE 754-2008, 3.5.2)."""
+    """The decimal128 at `at`; NaN payloads are dropped, coefficients beyond 34 digits are 0 (IEEE 754-2008, 3.5.2)."""
     bits = int.from_bytes(raw[at : at + 16], "little")
     sign = bits >> 127
     if (bits >> 122) & 0x1F == 0x1F:
@@ -50,8 +48,6 @@ def exact_value(code: int, raw: bytes, at: int) -> Decimal:
     return Decimal(integer_at(code, raw, at))
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def integer_at(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.longlong:
     """The int32 or int64 at `at`."""
     if code == INT32:
@@ -59,8 +55,6 @@ def integer_at(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.lo
     return int64_at(raw, at)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def _compare_doubles(a: cython.double, b: cython.double) -> cython.int:
     if a < b:
         return -1
@@ -73,8 +67,6 @@ def _compare_doubles(a: cython.double, b: cython.double) -> cython.int:
     return 0 if b != b else -1
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def _compare_integer_double(a: cython.longlong, b: cython.double) -> cython.int:
     whole: cython.longlong
     if b != b:
@@ -89,8 +81,6 @@ def _compare_integer_double(a: cython.longlong, b: cython.double) -> cython.int:
     return _compare_doubles(0.0, b - cython.cast(cython.double, whole))
 
 
-@cython.cfunc
-@cython.exceptval(-9)
 def compare_numbers(
     a_code: cython.int, a: bytes, a_at: cython.Py_ssize_t, b_code: cython.int, b: bytes, b_at: cython.Py_ssize_t
 ) -> cython.int:

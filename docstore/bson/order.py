@@ -1,10 +1,11 @@
 """The total order of BSON values, as MongoDB 6.0 has it.
 
-By class first: MinKey, undefined, null (and missing), numbers, strings and symbols, objects, arrays, binary, ObjectId, boolean,
-date, timestamp, regex, DBPointer, code, code with scope, MaxKey. Within a class:
+By class first: MinKey, undefined, null (and missing), numbers, strings and symbols, objects, arrays, binary,
+ObjectId, boolean, date, timestamp, regex, DBPointer, code, code with scope, MaxKey. Within a class:
 
 * numbers by exact value across types (`docstore.bson.number`);
-* strings and code by their bytes; regexes by pattern, then by options; booleans, dates (signed) and timestamps (unsigned) by value;
+* strings and code by their bytes; regexes by pattern, then by options; booleans, dates (signed) and timestamps
+  (unsigned) by value;
 * objects field by field: class of the value, then name, then value; arrays element by element; the shorter one is less;
 * binary by length, subtype, bytes; DBPointers by length, then bytes; code with scope by code, then by scope.
 
@@ -15,53 +16,56 @@ from __future__ import annotations
 
 import cython
 
-from docstore.bson.walk import (
-    ARRAY,
-    BINARY,
-    BOOL,
-    CODE,
-    CODE_WITH_SCOPE,
-    DATE,
-    DB_POINTER,
-    DECIMAL,
-    DOUBLE,
-    INT32,
-    INT64,
-    MAX_KEY,
-    MIN_KEY,
-    NULL,
-    OBJECT,
-    OBJECT_ID,
-    REGEX,
-    STRING,
-    SYMBOL,
-    TIMESTAMP,
-    UNDEFINED,
-    Value,
-    invalid,
-)
+from docstore.bson.walk import Value, invalid
 
 if not cython.compiled:
     from docstore.bson.number import compare_numbers
-    from docstore.bson.walk import document_stop, int32_at, int64_at, name_end, value_end
+    from docstore.bson.walk import (
+        ARRAY,
+        BINARY,
+        BOOL,
+        CODE,
+        CODE_WITH_SCOPE,
+        DATE,
+        DB_POINTER,
+        DECIMAL,
+        DOUBLE,
+        INT32,
+        INT64,
+        MAX_KEY,
+        MIN_KEY,
+        NULL,
+        OBJECT,
+        OBJECT_ID,
+        REGEX,
+        STRING,
+        SYMBOL,
+        TIMESTAMP,
+        UNDEFINED,
+        document_stop,
+        int64_at,
+        name_end,
+        uint64_at,
+        value_end,
+    )
 
-CLASS_MIN_KEY = 0x10
-CLASS_UNDEFINED = 0x18
-CLASS_NULL = 0x20
-CLASS_NUMBER = 0x28
-CLASS_STRING = 0x40
-CLASS_OBJECT = 0x48
-CLASS_ARRAY = 0x50
-CLASS_BINARY = 0x58
-CLASS_OBJECT_ID = 0x60
-CLASS_BOOL = 0x68
-CLASS_DATE = 0x70
-CLASS_TIMESTAMP = 0x78
-CLASS_REGEX = 0x80
-CLASS_DB_POINTER = 0x88
-CLASS_CODE = 0x90
-CLASS_CODE_WITH_SCOPE = 0x98
-CLASS_MAX_KEY = 0xF0
+    CLASS_MIN_KEY = 0x10
+    CLASS_UNDEFINED = 0x18
+    CLASS_NULL = 0x20
+    CLASS_NUMBER = 0x28
+    CLASS_STRING = 0x40
+    CLASS_OBJECT = 0x48
+    CLASS_ARRAY = 0x50
+    CLASS_BINARY = 0x58
+    CLASS_OBJECT_ID = 0x60
+    CLASS_BOOL = 0x68
+    CLASS_DATE = 0x70
+    CLASS_TIMESTAMP = 0x78
+    CLASS_REGEX = 0x80
+    CLASS_DB_POINTER = 0x88
+    CLASS_CODE = 0x90
+    CLASS_CODE_WITH_SCOPE = 0x98
+    CLASS_MAX_KEY = 0xF0
 
 _CLASSES = {
     MIN_KEY: CLASS_MIN_KEY,
@@ -89,8 +93,6 @@ _CLASSES = {
 _class_table: bytes = bytes([_CLASSES.get(code, 0) for code in range(256)])
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def class_of(code: cython.int) -> cython.int:
     """The class that a type byte belongs to; classes are ordered as their numbers. InvalidBSON for an unknown type."""
     found: cython.int = _class_table[code & 0xFF]
@@ -114,8 +116,6 @@ def compare_documents(a: bytes, b: bytes) -> int:
     return _compare_fields(a, 0, len(a), b, 0, len(b), True)
 
 
-@cython.cfunc
-@cython.exceptval(-9)
 def compare_at(
     a_code: cython.int,
     a: bytes,
@@ -133,15 +133,17 @@ def compare_at(
         return -1 if a_class < b_class else 1
     if a_class == CLASS_NUMBER:
         return compare_numbers(a_code, a, a_at, b_code, b, b_at)
-    if a_class == CLASS_STRING or a_class == CLASS_CODE:
+    if a_class in (CLASS_STRING, CLASS_CODE):
         return compare_bytes(a, a_at + 4, a_end - 1, b, b_at + 4, b_end - 1)
-    if a_class == CLASS_OBJECT or a_class == CLASS_ARRAY:
+    if a_class in (CLASS_OBJECT, CLASS_ARRAY):
         return _compare_fields(a, a_at, a_end, b, b_at, b_end, a_class == CLASS_OBJECT)
     if a_class == CLASS_DATE:
         return compare_integers(int64_at(a, a_at), int64_at(b, b_at))
     if a_class == CLASS_TIMESTAMP:
-        return _compare_timestamps(a, a_at, b, b_at)
-    if a_class == CLASS_BINARY or a_class == CLASS_DB_POINTER:
+        if uint64_at(a, a_at) == uint64_at(b, b_at):
+            return 0
+        return -1 if uint64_at(a, a_at) < uint64_at(b, b_at) else 1
+    if a_class in (CLASS_BINARY, CLASS_DB_POINTER):
         if a_end - a_at != b_end - b_at:
             return -1 if a_end - a_at < b_end - b_at else 1
         return compare_bytes(a, a_at + 4, a_end, b, b_at + 4, b_end)
@@ -152,16 +154,12 @@ def compare_at(
     return compare_bytes(a, a_at, a_end, b, b_at, b_end)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def compare_integers(a: cython.longlong, b: cython.longlong) -> cython.int:
     if a == b:
         return 0
     return -1 if a < b else 1
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def compare_bytes(
     a: bytes,
     a_at: cython.Py_ssize_t,
@@ -179,18 +177,6 @@ def compare_bytes(
     return compare_integers(a_end - a_at, b_end - b_at)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _compare_timestamps(a: bytes, a_at: cython.Py_ssize_t, b: bytes, b_at: cython.Py_ssize_t) -> cython.int:
-    a_seconds: cython.longlong = int32_at(a, a_at + 4) & 0xFFFFFFFF
-    b_seconds: cython.longlong = int32_at(b, b_at + 4) & 0xFFFFFFFF
-    if a_seconds != b_seconds:
-        return -1 if a_seconds < b_seconds else 1
-    return compare_integers(int32_at(a, a_at) & 0xFFFFFFFF, int32_at(b, b_at) & 0xFFFFFFFF)
-
-
-@cython.cfunc
-@cython.exceptval(-9)
 def _compare_regexes(
     a: bytes,
     a_at: cython.Py_ssize_t,
@@ -207,8 +193,6 @@ def _compare_regexes(
     return compare_bytes(a, a_options + 1, a_end, b, b_options + 1, b_end)
 
 
-@cython.cfunc
-@cython.exceptval(-9)
 def _compare_scoped(
     a: bytes,
     a_at: cython.Py_ssize_t,
@@ -225,8 +209,6 @@ def _compare_scoped(
     return _compare_fields(a, a_scope, a_end, b, b_scope, b_end, True)
 
 
-@cython.cfunc
-@cython.exceptval(-9)
 def _compare_fields(
     a: bytes,
     a_start: cython.Py_ssize_t,

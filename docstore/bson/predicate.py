@@ -2,15 +2,15 @@
 
 A predicate is built from the top: `And`, `Or`, `Nor`, `Not` over leaves. A leaf tests the values at a dotted path:
 
-* on the way, an array stands for its embedded documents (arrays directly inside arrays do not), and a number in the path also
-  for the array's element at that place;
+* on the way, an array stands for its embedded documents (arrays directly inside arrays do not), and a number in the
+  path also for the array's element at that place;
 * at the end, an array stands for its elements and for itself (`Size`, `ElemMatch`: only for itself);
 * a path that ends nowhere gives one missing value.
 
 The leaf holds when one of these values passes. Negation is `Not`: `{a: {$ne: 1}}` is `Not(Compare("a", "eq", 1))`.
 
-Inside `ElemMatch(..., on_values=True)` a leaf is asked about one array element; its path does not matter then, and arrays
-stand only for themselves.
+Inside `ElemMatch(..., on_values=True)` a leaf is asked about one array element; its path does not matter then, and
+arrays stand only for themselves.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from collections.abc import Sequence
 
 import cython
 
-from docstore.bson.walk import ARRAY, OBJECT
+from docstore.bson.walk import encoded_name
 
 if not cython.compiled:
-    from docstore.bson.walk import document_stop, find, name_end, value_end
+    from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, value_end
 
-MISSING = 0
-"""The type byte that leaves see for a path that leads nowhere."""
+    MISSING = 0
+    """The type byte that leaves see for a path that leads nowhere."""
 
 
-@cython.cclass
 class Predicate:
     """Something that holds or does not hold for a document."""
 
@@ -36,44 +35,30 @@ class Predicate:
         """Whether it holds for the document."""
         return self.test(raw, 0, len(raw))
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         """Whether it holds for the document at [start, limit)."""
         raise NotImplementedError
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         """Whether it holds for the one value at [at, end)."""
         raise NotImplementedError
 
 
-@cython.cclass
 class Always(Predicate):
     """True or false for everything."""
 
-    _holds: cython.bint
+    _holds: bool
 
     def __init__(self, holds: bool) -> None:
         self._holds = holds
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         return self._holds
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         return self._holds
 
 
-@cython.cclass
 class And(Predicate):
     """All of the parts hold."""
 
@@ -82,8 +67,6 @@ class And(Predicate):
     def __init__(self, parts: Sequence[Predicate]) -> None:
         self._parts = list(parts)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
         for part in self._parts:
@@ -91,11 +74,7 @@ class And(Predicate):
                 return False
         return True
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
         for part in self._parts:
             if not part.test_value(code, raw, at, end):
@@ -103,7 +82,6 @@ class And(Predicate):
         return True
 
 
-@cython.cclass
 class Or(Predicate):
     """At least one of the parts holds."""
 
@@ -112,8 +90,6 @@ class Or(Predicate):
     def __init__(self, parts: Sequence[Predicate]) -> None:
         self._parts = list(parts)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
         for part in self._parts:
@@ -121,11 +97,7 @@ class Or(Predicate):
                 return True
         return False
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         part: Predicate
         for part in self._parts:
             if part.test_value(code, raw, at, end):
@@ -133,7 +105,6 @@ class Or(Predicate):
         return False
 
 
-@cython.cclass
 class Not(Predicate):
     """The part does not hold."""
 
@@ -142,20 +113,13 @@ class Not(Predicate):
     def __init__(self, part: Predicate) -> None:
         self._part = part
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         return not self._part.test(raw, start, limit)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def test_value(
-        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.bint:
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         return not self._part.test_value(code, raw, at, end)
 
 
-@cython.cclass
 class Nor(Not):
     """None of the parts holds."""
 
@@ -163,31 +127,26 @@ class Nor(Not):
         self._part = Or(parts)
 
 
-@cython.cclass
 class PathPredicate(Predicate):
     """A leaf: it holds when a value at its path passes `test_value`."""
 
     path: str
-    into_arrays: cython.bint
+    into_arrays: bool
     _names: list[bytes]
     _places: list[int]
-    _last: cython.Py_ssize_t
+    _last: int
 
     def __init__(self, path: str, into_arrays: bool) -> None:
         names = path.split(".")
         self.path = path
         self.into_arrays = into_arrays
-        self._names = [name.encode() for name in names]
+        self._names = [encoded_name(name) for name in names]
         self._places = [_place(name) for name in names]
         self._last = len(names) - 1
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         return self._test_field(raw, start, limit, 0)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def _test_field(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.bint:
@@ -200,15 +159,8 @@ class PathPredicate(Predicate):
         begin = at + len(name) + 2
         return self._test_at(raw[at], raw, begin, value_end(raw, raw[at], begin, limit), depth)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def _test_at(
-        self,
-        code: cython.int,
-        raw: bytes,
-        at: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        depth: cython.Py_ssize_t,
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.bint:
         """Whether a value passes, given what was found for the path's part at `depth`."""
         if depth == self._last:
@@ -221,8 +173,6 @@ class PathPredicate(Predicate):
             return self._test_array(raw, at, end, depth + 1)
         return self.test_value(MISSING, raw, at, at)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def _test_members(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
@@ -236,8 +186,6 @@ class PathPredicate(Predicate):
             at = end
         return False
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def _test_array(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.bint:

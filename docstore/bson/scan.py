@@ -1,7 +1,7 @@
 """The loops over stored documents: iterator in, matches out, the clock looked at every 128 documents.
 
-`values` are the stored documents as the engine's iterator gives them; what was taken from it and does not match is gone. A
-`deadline` is compared with `clock()`, in the clock's own unit; infinity means none.
+`values` are the stored documents as the engine's iterator gives them; what was taken from it and does not match is
+gone. A `deadline` is compared with `clock()`, in the clock's own unit; infinity means none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def scan(
 ) -> int:
     """Append matching documents to `out`; EXHAUSTED, FULL or TIME_IS_UP.
 
-    FULL: this call appended `max_docs` documents, or documents of `max_bytes` bytes or more in all (the last one may reach beyond).
+    FULL: this call appended `max_docs` documents, or documents of `max_bytes` bytes or more in all (the last one may
+    reach beyond).
     """
     left: cython.Py_ssize_t = max_docs
     room: cython.Py_ssize_t = max_bytes

@@ -1,30 +1,33 @@
 """Whether bytes are sound BSON: what every document is checked for once, before anything is stored.
 
-Checked: each length fits exactly, strings and names are UTF-8 and end with NUL, booleans are 0 or 1, types are known, nesting is
-bounded. After this the kernel may walk the document without looking again.
+Checked: each length fits exactly, strings and names are UTF-8 and end with NUL, booleans are 0 or 1, types are known,
+nesting is bounded. After this the kernel may walk the document without looking again.
 """
 
 from __future__ import annotations
 
 import cython
 
-from docstore.bson.walk import (
-    ARRAY,
-    BINARY,
-    BOOL,
-    CODE,
-    CODE_WITH_SCOPE,
-    DB_POINTER,
-    OBJECT,
-    REGEX,
-    STRING,
-    SYMBOL,
-    invalid,
-)
+from docstore.bson.walk import invalid
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
-    from docstore.bson.walk import document_stop, int32_at, name_end, value_end
+    from docstore.bson.walk import (
+        ARRAY,
+        BINARY,
+        BOOL,
+        CODE,
+        CODE_WITH_SCOPE,
+        DB_POINTER,
+        OBJECT,
+        REGEX,
+        STRING,
+        SYMBOL,
+        document_stop,
+        int32_at,
+        name_end,
+        value_end,
+    )
 
 MAX_DEPTH = 180
 
@@ -36,8 +39,6 @@ def validate(raw: bytes, max_depth: int = MAX_DEPTH) -> None:
     _check_document(raw, 0, len(raw), max_depth)
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _check_text(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     scan: cython.Py_ssize_t = at
     while scan < end:
@@ -52,11 +53,7 @@ def _check_text(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cy
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
-def _check_document(
-    raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.int
-) -> cython.int:
+def _check_document(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.int) -> cython.int:
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     end: cython.Py_ssize_t
@@ -78,16 +75,14 @@ def _check_document(
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def _check_value(
     raw: bytes, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
 ) -> cython.int:
     scope: cython.Py_ssize_t
     size: cython.longlong
-    if code == OBJECT or code == ARRAY:
+    if code in (OBJECT, ARRAY):
         _check_document(raw, at, end, depth - 1)
-    elif code == STRING or code == SYMBOL or code == CODE:
+    elif code in (STRING, SYMBOL, CODE):
         _check_text(raw, at + 4, end - 1)
     elif code == BOOL:
         if raw[at] > 1:

@@ -18,30 +18,30 @@ from docstore.errors import Code, CommandError
 if not cython.compiled:
     from struct import unpack_from
 
+    DOUBLE = 0x01
+    STRING = 0x02
+    OBJECT = 0x03
+    ARRAY = 0x04
+    BINARY = 0x05
+    UNDEFINED = 0x06
+    OBJECT_ID = 0x07
+    BOOL = 0x08
+    DATE = 0x09
+    NULL = 0x0A
+    REGEX = 0x0B
+    DB_POINTER = 0x0C
+    CODE = 0x0D
+    SYMBOL = 0x0E
+    CODE_WITH_SCOPE = 0x0F
+    INT32 = 0x10
+    TIMESTAMP = 0x11
+    INT64 = 0x12
+    DECIMAL = 0x13
+    MAX_KEY = 0x7F
+    MIN_KEY = 0xFF
+
 Value = tuple[int, bytes]
 """A BSON value: its type byte, and its bytes as they stand in a document."""
-
-DOUBLE = 0x01
-STRING = 0x02
-OBJECT = 0x03
-ARRAY = 0x04
-BINARY = 0x05
-UNDEFINED = 0x06
-OBJECT_ID = 0x07
-BOOL = 0x08
-DATE = 0x09
-NULL = 0x0A
-REGEX = 0x0B
-DB_POINTER = 0x0C
-CODE = 0x0D
-SYMBOL = 0x0E
-CODE_WITH_SCOPE = 0x0F
-INT32 = 0x10
-TIMESTAMP = 0x11
-INT64 = 0x12
-DECIMAL = 0x13
-MAX_KEY = 0x7F
-MIN_KEY = 0xFF
 
 EMPTY_DOCUMENT = b"\x05\0\0\0\0"
 
@@ -51,34 +51,33 @@ def invalid(reason: str) -> CommandError:
     return CommandError(Code.InvalidBSON, reason)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def int32_at(raw: bytes, at: cython.Py_ssize_t) -> cython.longlong:
-    unsigned: cython.longlong = raw[at] | raw[at + 1] << 8 | raw[at + 2] << 16
-    unsigned = unsigned | cython.cast(cython.longlong, raw[at + 3]) << 24
-    return (unsigned ^ 0x80000000) - 0x80000000
+def int32_at(raw: bytes, at: cython.Py_ssize_t) -> cython.int:
+    if cython.compiled:
+        return cython.cast(cython.pointer[cython.int], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
+    return int.from_bytes(raw[at : at + 4], "little", signed=True)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
 def int64_at(raw: bytes, at: cython.Py_ssize_t) -> cython.longlong:
-    low: cython.longlong = int32_at(raw, at)
-    return int32_at(raw, at + 4) * 4294967296 + (low & 0xFFFFFFFF)
+    if cython.compiled:
+        return cython.cast(cython.pointer[cython.longlong], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
+    return int.from_bytes(raw[at : at + 8], "little", signed=True)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
+def uint64_at(raw: bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
+    if cython.compiled:
+        return cython.cast(cython.pointer[cython.ulonglong], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
+    return int.from_bytes(raw[at : at + 8], "little")
+
+
 def double_at(raw: bytes, at: cython.Py_ssize_t) -> cython.double:
     if cython.compiled:
-        return cython.cast(cython.pointer[cython.double], cython.cast(cython.p_char, raw) + at)[0]
+        return cython.cast(cython.pointer[cython.double], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
     return float(unpack_from("<d", raw, at)[0])
 
 
-@cython.cfunc
-@cython.exceptval(-2)
 def document_stop(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Offset of the NUL that ends the document at `start`, which must lie before `limit`."""
-    size: cython.longlong
+    size: cython.int
     if start + 5 > limit:
         raise invalid("a document is shorter than its length field")
     size = int32_at(raw, start)
@@ -87,8 +86,6 @@ def document_stop(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t
     return start + size - 1
 
 
-@cython.cfunc
-@cython.exceptval(-2)
 def name_end(raw: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Offset of the NUL that ends the C string at `at`, before `stop`."""
     while at < stop and raw[at] != 0:
@@ -98,23 +95,19 @@ def name_end(raw: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cyth
     return at
 
 
-@cython.cfunc
-@cython.exceptval(-2)
-def value_end(
-    raw: bytes, code: cython.int, at: cython.Py_ssize_t, stop: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def value_end(raw: bytes, code: cython.int, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Offset after the value at `at`; InvalidBSON when that lies behind `stop` or the type is unknown."""
     end: cython.Py_ssize_t
-    size: cython.longlong
+    size: cython.int
     if code == INT32:
         end = at + 4
-    elif code == DOUBLE or code == INT64 or code == DATE or code == TIMESTAMP:  # noqa: PLR1714
+    elif code in (DOUBLE, INT64, DATE, TIMESTAMP):
         end = at + 8
     elif code == OBJECT_ID:
         end = at + 12
     elif code == BOOL:
         end = at + 1
-    elif code == NULL or code == UNDEFINED or code == MIN_KEY or code == MAX_KEY:
+    elif code in (NULL, UNDEFINED, MIN_KEY, MAX_KEY):
         return at
     elif code == DECIMAL:
         end = at + 16
@@ -127,11 +120,11 @@ def value_end(
         if size < 0 or size > stop - at:
             raise invalid(f"a value's length {size} does not fit")
         end = at + size
-        if code == STRING or code == CODE or code == SYMBOL:
+        if code in (STRING, CODE, SYMBOL):
             end += 4
             if size < 1 or end > stop or raw[end - 1] != 0:
                 raise invalid("a string does not end with NUL")
-        elif code == OBJECT or code == ARRAY or code == CODE_WITH_SCOPE:
+        elif code in (OBJECT, ARRAY, CODE_WITH_SCOPE):
             if size < 5:
                 raise invalid("a nested document is too short")
         elif code == BINARY:
@@ -145,36 +138,38 @@ def value_end(
     return end
 
 
-@cython.cfunc
-@cython.exceptval(-2)
 def find(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
     """Offset of the type byte of the first field called `name` in the document at `start`, or -1.
 
-    The value begins at that offset + len(name) + 2 and is known to fit.
+    The value begins at that offset + len(name) + 2; `value_end` tells whether it fits.
     """
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     size: cython.Py_ssize_t = len(name)
     at: cython.Py_ssize_t = start + 4
     begin: cython.Py_ssize_t
     same: cython.Py_ssize_t
-    end: cython.Py_ssize_t
     while at < stop:
         begin = at + 1
         same = 0
         while same < size and raw[begin + same] == name[same]:
             same += 1
         if same == size and raw[begin + size] == 0:
-            value_end(raw, raw[at], begin + size + 1, stop)
             return at
-        end = name_end(raw, begin, stop)
-        at = value_end(raw, raw[at], end + 1, stop)
+        at = value_end(raw, raw[at], name_end(raw, begin + same, stop) + 1, stop)
     return -1
 
 
-def name_text(name: bytes) -> str:
-    """A field name as text; InvalidBSON when it is not UTF-8."""
+def encoded_name(name: str) -> bytes:
+    """A field name as it stands in a document, without its NUL; BadValue when there is one inside."""
+    if "\0" in name:
+        raise CommandError(Code.BadValue, "a field name must not contain a null byte")
+    return name.encode()
+
+
+def name_text(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
+    """The field name at [begin, end) as text; InvalidBSON when it is not UTF-8."""
     try:
-        return name.decode()
+        return raw[begin:end].decode("utf-8")
     except UnicodeDecodeError as error:
         raise invalid("a field name is not UTF-8") from error
 
@@ -191,14 +186,14 @@ def elements(raw: bytes) -> list[tuple[str, int, bytes]]:
         code = raw[at]
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, code, named + 1, stop)
-        fields.append((name_text(raw[at + 1 : named]), code, raw[named + 1 : end]))
+        fields.append((name_text(raw, at + 1, named), code, raw[named + 1 : end]))
         at = end
     return fields
 
 
 def get_field(raw: bytes, name: str) -> Value | None:
     """The first field called `name`, or None."""
-    key: bytes = name.encode()
+    key: bytes = encoded_name(name)
     at: cython.Py_ssize_t = find(raw, 0, len(raw), key)
     if at < 0:
         return None

@@ -1,0 +1,1 @@
+from docstore.bson.predicate cimport Predicate
