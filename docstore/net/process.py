@@ -1,0 +1,192 @@
+"""The life of a server process: log, fork, pid file, event loop, signals, the ready line, the exit code.
+
+`run` is the only way an executable starts. Its order: log, fork, pid file, loop, `main`. `main(process)` builds the
+parts, calls `process.ready(host, port)` when the port answers, waits for `process.stopped()`, and takes the parts down.
+
+Exit codes: 0 after an orderly stop; that of a `StartError`; 14 for a broken invariant; 1 for anything else that went
+wrong. With `--fork` the parent waits for the child's ready line and leaves with the child's code when none comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from docstore import log
+from docstore.log import component
+from docstore.options import Options
+
+LOG = component("CONTROL")
+BROKEN_INVARIANT = 14
+CANNOT_LISTEN = 48
+CANNOT_OPEN_DATA = 100
+
+
+class StartError(Exception):
+    """The process cannot start; the message is one sentence for the user."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Process:
+    """What `main` knows of its own process."""
+
+    def __init__(self, name: str, report: Callable[[str], None]) -> None:
+        self.name = name
+        self._report = report
+        self._stop = asyncio.Event()
+
+    def ready(self, host: str, port: int) -> None:
+        """Say that the process serves: on standard output (with --fork: that of the parent) and in the log."""
+        line = f"{self.name} ready host={host} port={port} pid={os.getpid()}"
+        LOG.info("Waiting for connections", line=line, host=host, port=port, pid=os.getpid())
+        self._report(line)
+
+    def stop(self, reason: str) -> None:
+        """Ask the process to end in good order."""
+        if not self._stop.is_set():
+            LOG.info("Stopping", reason=reason)
+            self._stop.set()
+
+    async def stopped(self) -> None:
+        """Return when the process was asked to end."""
+        await self._stop.wait()
+
+
+Main = Callable[[Process], Awaitable[None]]
+
+
+def run(name: str, main: Main, options: Options) -> NoReturn:
+    """Run `main` as a process of that name and leave with its exit code."""
+    pid_file = options.process.pid_file
+    try:
+        log.configure(options.logging.path, append=options.logging.append, verbosity=options.logging.verbosity)
+    except OSError as error:
+        print(f"{name}: cannot write the log {options.logging.path}: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
+    report = _fork(name) if options.process.fork else _print
+    for notice in options.notices:
+        LOG.warning(notice)
+    try:
+        if pid_file is not None:
+            _write_pid_file(pid_file)
+        code = _run_loop(name, main, report)
+    except StartError as error:
+        code = error.exit_code
+        LOG.fatal("Cannot start", reason=str(error))
+        print(f"{name}: {error}", file=sys.stderr, flush=True)
+    finally:
+        if pid_file is not None:
+            pid_file.unlink(missing_ok=True)
+    sys.exit(code)
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
+def _write_pid_file(path: Path) -> None:
+    try:
+        path.write_text(f"{os.getpid()}\n")
+    except OSError as error:
+        raise StartError(f"cannot write the pid file {path}: {error.strerror}") from None
+
+
+def _fork(name: str) -> Callable[[str], None]:
+    """Go on in a child of its own session; the parent leaves when the child reports or ends. Returns the report."""
+    print("about to fork child process, waiting until server is ready for connections.", flush=True)
+    receiver, sender = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        os.close(sender)
+        _await_child(name, child, receiver)
+    os.close(receiver)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+
+    def report(line: str) -> None:
+        os.write(sender, f"{line}\n".encode())
+        os.close(sender)
+        # From here on nobody reads what is printed.
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+
+    return report
+
+
+def _await_child(name: str, child: int, receiver: int) -> NoReturn:
+    with os.fdopen(receiver) as pipe:
+        line = pipe.readline().strip()
+    if line:
+        print(f"forked process: {child}\n{line}", flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    print(f"{name}: the child process failed, exited with code {code}", file=sys.stderr, flush=True)
+    os._exit(code if code > 0 else 1)
+
+
+def _run_loop(name: str, main: Main, report: Callable[[str], None]) -> int:
+    factory = None
+    if importlib.util.find_spec("uvloop") is not None:
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(_supervise(name, main, report))
+
+
+async def _supervise(name: str, main: Main, report: Callable[[str], None]) -> int:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_handle_exception)
+    process = Process(name, report)
+    _handle_signals(loop, process)
+    LOG.info("Process started", name=name, pid=os.getpid(), loop=type(loop).__module__)
+    try:
+        await main(process)
+    except StartError:
+        raise
+    except AssertionError as error:
+        _die(error)
+    except Exception as error:
+        LOG.fatal("Process failed", error=repr(error), exc_info=error)
+        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return 1
+    LOG.info("Process ended")
+    return 0
+
+
+def _handle_signals(loop: asyncio.AbstractEventLoop, process: Process) -> None:
+    def asked(number: signal.Signals) -> None:
+        process.stop(f"got signal {number.name}")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked, number)
+    # The real server rotates its log on this signal; ours is reopened by itself when a rotation moved it.
+    loop.add_signal_handler(signal.SIGUSR1, lambda: LOG.info("Log kept open; it is reopened when it was moved"))
+
+
+def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if isinstance(error, AssertionError):
+        _die(error)
+    LOG.error("Unhandled error in the event loop", message=context.get("message"), error=repr(error), exc_info=error)
+
+
+def _die(error: AssertionError) -> NoReturn:
+    """A broken invariant: going on could do harm, so nothing is taken down in order."""
+    LOG.fatal("Invariant broken, stopping at once", error=repr(error), exc_info=error)
+    logging.shutdown()
+    os._exit(BROKEN_INVARIANT)
