@@ -1,1 +1,1 @@
-"""docstore.aggregation"""
+"""The aggregation language: expressions, accumulators, stages, and the split of a pipeline over shards."""

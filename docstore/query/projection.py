@@ -39,11 +39,15 @@ class Rewrite:
     last: bool = False
 
 
+Compute = Callable[[bytes], Value | None]
+"""Calculates a value from the whole document; None stands for no value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """A value computed from the whole document; None leaves the field out."""
 
-    compute: Callable[[bytes], Value | None]
+    compute: Compute
 
 
 @dataclass(slots=True)

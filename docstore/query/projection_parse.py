@@ -20,6 +20,7 @@ from docstore.query.projection import (
     DROP,
     KEEP,
     Branch,
+    Compute,
     Computed,
     Leaf,
     PathCollision,
@@ -31,7 +32,7 @@ from docstore.query.projection import (
 from docstore.query.unsupported import not_supported
 from docstore.query.values import NUMBERS, display, is_true, truncated_of, type_name
 
-ExpressionParser = Callable[[Value], Callable[[bytes], Value | None]]
+ExpressionParser = Callable[[Value], Compute]
 """Compiles an expression to a function of the document."""
 
 _POSITIONAL = ".$"

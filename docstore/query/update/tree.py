@@ -19,8 +19,6 @@ from docstore.query.values import NULL_VALUE, display
 MAX_PADDING = 1_500_000
 """Most nulls that setting an element beyond an array's end may add."""
 
-_BACKFILL = 34
-
 
 @dataclass(slots=True)
 class PathNode:
@@ -107,7 +105,7 @@ class _Application:
             made = self._made(child, f"{path}.{name}")
             if made is not None:
                 if position - len(members) > MAX_PADDING:
-                    raise CommandError(_BACKFILL, f"can't backfill more than {MAX_PADDING} elements")
+                    raise CommandError(Code.CannotBackfillArray, f"can't backfill more than {MAX_PADDING} elements")
                 members += [NULL_VALUE] * (position - len(members)) + [made]
         return array_from(members)
 

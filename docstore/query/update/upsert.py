@@ -11,8 +11,6 @@ from docstore.query.update.fields import Set
 from docstore.query.update.modifier import Situation
 from docstore.query.update.tree import PathNode, apply_tree
 
-_NOT_EXACTLY_SPECIFIED = 111
-
 
 def seed_document(tree: Filter) -> bytes:
     """The document that the filter's equalities describe; refused where they overlap (NotSingleValueField)."""
@@ -32,7 +30,7 @@ def seeded_id(tree: Filter) -> Value | None:
             found = value
         elif covers("_id", path):
             raise CommandError(
-                _NOT_EXACTLY_SPECIFIED, f"field at '_id' must be exactly specified, field at sub-path '{path}'found"
+                Code.NotExactValueField, f"field at '_id' must be exactly specified, field at sub-path '{path}'found"
             )
     return found
 

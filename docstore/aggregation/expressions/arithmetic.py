@@ -1,0 +1,340 @@
+"""Arithmetic operators, promoting as `docstore.query.arithmetic` says. Null and missing operands give null."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+
+from docstore.aggregation.expressions.model import OperatorParser, Table, is_nullish, nary, unary
+from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
+from docstore.errors import Code, CommandError
+from docstore.query import arithmetic
+from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal, to_float, widest
+from docstore.query.summation import Summation
+from docstore.query.values import (
+    LONG_MAX,
+    LONG_MIN,
+    NULL_VALUE,
+    NUMBERS,
+    decimal_of,
+    double_of,
+    double_value,
+    int32_value,
+    int64_bytes,
+    int64_value,
+    int_of,
+    integer_value,
+    integral_of,
+    type_name,
+)
+
+Operands = list[Value | None]
+
+
+def _add(operands: Operands) -> Value:
+    """Numbers, and at most one date to which they are added as milliseconds."""
+    total = Summation()
+    date: int | None = None
+    for operand in operands:
+        if operand is None or is_nullish(operand):
+            return NULL_VALUE
+        if operand[0] == DATE:
+            if date is not None:
+                raise CommandError(16612, "only one date allowed in an $add expression")
+            date = int_of(operand)
+        elif operand[0] in NUMBERS:
+            total.add(operand)
+        else:
+            raise CommandError(16554, f"$add only supports numeric or date types, not {type_name(operand)}")
+    if date is None:
+        return total.result()
+    return _date(date, total.result(), "$add", 1)
+
+
+def _date(milliseconds: int, offset: Value, name: str, sign: int) -> Value:
+    moved = milliseconds + sign * _rounded(offset)
+    if not LONG_MIN <= moved <= LONG_MAX:
+        raise CommandError(Code.Overflow, f"date overflow in {name}")
+    return DATE, int64_bytes(moved)
+
+
+def _rounded(value: Value) -> int:
+    """Milliseconds of an offset: fractions are rounded to the nearest, halves away from zero or to even as MongoDB
+    does.
+    """
+    if value[0] == DOUBLE:
+        number = double_of(value)
+        if not math.isfinite(number):
+            raise CommandError(Code.Overflow, "a date cannot be moved by NaN or infinity")
+        return int(math.copysign(math.floor(abs(number) + 0.5), number))
+    if value[0] == DECIMAL:
+        exact = decimal_of(value).to_decimal()
+        if not exact.is_finite():
+            raise CommandError(Code.Overflow, "a date cannot be moved by NaN or infinity")
+        return int(exact.quantize(Decimal(1), ROUND_HALF_EVEN))
+    return int_of(value)
+
+
+def _subtract(operands: Operands) -> Value:
+    a, b = operands
+    if a is None or b is None or is_nullish(a) or is_nullish(b):
+        return NULL_VALUE
+    if a[0] in NUMBERS and b[0] in NUMBERS:
+        found = arithmetic.subtract(a, b)
+        return double_value(float(int_of(a) - int_of(b))) if found is None else found
+    if a[0] == DATE and b[0] == DATE:
+        return int64_value(int_of(a) - int_of(b))
+    if a[0] == DATE and b[0] in NUMBERS:
+        return _date(int_of(a), b, "$subtract", -1)
+    raise CommandError(Code.TypeMismatch, f"can't $subtract {type_name(b)} from {type_name(a)}")
+
+
+def _multiply(operands: Operands) -> Value:
+    product: Value = int32_value(1)
+    for operand in operands:
+        if operand is None or is_nullish(operand):
+            return NULL_VALUE
+        if operand[0] not in NUMBERS:
+            raise CommandError(Code.TypeMismatch, f"$multiply only supports numeric types, not {type_name(operand)}")
+        found = arithmetic.multiply(product, operand)
+        product = double_value(to_float(product) * to_float(operand)) if found is None else found
+    return product
+
+
+def _divide(operands: Operands) -> Value:
+    a, b = operands
+    if a is None or b is None or is_nullish(a) or is_nullish(b):
+        return NULL_VALUE
+    if a[0] not in NUMBERS or b[0] not in NUMBERS:
+        raise CommandError(
+            Code.TypeMismatch, f"$divide only supports numeric types, not {type_name(a)} and {type_name(b)}"
+        )
+    if DECIMAL in (a[0], b[0]):
+        divisor = to_decimal(b)
+        if divisor.is_zero():
+            raise CommandError(Code.BadValue, "can't $divide by zero")
+        return from_decimal(DECIMAL_CONTEXT.divide(to_decimal(a), divisor))
+    if to_float(b) == 0.0:
+        raise CommandError(Code.BadValue, "can't $divide by zero")
+    return double_value(to_float(a) / to_float(b))
+
+
+def _mod(operands: Operands) -> Value:
+    a, b = operands
+    if a is None or b is None or is_nullish(a) or is_nullish(b):
+        return NULL_VALUE
+    if a[0] not in NUMBERS or b[0] not in NUMBERS:
+        raise CommandError(16611, f"$mod only supports numeric types, not {type_name(a)} and {type_name(b)}")
+    kind = widest(a[0], b[0])
+    if kind == DECIMAL:
+        divisor = to_decimal(b)
+        if divisor.is_zero():
+            raise CommandError(16610, "can't $mod by zero")
+        return from_decimal(DECIMAL_CONTEXT.remainder(to_decimal(a), divisor))
+    if to_float(b) == 0.0:
+        raise CommandError(16610, "can't $mod by zero")
+    if kind == DOUBLE:
+        whole = integral_of(b)
+        if a[0] in (INT32, INT64) and whole is not None and abs(whole) <= LONG_MAX:
+            rest = abs(int_of(a)) % abs(whole)
+            return integer_value(-rest if int_of(a) < 0 else rest)
+        number = to_float(a)
+        return double_value(math.fmod(number, to_float(b)) if math.isfinite(number) else math.nan)
+    rest = abs(int_of(a)) % abs(int_of(b))
+    rest = -rest if int_of(a) < 0 else rest
+    return int32_value(rest) if kind == INT32 else int64_value(rest)
+
+
+def _numeric(name: str, operand: Value) -> None:
+    if operand[0] not in NUMBERS:
+        raise CommandError(28765, f"{name} only supports numeric types, not {type_name(operand)}")
+
+
+def _abs(operand: Value | None) -> Value:
+    if operand is None or is_nullish(operand):
+        return NULL_VALUE
+    _numeric("$abs", operand)
+    if operand[0] == DOUBLE:
+        return double_value(abs(double_of(operand)))
+    if operand[0] == DECIMAL:
+        return from_decimal(decimal_of(operand).to_decimal().copy_abs())
+    number = abs(int_of(operand))
+    if number > LONG_MAX:
+        raise CommandError(28680, "can't take $abs of long long min")
+    return integer_value(number) if operand[0] == INT32 else int64_value(number)
+
+
+def _to_whole(name: str, binary: Callable[[float], float], rounding: str) -> OperatorParser:
+    def calculate(operand: Value | None) -> Value:
+        if operand is None or is_nullish(operand):
+            return NULL_VALUE
+        _numeric(name, operand)
+        if operand[0] == DOUBLE:
+            number = double_of(operand)
+            return double_value(binary(number) if math.isfinite(number) else number)
+        if operand[0] == DECIMAL:
+            exact = decimal_of(operand).to_decimal()
+            return from_decimal(exact.to_integral_value(rounding) if exact.is_finite() else exact)
+        return operand
+
+    return unary(calculate)
+
+
+def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], float]) -> OperatorParser:
+    """`$round` and `$trunc`: to a number of decimal places, or, when that is negative, of digits before the point."""
+
+    def calculate(operands: Operands) -> Value:
+        operand = operands[0]
+        places = operands[1] if len(operands) > 1 else int32_value(0)
+        if operand is None or places is None or is_nullish(operand) or is_nullish(places):
+            return NULL_VALUE
+        if operand[0] not in NUMBERS:
+            raise CommandError(51081, f"{name} only supports numeric types, not {type_name(operand)}")
+        digits = _places(name, places)
+        if operand[0] == DECIMAL:
+            exact = decimal_of(operand).to_decimal()
+            return from_decimal(_quantized(exact, digits, rounding))
+        if operand[0] == DOUBLE:
+            number = double_of(operand)
+            return double_value(binary_rounding(number, digits) if math.isfinite(number) else number)
+        if digits >= 0:
+            return operand
+        whole = int(_quantized(Decimal(int_of(operand)), digits, rounding))
+        if not LONG_MIN <= whole <= LONG_MAX:
+            raise CommandError(51080, f"invalid conversion from Decimal128 result in {name} to long")
+        return integer_value(whole) if operand[0] == INT32 else int64_value(whole)
+
+    return nary(calculate, 1, 2)
+
+
+def _places(name: str, value: Value) -> int:
+    if value[0] not in NUMBERS:
+        raise CommandError(16004, f"can't convert from BSON type {type_name(value)} to long")
+    digits = integral_of(value)
+    if digits is None:
+        raise CommandError(51082, f"precision argument to  {name} must be a integral value")
+    if not -20 <= digits <= 100:
+        raise CommandError(51083, f"cannot apply {name} with precision value {digits} value must be in [-20, 100]")
+    return digits
+
+
+def _quantized(exact: Decimal, digits: int, rounding: str) -> Decimal:
+    exponent = exact.as_tuple().exponent
+    if not isinstance(exponent, int) or -exponent <= digits:
+        return exact
+    rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding)
+    return rounded.quantize(Decimal(1)) if digits < 0 else rounded
+
+
+def _round_double(number: float, digits: int) -> float:
+    if digits == 0:
+        return float(round(number))
+    return (
+        float(_quantized(Decimal(f"{number:.14e}"), digits, ROUND_HALF_EVEN)) if digits < 0 else round(number, digits)
+    )
+
+
+def _truncate_double(number: float, digits: int) -> float:
+    if digits == 0:
+        return float(math.trunc(number))
+    return float(_quantized(Decimal(repr(number)), digits, ROUND_DOWN))
+
+
+def _transcendental(
+    name: str,
+    binary: Callable[[float], float],
+    decimal: Callable[[Decimal], Decimal],
+    refusal: tuple[int, Callable[[Decimal], bool], str] | None = None,
+) -> OperatorParser:
+    """A function of one number; `refusal` is (code, which numbers, what is asked of the argument)."""
+
+    def calculate(operand: Value | None) -> Value:
+        if operand is None or is_nullish(operand):
+            return NULL_VALUE
+        _numeric(name, operand)
+        exact = to_decimal(operand)
+        if refusal is not None and not exact.is_nan() and refusal[1](exact):
+            raise CommandError(refusal[0], f"{name}'s argument must be {refusal[2]}")
+        if operand[0] == DECIMAL:
+            return from_decimal(decimal(exact))
+        try:
+            return double_value(binary(to_float(operand)))
+        except OverflowError:
+            return double_value(math.inf)
+
+    return unary(calculate)
+
+
+def _log(operands: Operands) -> Value:
+    number, base = operands
+    if number is None or base is None or is_nullish(number) or is_nullish(base):
+        return NULL_VALUE
+    if number[0] not in NUMBERS:
+        raise CommandError(28756, f"$log's argument must be numeric, not {type_name(number)}")
+    if base[0] not in NUMBERS:
+        raise CommandError(28757, f"$log's base must be numeric, not {type_name(base)}")
+    if to_decimal(number) <= 0:
+        raise CommandError(28758, "$log's argument must be a positive number")
+    if to_decimal(base) <= 0 or to_decimal(base) == 1:
+        raise CommandError(28759, "$log's base must be a positive number not equal to 1")
+    if DECIMAL in (number[0], base[0]):
+        return from_decimal(
+            DECIMAL_CONTEXT.divide(DECIMAL_CONTEXT.ln(to_decimal(number)), DECIMAL_CONTEXT.ln(to_decimal(base)))
+        )
+    return double_value(math.log(to_float(number)) / math.log(to_float(base)))
+
+
+def _pow(operands: Operands) -> Value:
+    base, exponent = operands
+    if base is None or exponent is None or is_nullish(base) or is_nullish(exponent):
+        return NULL_VALUE
+    if base[0] not in NUMBERS:
+        raise CommandError(28762, f"$pow's base must be numeric, not {type_name(base)}")
+    if exponent[0] not in NUMBERS:
+        raise CommandError(28763, f"$pow's exponent must be numeric, not {type_name(exponent)}")
+    if to_decimal(base).is_zero() and to_decimal(exponent) < 0:
+        raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
+    kind = widest(base[0], exponent[0])
+    if kind == DECIMAL:
+        return from_decimal(DECIMAL_CONTEXT.power(to_decimal(base), to_decimal(exponent)))
+    if kind != DOUBLE and int_of(exponent) >= 0 and (int_of(exponent) < 64 or abs(int_of(base)) <= 1):
+        whole = int_of(base) ** int_of(exponent)
+        if LONG_MIN <= whole <= LONG_MAX:
+            return integer_value(whole) if kind == INT32 else int64_value(whole)
+    try:
+        return double_value(math.pow(to_float(base), to_float(exponent)))
+    except OverflowError:
+        return double_value(math.inf)
+    except ValueError:
+        return double_value(math.nan)
+
+
+def _square_root(number: float) -> float:
+    return math.sqrt(number)
+
+
+OPERATORS: Table = {
+    "$abs": unary(_abs),
+    "$add": nary(_add),
+    "$ceil": _to_whole("$ceil", lambda number: float(math.ceil(number)), ROUND_CEILING),
+    "$divide": nary(_divide, 2, 2),
+    "$exp": _transcendental("$exp", math.exp, DECIMAL_CONTEXT.exp),
+    "$floor": _to_whole("$floor", lambda number: float(math.floor(number)), ROUND_FLOOR),
+    "$ln": _transcendental(
+        "$ln", math.log, DECIMAL_CONTEXT.ln, (28766, lambda number: number <= 0, "a positive number")
+    ),
+    "$log": nary(_log, 2, 2),
+    "$log10": _transcendental(
+        "$log10", math.log10, DECIMAL_CONTEXT.log10, (28761, lambda number: number <= 0, "a positive number")
+    ),
+    "$mod": nary(_mod, 2, 2),
+    "$multiply": nary(_multiply),
+    "$pow": nary(_pow, 2, 2),
+    "$round": _rounding("$round", ROUND_HALF_EVEN, _round_double),
+    "$sqrt": _transcendental(
+        "$sqrt", _square_root, DECIMAL_CONTEXT.sqrt, (28714, lambda number: number < 0, "greater than or equal to 0")
+    ),
+    "$subtract": nary(_subtract, 2, 2),
+    "$trunc": _rounding("$trunc", ROUND_DOWN, _truncate_double),
+}

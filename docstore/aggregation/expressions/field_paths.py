@@ -1,0 +1,73 @@
+"""Field paths and variables: `"$a.b"`, `"$$name.a.b"`, `"$$ROOT"`.
+
+A path meets an array by being asked of each embedded document in it; the result is the array of what was found.
+Unlike in queries, a number in a path is only ever a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from docstore.aggregation.expressions.model import Evaluate, Expression, Scope, constant
+from docstore.bson.build import array_from
+from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
+from docstore.errors import Code, CommandError
+from docstore.query.paths import check_field_path
+
+
+def walk(value: Value | None, parts: Sequence[str]) -> Value | None:
+    """The value at a path below a value, or None."""
+    for depth, part in enumerate(parts):
+        if value is None:
+            return None
+        if value[0] == ARRAY:
+            rest = parts[depth:]
+            found = [walk(member, rest) for member in values(value[1]) if member[0] == OBJECT]
+            return ARRAY, array_from([member for member in found if member is not None])
+        if value[0] != OBJECT:
+            return None
+        value = get_field(value[1], part)
+    return value
+
+
+def parse_path(text: str, variables: frozenset[str]) -> Expression:
+    """The expression of a string that starts with `$`. `variables` are the names bound around it."""
+    if text.startswith("$$"):
+        name, _, path = text[2:].partition(".")
+        return _variable(name, check_field_path(path) if "." in text else [], variables)
+    if text == "$":
+        raise CommandError(16872, "'$' by itself is not a valid FieldPath")
+    return _variable("CURRENT", check_field_path(text[1:]), variables)
+
+
+def _variable(name: str, parts: list[str], variables: frozenset[str]) -> Expression:
+    if not name:
+        raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
+    if name == "REMOVE":
+        return constant(None)
+    if name in variables:
+        return Expression(_bound(name, parts))
+    if name in ("ROOT", "CURRENT"):
+        if not parts:
+            return Expression(lambda scope: (OBJECT, scope.root))
+        return Expression(_of_document(parts), path=".".join(parts))
+    if name in ("NOW", "CLUSTER_TIME", "SEARCH_META", "USER_ROLES"):
+        raise CommandError(Code.NotImplemented, f"the variable $${name} is known but not supported by this server")
+    raise CommandError(17276, f"Use of undefined variable: {name}")
+
+
+def _bound(name: str, parts: list[str]) -> Evaluate:
+    if not parts:
+        return lambda scope: scope.variables[name]
+    return lambda scope: walk(scope.variables[name], parts)
+
+
+def _of_document(parts: list[str]) -> Evaluate:
+    if len(parts) == 1:
+        (only,) = parts
+        return lambda scope: get_field(scope.root, only)
+
+    def evaluate(scope: Scope) -> Value | None:
+        return walk((OBJECT, scope.root), parts)
+
+    return evaluate

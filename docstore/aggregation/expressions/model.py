@@ -1,0 +1,157 @@
+"""What an expression is once it has been parsed, and how operators are declared.
+
+An expression is compiled to a function of a `Scope`. Values are raw; None is a missing value, which differs from
+null. Whatever does not depend on the document is calculated while parsing, so errors in constants are found before
+any document is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
+from docstore.errors import Code, CommandError
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an expression is evaluated against: the document, and the variables that `$let` and its like have bound."""
+
+    root: bytes
+    variables: Mapping[str, Value | None] = field(default_factory=dict)
+
+    def bind(self, **variables: Value | None) -> Scope:
+        return Scope(self.root, {**self.variables, **variables})
+
+
+Evaluate = Callable[[Scope], Value | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """`path` is set for a plain field path of the document, `constant` for what does not depend on it.
+
+    `is_constant` tells the constant "missing" (None) from no constant.
+    """
+
+    evaluate: Evaluate
+    constant: Value | None = None
+    is_constant: bool = False
+    path: str | None = None
+
+
+def constant(value: Value | None) -> Expression:
+    return Expression(lambda scope: value, value, True)
+
+
+def folded(evaluate: Evaluate, arguments: Sequence[Expression]) -> Expression:
+    """An expression of these arguments, calculated at once when all of them are constant."""
+    if all(argument.is_constant for argument in arguments):
+        return constant(evaluate(Scope(b"\x05\0\0\0\0")))
+    return Expression(evaluate)
+
+
+class Parsing(Protocol):
+    """What an operator's parser can ask for."""
+
+    def expression(self, value: Value) -> Expression:
+        """Parse an argument in the same scope."""
+        ...
+
+    def with_variables(self, *names: str) -> Parsing:
+        """The scope of a sub-expression in which further variables are bound."""
+        ...
+
+
+OperatorParser = Callable[[str, Value, Parsing], Expression]
+"""(name of the operator, its argument, parsing) -> expression."""
+
+Table = Mapping[str, OperatorParser]
+
+
+def argument_list(value: Value) -> list[Value]:
+    """The arguments of an operator: the elements of an array, or the one value that stands in its place."""
+    return values(value[1]) if value[0] == ARRAY else [value]
+
+
+def nary(
+    function: Callable[[list[Value | None]], Value | None], least: int = 0, most: int | None = None
+) -> OperatorParser:
+    """An operator that is a function of its evaluated arguments, of which there are `least` to `most`."""
+
+    def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+        given = argument_list(value)
+        check_arity(name, len(given), least, most)
+        arguments = [parsing.expression(item) for item in given]
+        functions = [argument.evaluate for argument in arguments]
+        return folded(lambda scope: function([evaluate(scope) for evaluate in functions]), arguments)
+
+    return parse
+
+
+def unary(function: Callable[[Value | None], Value | None]) -> OperatorParser:
+    """An operator of exactly one argument."""
+
+    def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+        given = argument_list(value)
+        check_arity(name, len(given), 1, 1)
+        argument = parsing.expression(given[0])
+        evaluate = argument.evaluate
+        return folded(lambda scope: function(evaluate(scope)), [argument])
+
+    return parse
+
+
+def check_arity(name: str, given: int, least: int, most: int | None) -> None:
+    if least == most and given != least:
+        raise CommandError(16020, f"Expression {name} takes exactly {least} arguments. {given} were passed in.")
+    if given < least or (most is not None and given > most):
+        if most is None:
+            raise CommandError(28667, f"Expression {name} takes at least {least} arguments, {given} were passed in.")
+        raise CommandError(
+            28667,
+            f"Expression {name} takes at least {least} arguments, and at most {most}, but {given} were passed in.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The error codes of an operator that takes a document of named parameters."""
+
+    not_a_document: int
+    unknown: int
+    missing: Mapping[str, int]
+    """The required parameters and the code when one is not there."""
+    optional: tuple[str, ...] = ()
+
+    def parameters(self, name: str, value: Value) -> dict[str, Value]:
+        """The parameters by name, checked."""
+        if value[0] != OBJECT:
+            raise CommandError(self.not_a_document, f"{name} only supports an object as its argument")
+        found: dict[str, Value] = {}
+        for parameter, code, data in elements(value[1]):
+            if parameter not in self.missing and parameter not in self.optional:
+                raise CommandError(self.unknown, f"Unrecognized parameter to {name}: {parameter}")
+            found[parameter] = (code, data)
+        for parameter, code in self.missing.items():
+            if parameter not in found:
+                raise CommandError(code, f"Missing '{parameter}' parameter to {name}")
+        return found
+
+
+def is_nullish(value: Value | None) -> bool:
+    """Missing, null or undefined: what most operators answer with null."""
+    return value is None or value[0] in (NULL, UNDEFINED)
+
+
+def check_variable_name(name: str) -> None:
+    """The rules for names of variables that users bind."""
+    if not name:
+        raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
+    if not (name[0].islower() or ord(name[0]) > 127):
+        raise CommandError(Code.FailedToParse, f"'{name}' starts with an invalid character for a user variable name")
+    for letter in name[1:]:
+        if not (letter.isalnum() or letter == "_" or ord(letter) > 127):
+            raise CommandError(Code.FailedToParse, f"'{name}' contains an invalid character for a variable name")

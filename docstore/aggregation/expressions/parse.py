@@ -1,0 +1,90 @@
+"""Parsing of expressions: literals, paths, documents and arrays of expressions, operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.aggregation.expressions.field_paths import parse_path
+from docstore.aggregation.expressions.model import Expression, Scope, constant, folded
+from docstore.aggregation.expressions.table import OPERATORS
+from docstore.aggregation.unsupported import EXPRESSIONS
+from docstore.bson.build import array_from, document_from
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.unsupported import not_supported
+from docstore.query.values import NULL_VALUE, display, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """Parses in a scope in which `variables` are bound."""
+
+    variables: frozenset[str] = frozenset()
+
+    def expression(self, value: Value) -> Expression:
+        """The expression that a value of a specification stands for."""
+        code = value[0]
+        if code == STRING:
+            text = text_of(value)
+            return parse_path(text, self.variables) if text.startswith("$") else constant(value)
+        if code == ARRAY:
+            return self._array(value)
+        if code == OBJECT:
+            return self._document(value)
+        return constant(value)
+
+    def with_variables(self, *names: str) -> Parser:
+        return Parser(self.variables | set(names))
+
+    def _array(self, value: Value) -> Expression:
+        members = [self.expression(member) for member in values(value[1])]
+        functions = [member.evaluate for member in members]
+
+        def evaluate(scope: Scope) -> Value:
+            return ARRAY, array_from([function(scope) or NULL_VALUE for function in functions])
+
+        return folded(evaluate, members)
+
+    def _document(self, value: Value) -> Expression:
+        fields = elements(value[1])
+        if any(name.startswith("$") for name, _, _ in fields):
+            return self._operator(value, fields)
+        members: list[tuple[str, Expression]] = []
+        for name, code, data in fields:
+            if "." in name:
+                raise CommandError(
+                    16412, f"FieldPath field names may not contain '.'. Consider using $setField: {name}"
+                )
+            members.append((name, self.expression((code, data))))
+        functions = [(name, member.evaluate) for name, member in members]
+
+        def evaluate(scope: Scope) -> Value:
+            found = [(name, function(scope)) for name, function in functions]
+            return OBJECT, document_from([(name, *made) for name, made in found if made is not None])
+
+        return folded(evaluate, [member for _, member in members])
+
+    def _operator(self, value: Value, fields: list[tuple[str, int, bytes]]) -> Expression:
+        if len(fields) != 1:
+            raise CommandError(
+                15983,
+                "an expression specification must contain exactly one field, the name of the expression. Found"
+                f" {len(fields)} fields in {display(value)}",
+            )
+        name, code, data = fields[0]
+        parse = OPERATORS.get(name)
+        if parse is not None:
+            return parse(name, (code, data), self)
+        if name in EXPRESSIONS:
+            raise not_supported("expression", name)
+        raise CommandError(Code.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
+
+
+def parse_expression(value: Value) -> Expression:
+    """An expression at the top of a stage: only the system's variables are bound."""
+    return Parser().expression(value)
+
+
+def is_operator(name: str) -> bool:
+    """Whether an expression operator has this name, served or not."""
+    return name in OPERATORS or name in EXPRESSIONS

@@ -1,0 +1,82 @@
+"""The split of a pipeline: what every shard runs over its own documents, and what is run over all their results.
+
+Stages that look at one document at a time stay on the shards. The first stage that needs all documents is done in two
+halves where that is possible: a `$group` collects states on the shards that are merged afterwards; a `$sort` sorts
+there and the merge keeps the order; a `$limit` is applied on both sides. All that follows runs after the merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.aggregation.stage import Stage
+from docstore.aggregation.stages.group import DOING_MERGE, WILL_BE_MERGED, Group
+from docstore.aggregation.stages.limit import Limit, Skip
+from docstore.aggregation.stages.match import Match
+from docstore.aggregation.stages.project import Project
+from docstore.aggregation.stages.replace_root import ReplaceRoot
+from docstore.aggregation.stages.sort import SortStage
+from docstore.aggregation.stages.unwind import Unwind
+from docstore.bson.build import document_from
+from docstore.bson.walk import OBJECT, elements, get_field
+from docstore.query.sort import Sort
+from docstore.query.values import TRUE, string_value
+
+_ROW_BY_ROW = (Match, Project, ReplaceRoot, Unwind)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPipeline:
+    """`merge_sort` is the order in which the shards' streams come and are to be merged; None: in any order."""
+
+    shard_stages: list[bytes]
+    merge_stages: list[bytes]
+    merge_sort: Sort | None
+
+
+def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
+    """The two halves of the stages."""
+    shards: list[bytes] = []
+    for position, stage in enumerate(stages):
+        if isinstance(stage, _ROW_BY_ROW):
+            shards.append(stage.raw)
+            continue
+        rest = [later.raw for later in stages[position:]]
+        if isinstance(stage, Group):
+            partial, merged = _split_group(stage)
+            return SplitPipeline([*shards, partial], [merged, *rest[1:]], None)
+        if isinstance(stage, SortStage):
+            pushed = _pushed_limit(stages[position + 1 :])
+            return SplitPipeline([*shards, stage.raw, *pushed], rest[1:], stage.sort)
+        return SplitPipeline([*shards, *_pushed_limit(stages[position:])], rest, None)
+    return SplitPipeline(shards, [], None)
+
+
+def _pushed_limit(stages: Sequence[Stage]) -> list[bytes]:
+    """The `$limit` that no shard needs to go beyond, given the stages after it has to be applied again."""
+    skipped = 0
+    for stage in stages:
+        if isinstance(stage, Skip):
+            skipped += stage.count
+        elif isinstance(stage, Limit):
+            return [Limit(skipped + stage.count).raw]
+        else:
+            break
+    return []
+
+
+def _split_group(stage: Group) -> tuple[bytes, bytes]:
+    specification = get_field(stage.raw, "$group")
+    assert specification is not None
+    partial = document_from([*elements(specification[1]), (WILL_BE_MERGED, *TRUE)])
+    merged: list[tuple[str, int, bytes]] = [("_id", *string_value("$_id"))]
+    for field in stage.fields:
+        state = document_from([(field.accumulator, *string_value("$" + field.name))])
+        merged.append((field.name, OBJECT, state))
+    merged.append((DOING_MERGE, *TRUE))
+    return _stage(partial), _stage(document_from(merged))
+
+
+def _stage(specification: bytes) -> bytes:
+    return document_from([("$group", OBJECT, specification)])

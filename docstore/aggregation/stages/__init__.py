@@ -1,0 +1,1 @@
+"""The stages: one module each, with a `DECLARATIONS` tuple; `table` joins them."""

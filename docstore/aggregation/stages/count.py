@@ -1,0 +1,55 @@
+"""`$count` and `$sortByCount`: shorthands for other stages, and parsed into them."""
+
+from __future__ import annotations
+
+from docstore.aggregation.stage import Declaration, Stage
+from docstore.aggregation.stages import group, project, sort
+from docstore.bson.build import document_from
+from docstore.bson.walk import OBJECT, STRING, Value, elements
+from docstore.errors import CommandError
+from docstore.query.values import FALSE, NULL_VALUE, int32_value, text_of
+
+_ONE = document_from([("$sum", *int32_value(1))])
+
+
+def _parse_count(value: Value) -> list[Stage]:
+    if value[0] != STRING:
+        raise CommandError(40156, "the count field must be a non-empty string")
+    name = text_of(value)
+    if not name:
+        raise CommandError(40157, "the count field must be a non-empty string")
+    if name.startswith("$"):
+        raise CommandError(40158, "the count field cannot be a $-prefixed path")
+    if "\0" in name:
+        raise CommandError(40159, "the count field cannot contain a null byte")
+    if "." in name:
+        raise CommandError(40160, "the count field cannot contain '.'")
+    counted = document_from([("_id", *NULL_VALUE), (name, OBJECT, _ONE)])
+    bare = document_from([("_id", *FALSE)])
+    return [*_parsed(group.DECLARATIONS, "$group", counted), *_parsed(project.DECLARATIONS, "$project", bare)]
+
+
+def _parse_sort_by_count(value: Value) -> list[Stage]:
+    if value[0] == OBJECT:
+        fields = elements(value[1])
+        if len(fields) != 1 or not fields[0][0].startswith("$"):
+            raise CommandError(
+                40147, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"
+            )
+    elif value[0] != STRING:
+        raise CommandError(40149, "the sortByCount field must be specified as a string or as an object")
+    elif not text_of(value).startswith("$"):
+        raise CommandError(
+            40148, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"
+        )
+    counted = document_from([("_id", *value), ("count", OBJECT, _ONE)])
+    falling = document_from([("count", *int32_value(-1))])
+    return [*_parsed(group.DECLARATIONS, "$group", counted), *_parsed(sort.DECLARATIONS, "$sort", falling)]
+
+
+def _parsed(declarations: tuple[Declaration, ...], name: str, specification: bytes) -> list[Stage]:
+    parse = next(declaration.parse for declaration in declarations if declaration.name == name)
+    return parse((OBJECT, specification))
+
+
+DECLARATIONS = (Declaration("$count", _parse_count), Declaration("$sortByCount", _parse_sort_by_count))

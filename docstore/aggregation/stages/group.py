@@ -1,0 +1,154 @@
+"""`$group`: one document for each distinct key.
+
+Keys are distinct as values are in comparisons (1 and 1.0 are one key, the first seen is shown); a missing key is
+null. Two marks in the specification, set by the split of a pipeline and by no user, say which half of a distributed
+group this is: `$willBeMerged` (the states come out as they are) and `$doingMerge` (such states come in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator
+from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.unsupported import ACCUMULATORS as UNSUPPORTED
+from docstore.bson.build import document_from
+from docstore.bson.keys import encode_key
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.unsupported import not_supported
+from docstore.query.values import NULL_VALUE, int32_value
+
+WILL_BE_MERGED = "$willBeMerged"
+DOING_MERGE = "$doingMerge"
+
+_PER_GROUP = 300
+"""Bytes of memory that a group costs besides its key and what its states report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One accumulated field."""
+
+    name: str
+    accumulator: str
+    argument: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    raw: bytes
+    key: Expression
+    fields: tuple[Field, ...]
+    will_be_merged: bool = False
+    doing_merge: bool = False
+
+    def start(self, environment: Environment) -> StageRun:
+        return _GroupRun(self, environment)
+
+
+class _GroupRun:
+    satisfied = False
+
+    def __init__(self, group: Group, environment: Environment) -> None:
+        self._group = group
+        self._environment = environment
+        self._key: Evaluate = group.key.evaluate
+        self._start: list[Callable[[], Accumulator]] = [ACCUMULATORS[field.accumulator] for field in group.fields]
+        self._arguments: list[Evaluate] = [field.argument.evaluate for field in group.fields]
+        self._groups: dict[bytes, tuple[Value, list[Accumulator]]] = {}
+        self._held = 0
+        self._output: Iterator[bytes] | None = None
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        for document in documents:
+            self._take(Scope(document))
+        if self._held > self._environment.memory_limit:
+            raise memory_exceeded("$group", self._environment.memory_limit)
+        return []
+
+    def _take(self, scope: Scope) -> None:
+        key = self._key(scope) or NULL_VALUE
+        encoded = encode_key(key)
+        entry = self._groups.get(encoded)
+        if entry is None:
+            entry = (key, [start() for start in self._start])
+            self._groups[encoded] = entry
+            self._held += len(encoded) + len(key[1]) + _PER_GROUP * (1 + len(self._start))
+        if self._group.doing_merge:
+            for state, argument in zip(entry[1], self._arguments, strict=True):
+                partial = argument(scope)
+                assert partial is not None, "a partial group without one of its states"
+                self._held += state.merge(partial)
+        else:
+            for state, argument in zip(entry[1], self._arguments, strict=True):
+                self._held += state.add(argument(scope))
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        if self._output is None:
+            self._output = self._documents()
+        found: list[bytes] = []
+        for document in self._output:
+            found.append(document)
+            if len(found) % CLOCK_EVERY == 0 and self._environment.clock() >= deadline:
+                return found, False
+        return found, True
+
+    def _documents(self) -> Iterator[bytes]:
+        names = [field.name for field in self._group.fields]
+        partial = self._group.will_be_merged
+        for key, states in self._groups.values():
+            made = [state.partial() if partial else state.result() for state in states]
+            yield document_from([("_id", *key), *((name, *value) for name, value in zip(names, made, strict=True))])
+
+
+def _parse(value: Value) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(15947, "a group's fields must be specified in an object")
+    key: Expression | None = None
+    fields: list[Field] = []
+    marks: set[str] = set()
+    for name, code, data in elements(value[1]):
+        if name == "_id":
+            if key is not None:
+                raise CommandError(15948, "a group's _id may only be specified once")
+            key = parse_expression((code, data))
+        elif name in (WILL_BE_MERGED, DOING_MERGE):
+            marks.add(name)
+        else:
+            fields.append(_parse_field(name, (code, data)))
+    if key is None:
+        raise CommandError(15955, "a group specification must include an _id")
+    return [
+        Group(document_from([("$group", *value)]), key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks)
+    ]
+
+
+def _parse_field(name: str, value: Value) -> Field:
+    if "." in name:
+        raise CommandError(40235, f"The field name '{name}' cannot contain '.'")
+    if name.startswith("$"):
+        raise CommandError(40236, f"The field name '{name}' cannot be an operator name")
+    operators = elements(value[1]) if value[0] == OBJECT else []
+    if not operators or not operators[0][0].startswith("$"):
+        raise CommandError(40234, f"The field '{name}' must be an accumulator object")
+    if len(operators) > 1:
+        raise CommandError(40238, f"The field '{name}' must specify one accumulator")
+    accumulator, code, data = operators[0]
+    if accumulator == "$count":
+        if code != OBJECT or elements(data):
+            raise CommandError(Code.TypeMismatch, "$count takes no arguments, i.e. $count:{}")
+        return Field(name, "$sum", parse_expression(int32_value(1)))
+    if accumulator in UNSUPPORTED:
+        raise not_supported("accumulator", accumulator)
+    if accumulator not in ACCUMULATORS:
+        raise CommandError(15952, f"unknown group operator '{accumulator}'")
+    if code == ARRAY:
+        raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
+    return Field(name, accumulator, parse_expression((code, data)))
+
+
+DECLARATIONS = (Declaration("$group", _parse),)

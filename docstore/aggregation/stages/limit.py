@@ -1,0 +1,97 @@
+"""`$limit` and `$skip`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
+from docstore.bson.build import document_from
+from docstore.bson.walk import Value
+from docstore.errors import CommandError
+from docstore.query.values import LONG_MAX, NUMBERS, display, int64_value, integral_of
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    count: int
+
+    @property
+    def raw(self) -> bytes:
+        return document_from([("$limit", *int64_value(self.count))])
+
+    def start(self, environment: Environment) -> StageRun:
+        return _LimitRun(self.count)
+
+
+class _LimitRun:
+    __slots__ = ("_left",)
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    @property
+    def satisfied(self) -> bool:
+        return self._left == 0
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        taken = documents[: self._left]
+        self._left -= len(taken)
+        return taken
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        return [], True
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    count: int
+
+    @property
+    def raw(self) -> bytes:
+        return document_from([("$skip", *int64_value(self.count))])
+
+    def start(self, environment: Environment) -> StageRun:
+        return _SkipRun(self.count)
+
+
+class _SkipRun:
+    __slots__ = ("_left",)
+
+    satisfied = False
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        dropped = min(self._left, len(documents))
+        self._left -= dropped
+        return documents[dropped:]
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        return [], True
+
+
+def _count(name: str, code: int, value: Value) -> int:
+    start = f"invalid argument to {name} stage: Expected"
+    if value[0] not in NUMBERS:
+        raise CommandError(code, f"{start} a number in: {name}: {display(value)}")
+    count = integral_of(value)
+    if count is None or count > LONG_MAX:
+        raise CommandError(code, f"{start} an integer: {name}: {display(value)}")
+    if count < 0:
+        raise CommandError(code, f"{start} a non-negative number in: {name}: {display(value)}")
+    return count
+
+
+def _parse_limit(value: Value) -> list[Stage]:
+    count = _count("$limit", 5107201, value)
+    if count == 0:
+        raise CommandError(15958, "the limit must be positive")
+    return [Limit(count)]
+
+
+def _parse_skip(value: Value) -> list[Stage]:
+    return [Skip(_count("$skip", 5107200, value))]
+
+
+DECLARATIONS = (Declaration("$limit", _parse_limit), Declaration("$skip", _parse_skip))

@@ -1,0 +1,43 @@
+"""`$match`: keep the documents that satisfy a filter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.bson.build import document_from
+from docstore.bson.predicate import Predicate
+from docstore.bson.scan import scan
+from docstore.bson.walk import OBJECT, Value
+from docstore.errors import CommandError
+from docstore.query.compile import compile_filter
+from docstore.query.filter import parse_filter
+from docstore.query.tree import Filter
+
+_ANY_NUMBER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    raw: bytes
+    filter: Filter
+
+    def start(self, environment: Environment) -> StageRun:
+        predicate: Predicate = compile_filter(self.filter)
+
+        def work(documents: list[bytes]) -> list[bytes]:
+            kept: list[bytes] = []
+            scan(iter(documents), predicate, kept, _ANY_NUMBER, _ANY_NUMBER, environment.clock, math.inf)
+            return kept
+
+        return Streaming(work)
+
+
+def _parse(value: Value) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(15959, "the match filter must be an expression in an object")
+    return [Match(document_from([("$match", *value)]), parse_filter(value[1]))]
+
+
+DECLARATIONS = (Declaration("$match", _parse),)

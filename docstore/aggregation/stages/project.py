@@ -1,0 +1,114 @@
+"""`$project`, `$addFields` (also called `$set`) and `$unset`: documents made over field by field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.aggregation.expressions.model import Scope
+from docstore.aggregation.expressions.parse import is_operator, parse_expression
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.bson.build import document_from
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
+from docstore.errors import CommandError
+from docstore.query.paths import check_field_path
+from docstore.query.projection import DROP, Branch, Compute, Computed, PathCollision, Projection, plant, projection_of
+from docstore.query.projection_parse import parse_project_stage
+from docstore.query.values import display, text_of, type_name
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Any of the three: a projection applied to each document."""
+
+    raw: bytes
+    projection: Projection
+
+    def start(self, environment: Environment) -> StageRun:
+        apply = self.projection.apply
+        return Streaming(lambda documents: [apply(document) for document in documents])
+
+
+def _compute(value: Value) -> Compute:
+    evaluate = parse_expression(value).evaluate
+    return lambda document: evaluate(Scope(document))
+
+
+def _compute_projected(value: Value) -> Compute:
+    if value[0] == OBJECT:
+        names = [name for name, _, _ in elements(value[1])]
+        if len(names) == 1 and names[0].startswith("$") and not is_operator(names[0]):
+            raise CommandError(31325, f"Unknown expression {names[0]}")
+    return _compute(value)
+
+
+def _parse_project(value: Value) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(15969, "$project specification must be an object")
+    projection = parse_project_stage(value[1], _compute_projected)
+    return [Project(document_from([("$project", *value)]), projection)]
+
+
+def _parse_add_fields(value: Value) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(40272, f"$addFields specification stage must be an object, got {type_name(value)}")
+    root = Branch()
+    _plant_fields(root, "", value)
+    projection = projection_of(root, keep_others=True, in_place=True)
+    return [Project(document_from([("$addFields", *value)]), projection)]
+
+
+def _plant_fields(root: Branch, prefix: str, value: Value) -> None:
+    """Embedded documents that are no operators spell paths, as in `$project`."""
+    for name, code, data in elements(value[1]):
+        check_field_path(name)
+        path = prefix + name
+        fields = elements(data) if code == OBJECT else []
+        if code == OBJECT and not fields:
+            raise CommandError(40180, f"an empty object is not a valid value. Found empty object at path {path}")
+        operators = [inner for inner, _, _ in fields if inner.startswith("$")]
+        if fields and not operators:
+            _plant_fields(root, path + ".", (code, data))
+            continue
+        if operators and len(fields) > 1:
+            raise CommandError(
+                40181,
+                "an expression specification must contain exactly one field, the name of the expression. Found"
+                f" {len(fields)} fields in {display((code, data))}",
+            )
+        try:
+            plant(root, path, Computed(_compute((code, data))))
+        except PathCollision as collision:
+            raise CommandError(
+                40176, f"specification contains two conflicting paths. One of them is '{collision.path}'"
+            ) from None
+
+
+def _parse_unset(value: Value) -> list[Stage]:
+    if value[0] == STRING:
+        given = [value]
+    elif value[0] == ARRAY:
+        given = values(value[1])
+        if not given:
+            raise CommandError(31119, "$unset specification must be a string or an array with at least one field")
+        if any(item[0] != STRING for item in given):
+            raise CommandError(31120, "$unset specification must be a string or an array containing only string values")
+    else:
+        raise CommandError(31002, "$unset specification must be a string or an array")
+    root = Branch()
+    for path in map(text_of, given):
+        check_field_path(path)
+        try:
+            plant(root, path, DROP)
+        except PathCollision as collision:
+            if collision.remaining:
+                raise CommandError(31249, f"Path collision at {path} remaining portion {collision.remaining}") from None
+            raise CommandError(31250, f"Path collision at {path}") from None
+    return [Project(document_from([("$unset", *value)]), projection_of(root, keep_others=True))]
+
+
+DECLARATIONS = (
+    Declaration("$addFields", _parse_add_fields),
+    Declaration("$project", _parse_project),
+    Declaration("$set", _parse_add_fields),
+    Declaration("$unset", _parse_unset),
+)

@@ -1,0 +1,53 @@
+"""`$replaceRoot` and `$replaceWith`: an embedded or calculated document takes the document's place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.aggregation.expressions.model import Evaluate, Scope
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.bson.build import document_from
+from docstore.bson.walk import OBJECT, Value, elements
+from docstore.errors import CommandError
+from docstore.query.values import display, type_name
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceRoot:
+    raw: bytes
+    evaluate: Evaluate
+
+    def start(self, environment: Environment) -> StageRun:
+        return Streaming(lambda documents: [self._replacement(document) for document in documents])
+
+    def _replacement(self, document: bytes) -> bytes:
+        found = self.evaluate(Scope(document))
+        if found is None or found[0] != OBJECT:
+            shown = "MISSING" if found is None else display(found)
+            raise CommandError(
+                40228,
+                f"the new root must evaluate to an object, but resulting value was: {shown}. Type of resulting value:"
+                f" '{type_name(found)}'",
+            )
+        return found[1]
+
+
+def _parse_root(value: Value) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(40229, f"expected an object as specification for $replaceRoot stage, got {type_name(value)}")
+    new_root: Value | None = None
+    for name, code, data in elements(value[1]):
+        if name != "newRoot":
+            raise CommandError(40415, f"BSON field '$replaceRoot.{name}' is an unknown field.")
+        new_root = (code, data)
+    if new_root is None:
+        raise CommandError(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field")
+    return [ReplaceRoot(document_from([("$replaceRoot", *value)]), parse_expression(new_root).evaluate)]
+
+
+def _parse_with(value: Value) -> list[Stage]:
+    return [ReplaceRoot(document_from([("$replaceWith", *value)]), parse_expression(value).evaluate)]
+
+
+DECLARATIONS = (Declaration("$replaceRoot", _parse_root), Declaration("$replaceWith", _parse_with))

@@ -1,0 +1,129 @@
+"""`$unwind`: one document for each element of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.bson.build import document_from
+from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, get_path, values
+from docstore.errors import CommandError
+from docstore.query.paths import check_field_path
+from docstore.query.values import NULL_VALUE, int64_value, is_true, text_of, type_name
+
+
+@dataclass(frozen=True, slots=True)
+class Unwind:
+    """`index_path` gets the element's position. `keep_empty`: documents without elements come out as they are."""
+
+    raw: bytes
+    path: str
+    index_path: str | None = None
+    keep_empty: bool = False
+
+    def start(self, environment: Environment) -> StageRun:
+        return Streaming(lambda documents: [made for document in documents for made in self._unwound(document)])
+
+    def _unwound(self, document: bytes) -> Iterator[bytes]:
+        parts = self.path.split(".")
+        found = get_path(document, self.path)
+        if found is None or found[0] != ARRAY:
+            absent = found is None or found[0] in _NULLISH
+            if not absent or self.keep_empty:
+                yield self._with_index(document, None)
+            return
+        members = values(found[1])
+        if not members and self.keep_empty:
+            yield self._with_index(replaced(document, parts, None), None)
+        for position, member in enumerate(members):
+            yield self._with_index(replaced(document, parts, member), position)
+
+    def _with_index(self, document: bytes, position: int | None) -> bytes:
+        if self.index_path is None:
+            return document
+        index = NULL_VALUE if position is None else int64_value(position)
+        return replaced(document, self.index_path.split("."), index)
+
+
+_NULLISH = (0x0A, 0x06)
+
+
+def replaced(document: bytes, parts: list[str], value: Value | None) -> bytes:
+    """The document with the value at a path through embedded documents; None removes it, a new field comes last."""
+    name, rest = parts[0], parts[1:]
+    fields: list[tuple[str, int, bytes]] = []
+    found = False
+    for field, code, data in elements(document):
+        if field != name or found:
+            fields.append((field, code, data))
+            continue
+        found = True
+        if rest:
+            inner = data if code == OBJECT else None
+            fields.append((field, OBJECT, _nested(inner, rest, value)))
+        elif value is not None:
+            fields.append((field, *value))
+    if not found and value is not None:
+        fields.append((name, OBJECT, _nested(None, rest, value)) if rest else (name, *value))
+    return document_from(fields)
+
+
+def _nested(document: bytes | None, rest: list[str], value: Value | None) -> bytes:
+    return replaced(b"\x05\0\0\0\0" if document is None else document, rest, value)
+
+
+def _parse(value: Value) -> list[Stage]:
+    path, index_path, keep_empty = "", None, False
+    if value[0] == STRING:
+        path = text_of(value)
+    elif value[0] == OBJECT:
+        for name, code, data in elements(value[1]):
+            option = (code, data)
+            if name == "path":
+                if code != STRING:
+                    raise CommandError(
+                        28808, f"expected a string as the path for $unwind stage, got {type_name(option)}"
+                    )
+                path = text_of(option)
+            elif name == "includeArrayIndex":
+                index_path = _parse_index(option)
+            elif name == "preserveNullAndEmptyArrays":
+                if code != BOOL:
+                    raise CommandError(
+                        28809,
+                        "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got"
+                        f" {type_name(option)}",
+                    )
+                keep_empty = is_true(option)
+            else:
+                raise CommandError(28811, f"unrecognized option to $unwind stage: {name}")
+    else:
+        raise CommandError(
+            15981,
+            f"expected either a string or an object as specification for $unwind stage, got {type_name(value)}",
+        )
+    if not path:
+        raise CommandError(28812, "no path specified to $unwind stage")
+    if not path.startswith("$"):
+        raise CommandError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
+    check_field_path(path[1:])
+    return [Unwind(document_from([("$unwind", *value)]), path[1:], index_path, keep_empty)]
+
+
+def _parse_index(option: Value) -> str:
+    text = text_of(option) if option[0] == STRING else ""
+    if not text:
+        raise CommandError(
+            28810,
+            f"expected a non-empty string for the includeArrayIndex  option to $unwind stage, got {type_name(option)}",
+        )
+    if text.startswith("$"):
+        raise CommandError(
+            28822, f"includeArrayIndex option to $unwind stage should not be prefixed with a '$': {text}"
+        )
+    check_field_path(text)
+    return text
+
+
+DECLARATIONS = (Declaration("$unwind", _parse),)

@@ -1,0 +1,105 @@
+"""Names of the aggregation language that MongoDB 6.0 knows and this server does not serve yet.
+
+A name is in one of these tables or in a table of what is served, never in both.
+"""
+
+from __future__ import annotations
+
+STAGES = frozenset(
+    [
+        "$bucket",
+        "$bucketAuto",
+        "$changeStream",
+        "$currentOp",
+        "$densify",
+        "$facet",
+        "$fill",
+        "$geoNear",
+        "$graphLookup",
+        "$indexStats",
+        "$listLocalSessions",
+        "$listSessions",
+        "$lookup",
+        "$merge",
+        "$out",
+        "$planCacheStats",
+        "$redact",
+        "$sample",
+        "$setWindowFields",
+        "$shardedDataDistribution",
+        "$unionWith",
+    ]
+)
+
+EXPRESSIONS = frozenset(
+    [
+        "$accumulator",
+        "$acos",
+        "$acosh",
+        "$asin",
+        "$asinh",
+        "$atan",
+        "$atan2",
+        "$atanh",
+        "$avg",
+        "$binarySize",
+        "$bsonSize",
+        "$cos",
+        "$cosh",
+        "$dateAdd",
+        "$dateDiff",
+        "$dateFromParts",
+        "$dateFromString",
+        "$dateSubtract",
+        "$dateToParts",
+        "$dateToString",
+        "$dateTrunc",
+        "$dayOfMonth",
+        "$dayOfWeek",
+        "$dayOfYear",
+        "$degreesToRadians",
+        "$firstN",
+        "$function",
+        "$getField",
+        "$hour",
+        "$isoDayOfWeek",
+        "$isoWeek",
+        "$isoWeekYear",
+        "$lastN",
+        "$max",
+        "$maxN",
+        "$meta",
+        "$millisecond",
+        "$min",
+        "$minN",
+        "$minute",
+        "$month",
+        "$radiansToDegrees",
+        "$rand",
+        "$regexFind",
+        "$regexFindAll",
+        "$regexMatch",
+        "$sampleRate",
+        "$second",
+        "$setField",
+        "$sin",
+        "$sinh",
+        "$sortArray",
+        "$stdDevPop",
+        "$stdDevSamp",
+        "$sum",
+        "$tan",
+        "$tanh",
+        "$toHashedIndexKey",
+        "$tsIncrement",
+        "$tsSecond",
+        "$unsetField",
+        "$week",
+        "$year",
+        "$zip",
+    ]
+)
+
+ACCUMULATORS = frozenset(
+    ["$accumulator", "$bottom", "$bottomN", "$firstN", "$lastN", "$maxN", "$minN", "$top", "$topN"]
+)
