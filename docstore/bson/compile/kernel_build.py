@@ -79,7 +79,7 @@ class Backend(build_meta._BuildMetaBackend):
                 Extension(
                     f"docstore.bson.{name}",
                     [f"docstore/bson/{name}.py"],
-                    extra_compile_args=["-O2"],
+                    extra_compile_args=["-O2", "-g0"],
                     optional=True,
                 )
                 for name in COMPILED
