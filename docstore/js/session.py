@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 import bson
+from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import Value
 from docstore.errors import Code, CommandError
@@ -165,7 +166,7 @@ class Session:
         others = [text for name, text in sources.items() if name != "map"]
         fields = None if scopes else fields_read(sources["map"], others)
         definition = bson.encode(
-            {**sources, "final": final, "scopes": [bson.raw_bson.RawBSONDocument(scope) for scope in scopes]}
+            {**sources, "final": final, "scopes": [RawBSONDocument(scope) for scope in scopes]}
             | ({} if fields is None else {"fields": fields})
         )
         self.input(len(definition))[:] = definition

@@ -14,10 +14,12 @@ SERVER = (*CORE, "mapreduce", "server")
 
 
 @cache
-def source(names: tuple[str, ...], input_bytes: int) -> str:
-    """One expression whose value is what the last of the named files returns; `input_bytes` is the decoder's
-    capacity.
+def source(names: tuple[str, ...], input_bytes: int, further: tuple[str, ...] = ()) -> str:
+    """One expression whose value is what the last file returns; `input_bytes` is the decoder's capacity.
+
+    `further` are texts of files from elsewhere (the shell's), joined after the named ones.
     """
     package = resources.files(__name__)
-    body = "\n".join((package / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    files = [(package / f"{name}.js").read_text(encoding="utf-8") for name in names]
+    body = "\n".join((*files, *further))
     return f'(function (INPUT_BYTES) {{ "use strict";\n{body}\n}})({input_bytes})'

@@ -9,6 +9,7 @@
 // * The input has been validated by whoever stored it; lengths are trusted.
 
 const INT32 = Symbol("int32 fields");
+const RAW_EXPRESSION = Symbol("regular expression as stored");
 const RAW_DATE = Symbol("milliseconds out of range");
 const SLOTS = 8192;     // 13 bits of hash
 const NAME_WORDS = 8;   // names of up to 31 bytes are cached
@@ -334,14 +335,25 @@ function readCString() {
   return decodeText(start, at - 1);
 }
 
+// What JavaScript cannot express (a bare slash, unknown options, foreign syntax) is kept beside the closest it can.
 function readExpression() {
   const pattern = readCString();
   const options = readCString();
+  let expression;
   try {
-    return new RegExp(pattern, options.replace(/[^gimsuy]/g, ""));
+    expression = new RegExp(pattern, options.replace(/[^imsu]/g, ""));
   } catch (error) {
-    return new RegExp("(?:)" === pattern ? "" : pattern.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
+    expression = new RegExp(pattern.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
   }
+  if (expression.source !== pattern || expression.flags !== options) expression[RAW_EXPRESSION] = [pattern, options];
+  return expression;
+}
+
+// [pattern, options] as stored
+function expressionParts(expression) {
+  if (expression[RAW_EXPRESSION] !== undefined) return expression[RAW_EXPRESSION];
+  const options = [...expression.flags].filter((flag) => "imsu".includes(flag)).sort().join("");
+  return [expression.source === "(?:)" ? "" : expression.source, options];
 }
 
 function readScopedCode() {

@@ -232,8 +232,9 @@ function writeBinary(name, value) {
 
 function writeExpression(name, value) {
   writeHead(11, name);
-  writeCString(value.source === "(?:)" ? "" : value.source);
-  writeCString([...value.flags].filter((flag) => "imsu".includes(flag)).sort().join(""));
+  const [pattern, options] = expressionParts(value);
+  writeCString(pattern);
+  writeCString(options);
 }
 
 function writeDecimal(name, value) {

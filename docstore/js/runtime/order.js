@@ -72,7 +72,7 @@ function compareValues(a, b) {
     case BRACKETS.boolean: return byOperator(a.valueOf(), b.valueOf());
     case BRACKETS.date: return byOperator(dateMilliseconds(a), dateMilliseconds(b));
     case BRACKETS.timestamp: return byOperator(a.t, b.t) || byOperator(a.i, b.i);
-    case BRACKETS.expression: return sign(compareText(a.source, b.source) || compareText(a.flags, b.flags));
+    case BRACKETS.expression: return compareExpressions(expressionParts(a), expressionParts(b));
     case BRACKETS.pointer: return byOperator(a.ns.length, b.ns.length) || sign(compareText(a.ns, b.ns)) ||
       byOperator(ObjectIdBody.raw(a.id), ObjectIdBody.raw(b.id));
     case BRACKETS.code: return sign(compareText(codeText(a), codeText(b)));
@@ -81,6 +81,7 @@ function compareValues(a, b) {
   }
 }
 
+const compareExpressions = (a, b) => sign(compareText(a[0], b[0]) || compareText(a[1], b[1]));
 const plainNumber = (value) => (typeof value === "number" ? value : value instanceof Number ? Number(value) : scalarOf(value));
 
 function dateMilliseconds(date) {
@@ -151,7 +152,10 @@ function canonicalObject(value) {
     case BRACKETS.date: return `d${dateMilliseconds(value)};`;
     case BRACKETS.timestamp: return `T${value.t},${value.i};`;
     case BRACKETS.binary: return `b${BinDataBody.subtype(value)}:${value.length()}:${BinDataBody.raw(value)}`;
-    case BRACKETS.expression: return `r${value.source.length}:${value.source}${value.flags};`;
+    case BRACKETS.expression: {
+      const [pattern, options] = expressionParts(value);
+      return `r${pattern.length}:${pattern}${options};`;
+    }
     case BRACKETS.pointer: return `p${value.ns.length}:${value.ns}${ObjectIdBody.raw(value.id)}`;
     case BRACKETS.code: case BRACKETS.scopedCode: return canonicalCode(value);
     case BRACKETS.array: {
@@ -206,7 +210,11 @@ function copyOfObject(value, depth) {
     return copy;
   }
   if (prototype === TimestampBody.prototype) return new TimestampBody(value.t, value.i);
-  if (prototype === RegExp.prototype) return new RegExp(value.source, value.flags);
+  if (prototype === RegExp.prototype) {
+    const copy = new RegExp(value.source, value.flags);
+    if (value[RAW_EXPRESSION] !== undefined) copy[RAW_EXPRESSION] = value[RAW_EXPRESSION];
+    return copy;
+  }
   if (prototype === BinDataBody.prototype) copiedWeight += value.length();
   if (prototype === NumberIntBody.prototype) integersKept = true;
   return value; // the other types cannot be changed

@@ -96,8 +96,7 @@ class NumberLongBody {
   valueOf() { return NumberLongBody.approximate(this); }
   toString() {
     const digits = String(NumberLongBody.exact(this));
-    return NumberLongBody.exact(this) === BigInt(NumberLongBody.approximate(this)) && NumberLongBody.fits(this)
-      ? `NumberLong(${digits})` : `NumberLong("${digits}")`;
+    return Math.abs(NumberLongBody.approximate(this)) < 2147483648 ? `NumberLong(${digits})` : `NumberLong("${digits}")`;
   }
   tojson() { return this.toString(); }
   toJSON() { return { $numberLong: String(NumberLongBody.exact(this)) }; }
