@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from docstore.bson import append_fields
@@ -14,14 +15,18 @@ from docstore.bson.namespace import check_database_name, split_namespace
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Context
 from docstore.js.workers import Workers
+from docstore.net.listener import NetworkStatistics
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
 from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
+from mongos.facts import Facts
+from mongos.greeter import RouterGreeter
 from mongos.merge.remote import RemoteCursor
 from mongos.routing.cache import RoutingCache, version_for
+from mongos.routing.gossip import Gossip
 from mongos.routing.requests import Answer, versioned
 from mongos.routing.shards import Shard, Shards, each
 
@@ -33,8 +38,8 @@ class Router:
 
     def __init__(
         self, *, shards: Shards, cache: RoutingCache, chunk_commands: ChunkCommands, settings: BalancerSettings,
-        autosplit: Autosplit, balancer: Balancer, workers: Workers, clock: Callable[[], float],
-        facts: Mapping[str, Any],
+        autosplit: Autosplit, balancer: Balancer, workers: Workers, gossip: Gossip, clock: Callable[[], float],
+        facts: Facts, statistics: Callable[[], NetworkStatistics], shutdown: Callable[[], None],
     ) -> None:  # fmt: skip
         self.shards = shards
         self.cache = cache
@@ -45,7 +50,10 @@ class Router:
         self.workers = workers
         self.clock = clock
         self.facts = facts
-        self._cluster_time: dict[str, Any] = {}
+        self.statistics = statistics
+        self.shutdown = shutdown
+        self.greeter = RouterGreeter()
+        self._gossip = gossip
         self._discarding: set[asyncio.Task[None]] = set()
 
     @property
@@ -62,7 +70,7 @@ class Router:
 
     def gossip(self) -> Mapping[str, Any]:
         """The latest cluster time that shards told of."""
-        return self._cluster_time
+        return self._gossip.shown()
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """A client's cluster time: the shards hear it with the request that carries it."""
@@ -121,6 +129,10 @@ class Router:
     async def routed(self, context: Context, operation: Callable[[Routing], Awaitable[T]]) -> T:
         """Run an operation on the context's namespace with the routing as it is known, again when it was stale."""
         return await self.cache.routed(context.namespace, operation)
+
+    def listening_at(self, address: str) -> None:
+        """The router's own address, once it is known."""
+        self.facts = replace(self.facts, address=address)
 
     async def stop(self) -> None:
         """End what runs in the background and let go of connections."""

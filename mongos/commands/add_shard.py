@@ -14,7 +14,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         "admin", requests.add_shard(args.value, args["name"]), repeatable=True, deadline=context.deadline
     )
     await router.shards.refresh()
-    return answer.body
+    return answer.relayed()
 
 
 COMMAND = Command(

@@ -23,19 +23,14 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         names = [routing.primary] if collection is None else sorted(collection.chunks.shards)
         answers = await router.ask(context, routing, names, forwarded(context.raw))
         if collection is None:
-            return {"sharded": False, "primary": routing.primary, **_stats(answers[0])}
+            return {"sharded": False, "primary": routing.primary, **answers[0].decoded()}
         return _added_up(context.namespace, answers, len(collection.chunks))
 
     return await router.routed(context, attempt)
 
 
-def _stats(answer: Answer) -> dict[str, Any]:
-    gossip = ("operationTime", "$clusterTime")
-    return {name: value for name, value in answer.decoded().items() if name not in gossip}
-
-
 def _added_up(namespace: str, answers: list[Answer], chunks: int) -> dict[str, Any]:
-    parts = {answer.shard: _stats(answer) for answer in answers}
+    parts = {answer.shard: answer.decoded() for answer in answers}
     whole: dict[str, Any] = {"sharded": True, "ns": namespace}
     for name in _SUMMED:
         if any(name in part for part in parts.values()):

@@ -23,7 +23,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any] | bytes:
             await router.config.command("admin", requests.drop_collection(context.namespace), repeatable=True)
             return {"ns": context.namespace}
         (answer,) = await router.ask(context, routing, [routing.primary], forwarded(context.raw), repeatable=False)
-        return bytes(answer.body)
+        return answer.relayed()
 
     try:
         return await router.routed(context, attempt)

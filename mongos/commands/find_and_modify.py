@@ -28,7 +28,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         if routing.collection is not None and update is not None and not is_replacement(*update):
             refuse_key_change(routing.collection.key, tree, update[1])
         (answer,) = await router.ask(context, routing, [shard], body, repeatable=retryable)
-        return answer.body
+        return answer.relayed()
 
     return await router.routed(context, attempt)
 

@@ -10,7 +10,7 @@ from docstore.commands.declaration import PUBLIC, Command, Role
 
 
 def run(context: Context, args: Arguments) -> dict[str, Any]:
-    return {"isdbgrid": 1, "hostname": context.node.facts["hostname"]}
+    return {"isdbgrid": 1, "hostname": context.node.facts.hostname}
 
 
 COMMAND = Command("isdbgrid", run, privilege=PUBLIC, role=Role.ANY, help="Whether this is a router.")

@@ -22,7 +22,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         if unsharded_only(target, "renameCollection") != shard:
             raise CommandError(Code.CommandFailed, "source and destination collections must be on the same shard")
         (answer,) = await router.ask(context, routing, [shard], body, repeatable=False)
-        return bytes(answer.body)
+        return answer.relayed()
 
     await router.cache.refresh(args.value)
     reply: bytes = await router.cache.routed(args.value, attempt)

@@ -25,7 +25,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         "admin", requests.shard_collection(namespace, key.document(), args["unique"]), repeatable=True
     )
     await router.cache.refresh(namespace)
-    return answer.body
+    return answer.relayed()
 
 
 COMMAND = Command(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
@@ -39,7 +37,7 @@ async def to_primary(context: Context, what: str, *, repeatable: bool = False) -
     async def attempt(routing: Routing) -> bytes:
         shard = unsharded_only(routing, what)
         (answer,) = await context.node.ask(context, routing, [shard], body, repeatable=repeatable)
-        return bytes(answer.body)
+        return bytes(answer.relayed())
 
     reply: bytes = await context.node.routed(context, attempt)
     return reply
@@ -48,14 +46,8 @@ async def to_primary(context: Context, what: str, *, repeatable: bool = False) -
 def with_raw(answers: list[Answer]) -> dict[str, Any]:
     """One reply of several: each shard's under `raw`, by its address; the fields of the first besides."""
     if len(answers) == 1:
-        return _fields(answers[0])
-    merged = _fields(answers[0])
-    return {"raw": {answer.address: bson.decode(answer.body) for answer in answers}, **merged}
-
-
-def _fields(answer: Answer) -> dict[str, Any]:
-    gossip = ("ok", "operationTime", "$clusterTime")
-    return {name: value for name, value in answer.decoded().items() if name not in gossip}
+        return answers[0].decoded()
+    return {"raw": {answer.address: answer.decoded() for answer in answers}, **answers[0].decoded()}
 
 
 def require_database(routing: Routing) -> None:

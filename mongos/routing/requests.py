@@ -16,9 +16,10 @@ from docstore.bson import array_documents, document_from, elements, get_field
 from docstore.sharding.version import ShardVersion
 
 _BETWEEN_CLIENT_AND_ROUTER = frozenset(
-    ("$db", "$clusterTime", "$configTime", "$topologyTime", "$readPreference", "shardVersion", "apiVersion",
+    ("$db", "$configTime", "$topologyTime", "$readPreference", "shardVersion", "apiVersion",
      "apiStrict", "apiDeprecationErrors", "$audit", "$client", "$queryOptions", "maxTimeMS")
 )  # fmt: skip
+_OF_THE_DISPATCHER = frozenset(("ok", "operationTime", "$clusterTime"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,12 @@ class Answer:
     body: bytes
 
     def decoded(self) -> dict[str, Any]:
-        return bson.decode(self.body)
+        """The reply's own fields."""
+        return bson.decode(self.relayed())
+
+    def relayed(self) -> bytes:
+        """The reply without what the dispatcher adds to every reply, for passing it on to the client."""
+        return document_from(field for field in elements(self.body) if field[0] not in _OF_THE_DISPATCHER)
 
 
 def forwarded(raw: bytes, *, without: Iterable[str] = (), add: Mapping[str, Any] | None = None) -> bytes:

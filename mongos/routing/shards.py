@@ -7,12 +7,13 @@ is the same as once (reads, retryable writes). Anything else with an unknown out
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.net import NetworkError, Pool, ReplicaSetClient
+from mongos.routing.gossip import Gossip
 from mongos.routing.requests import Answer
 
 CONFIG = "config"
@@ -27,11 +28,14 @@ U = TypeVar("U")
 class Shard:
     """One shard, or the config servers."""
 
-    def __init__(self, name: str, host: str, client: ReplicaSetClient, pool: Pool, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, name: str, host: str, client: ReplicaSetClient, pool: Pool, gossip: Gossip, clock: Callable[[], float]
+    ) -> None:
         self.name = name
         self.host = host
         self.client = client
         self._pool = pool
+        self._gossip = gossip
         self._clock = clock
 
     async def command(
@@ -58,7 +62,7 @@ class Shard:
                 raw = await self.at(address, db, body, sequences=sequences, deadline=deadline)
             except NetworkError as error:
                 self.client.suspect(address)
-                if not repeatable or self._clock() >= give_up:
+                if not (repeatable or not error.sent) or self._clock() >= give_up:
                     raise unreachable(self.name, address, error) from error
             except CommandError as error:
                 if error.code not in STATE_CHANGE_CODES:
@@ -83,12 +87,14 @@ class Shard:
         seconds = REQUEST_SECONDS if deadline is None else deadline - self._clock()
         if seconds <= 0:
             raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
-        return await self._pool.command(address, db, body, sequences=sequences, timeout=seconds)
+        reply = await self._pool.command(address, db, body, sequences=sequences, timeout=seconds)
+        self._gossip.hear(reply)
+        return reply
 
 
 def unreachable(shard: str, address: str, error: NetworkError) -> CommandError:
     """What a client is told when a shard's member did not answer; drivers may retry retryable operations."""
-    return CommandError(Code.HostUnreachable, f"no answer from {address} of {shard}: {error}")
+    return CommandError(error.code, f"no answer from {address} of {shard}: {error}")
 
 
 async def each(items: Iterable[U], work: Callable[[U], Awaitable[T]]) -> list[T]:
@@ -103,12 +109,10 @@ async def each(items: Iterable[U], work: Callable[[U], Awaitable[T]]) -> list[T]
 class Shards:
     """The registry of shards, read from config.shards; names that are not known are looked up again once."""
 
-    def __init__(self, config: Shard, pool: Pool, connect: Callable[[Sequence[str], str], ReplicaSetClient],
-                 clock: Callable[[], float]) -> None:  # fmt: skip
+    def __init__(self, config: Shard, connect: Callable[[str, str], Shard]) -> None:
+        """`connect(name, host)` makes a shard of a config.shards record; `host` is "set/host:port,..."."""
         self.config = config
-        self._pool = pool
         self._connect = connect
-        self._clock = clock
         self._shards: dict[str, Shard] = {}
 
     async def refresh(self) -> None:
@@ -120,14 +124,12 @@ class Shards:
         fresh: dict[str, Shard] = {}
         for row in rows:
             known = self._shards.pop(row["_id"], None)
-            fresh[row["_id"]] = known if known is not None and known.host == row["host"] else self._open(row)
+            fresh[row["_id"]] = (
+                known if known is not None and known.host == row["host"] else self._connect(row["_id"], row["host"])
+            )
         gone, self._shards = self._shards, fresh
         for shard in gone.values():
             await shard.client.close()
-
-    def _open(self, row: Mapping[str, Any]) -> Shard:
-        set_name, _, hosts = row["host"].rpartition("/")
-        return Shard(row["_id"], row["host"], self._connect(hosts.split(","), set_name), self._pool, self._clock)
 
     async def get(self, name: str) -> Shard:
         """A shard by name. Errors: ShardNotFound."""

@@ -1,0 +1,11 @@
+"""The version that clients are told of, and the limits that hold in every process."""
+
+from __future__ import annotations
+
+COMPATIBLE_VERSION = "6.0.5"
+"""The MongoDB version whose behaviour clients may expect."""
+FEATURE_VERSION = "6.0"
+MIN_WIRE_VERSION = 0
+MAX_WIRE_VERSION = 17
+MAX_WRITE_BATCH = 100_000
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024

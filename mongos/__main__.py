@@ -1,0 +1,19 @@
+"""`mongos`: a router."""
+
+from __future__ import annotations
+
+import functools
+
+from docstore.net.process import run
+from docstore.options import LOGGING, NETWORK, PROCESS, ROUTER, Options, program
+from mongos.process import serve
+
+
+@program("mongos", NETWORK, LOGGING, PROCESS, ROUTER)
+def main(options: Options) -> None:
+    """Route the operations of clients to the shards of a cluster, split and balance its chunks."""
+    run("mongos", functools.partial(serve, options=options), process=options.process, logging=options.logging)
+
+
+if __name__ == "__main__":
+    main()

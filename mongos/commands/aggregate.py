@@ -1,0 +1,113 @@
+"""`aggregate`: the shards run their half of the pipeline over what they own, the router the rest over all results.
+
+A pipeline that only one shard can answer passes as it is.
+"""
+
+from __future__ import annotations
+
+import bson
+from bson.raw_bson import RawBSONDocument
+
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.split import SplitPipeline
+from docstore.aggregation.stage import Environment
+from docstore.bson import elements, get_field
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.values import integer_of
+from docstore.errors import Code, CommandError
+from docstore.sharding.routing import Routing
+from mongos.merge.batches import first_reply
+from mongos.merge.merged import MergedCursor, Shape
+from mongos.routing.requests import forwarded
+from mongos.routing.shards import CONFIG
+from mongos.routing.targeting import filter_shards
+
+_NOTHING = bson.encode({})
+_SHARD_BATCH = 10_000
+
+
+async def run(context: Context, args: Arguments) -> bytes:
+    router = context.node
+    if args["explain"]:
+        raise CommandError(Code.NotImplemented, "explain of an aggregation through a router is not supported yet")
+    pipeline = parse_pipeline(args["pipeline"])
+    namespace = context.namespace = f"{context.db}.{_collection(*args.value)}"
+    batch_size = _batch_size(args["cursor"])
+
+    async def attempt(routing: Routing) -> MergedCursor:
+        return await _open(context, pipeline, routing)
+
+    merged = await router.routed(context, attempt)
+    return await first_reply(context, merged, batch_size=batch_size, namespace=namespace)
+
+
+def _collection(code: int, data: bytes) -> str:
+    """The collection's name; for `{aggregate: 1}` the name that stands for none."""
+    return data[4:-1].decode() if code == 0x02 else "$cmd.aggregate"
+
+
+def _batch_size(cursor: bytes) -> int | None:
+    found = get_field(cursor, "batchSize")
+    if found is None:
+        return None
+    size = integer_of(*found)
+    if size < 0:
+        raise CommandError(Code.BadValue, "cursor.batchSize must not be negative")
+    return size
+
+
+async def _open(context: Context, pipeline: Pipeline, routing: Routing) -> MergedCursor:
+    router = context.node
+    environment = Environment(clock=router.clock)
+    if not pipeline.needs_collection:
+        routing = Routing(routing.namespace, CONFIG, None)
+    if routing.primary is None:
+        finish = pipeline.start(environment)
+        return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=finish)
+    shards = filter_shards(routing, pipeline.leading_filter())
+    split = _whole(pipeline) if len(shards) == 1 else pipeline.split()
+    body = forwarded(
+        context.raw,
+        without=("explain",),
+        add={
+            "pipeline": [RawBSONDocument(stage) for stage in split.shard_stages],
+            "cursor": {"batchSize": _SHARD_BATCH} if split.merge_stages else RawBSONDocument(_cursor_of(context)),
+        },
+    )
+    answers = await router.ask(context, routing, shards, body)
+    remotes = await router.remotes(context, routing, answers, None)
+    shape = Shape(sort=split.merge_sort.pattern if split.merge_sort else None)
+    finish = parse_pipeline(split.merge_stages).start(environment) if split.merge_stages else None
+    return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
+
+
+def _whole(pipeline: Pipeline) -> SplitPipeline:
+    return SplitPipeline([stage.raw for stage in pipeline.stages], [], None)
+
+
+def _cursor_of(context: Context) -> bytes:
+    return next((data for name, _, data in elements(context.raw) if name == "cursor"), _NOTHING)
+
+
+COMMAND = Command(
+    "aggregate",
+    run,
+    privilege=Privilege("find", Resource.COLLECTION),
+    role=Role.SECONDARY_OK,
+    read_concern=True,
+    write_concern=True,
+    stable=True,
+    parameters=(
+        Parameter("pipeline", Type.DOCUMENTS, required=True),
+        Parameter("cursor", Type.OBJECT, default=_NOTHING),
+        Parameter("explain", Type.SAFE_BOOL, default=False),
+        Parameter("allowDiskUse", Type.SAFE_BOOL, default=False),
+        Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
+        Parameter("hint", (Type.STRING, Type.OBJECT)),
+        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("let", Type.OBJECT, unsupported="let is not supported yet"),
+    ),
+    help="Run a pipeline over a collection.",
+)

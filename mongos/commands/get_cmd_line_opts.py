@@ -1,0 +1,24 @@
+"""`getCmdLineOpts`: how this router was started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role
+
+
+def run(context: Context, args: Arguments) -> dict[str, Any]:
+    facts = context.node.facts
+    return {"argv": list(facts.argv), "parsed": dict(facts.parsed)}
+
+
+COMMAND = Command(
+    "getCmdLineOpts",
+    run,
+    privilege=Privilege("getCmdLineOpts", Resource.CLUSTER),
+    role=Role.ANY,
+    admin_only=True,
+    help="How this router was started.",
+)

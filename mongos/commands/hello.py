@@ -1,0 +1,27 @@
+"""`hello`: what this router is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import PUBLIC, Command, Result, Role
+from docstore.commands.greeting import PARAMETERS, following, greet
+
+
+def run(context: Context, args: Arguments) -> Result | Awaitable[Result]:
+    return greet(context, args, context.node.greeter, legacy=False)
+
+
+COMMAND = Command(
+    "hello",
+    run,
+    stable=True,
+    privilege=PUBLIC,
+    role=Role.ANY,
+    tolerant=True,
+    parameters=PARAMETERS,
+    following=following,
+    help="What this router is, and its limits.",
+)

@@ -1,0 +1,27 @@
+"""`isMaster`: what this router is, in the spelling of 2012, which drivers still open connections with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import PUBLIC, Command, Result, Role
+from docstore.commands.greeting import PARAMETERS, following, greet
+
+
+def run(context: Context, args: Arguments) -> Result | Awaitable[Result]:
+    return greet(context, args, context.node.greeter, legacy=True)
+
+
+COMMAND = Command(
+    "isMaster",
+    run,
+    aliases=("ismaster",),
+    privilege=PUBLIC,
+    role=Role.ANY,
+    tolerant=True,
+    parameters=PARAMETERS,
+    following=following,
+    help="What this router is, and its limits.",
+)

@@ -1,0 +1,60 @@
+"""`serverStatus`: this router in figures."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from bson.datetime_ms import DatetimeMS
+from bson.int64 import Int64
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role
+from docstore.commands.limits import COMPATIBLE_VERSION
+
+
+def run(context: Context, args: Arguments) -> dict[str, Any]:
+    router = context.node
+    network = router.statistics()
+    up = router.clock() - router.facts.started
+    cursors = context.services.cursors
+    return {
+        "host": router.facts.address,
+        "version": COMPATIBLE_VERSION,
+        "process": "mongos",
+        "pid": Int64(os.getpid()),
+        "uptime": up,
+        "uptimeMillis": Int64(up * 1000),
+        "localTime": DatetimeMS(int(context.services.wall_clock() * 1000)),
+        "connections": {
+            "current": network.current,
+            "available": network.max_connections - network.current,
+            "totalCreated": network.total_created,
+            "active": network.active,
+        },
+        "network": {
+            "bytesIn": Int64(network.bytes_in),
+            "bytesOut": Int64(network.bytes_out),
+            "numRequests": Int64(network.requests),
+        },
+        "metrics": {
+            "cursor": {
+                "timedOut": Int64(cursors.timed_out),
+                "totalOpened": Int64(cursors.opened),
+                "open": {"total": Int64(len(cursors))},
+            }
+        },
+        "sharding": {"configsvrConnectionString": router.config.client.connection_string},
+    }
+
+
+COMMAND = Command(
+    "serverStatus",
+    run,
+    aliases=("serverstatus",),
+    privilege=Privilege("serverStatus", Resource.CLUSTER),
+    role=Role.ANY,
+    tolerant=True,
+    help="This router in figures.",
+)

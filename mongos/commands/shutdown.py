@@ -1,0 +1,28 @@
+"""`shutdown`: end this router."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+
+
+def run(context: Context, args: Arguments) -> dict[str, Any]:
+    context.node.shutdown()
+    return {}
+
+
+COMMAND = Command(
+    "shutdown",
+    run,
+    privilege=Privilege("shutdown", Resource.CLUSTER),
+    role=Role.ANY,
+    admin_only=True,
+    parameters=(
+        Parameter("force", Type.SAFE_BOOL, default=False),
+        Parameter("timeoutSecs", Type.INT, default=0),
+    ),
+    help="End this router.",
+)

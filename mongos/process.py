@@ -1,0 +1,169 @@
+"""A router as a process: its parts made, started, and taken down in order."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, time
+from typing import Any
+
+from docstore.commands.client_sessions import ClientSessions
+from docstore.commands.context import Services
+from docstore.commands.cursors import CursorRegistry
+from docstore.commands.dispatch import Dispatcher
+from docstore.commands.limits import COMPATIBLE_VERSION
+from docstore.commands.operations import OperationRegistry
+from docstore.errors import CommandError
+from docstore.js.workers import Workers
+from docstore.log import component
+from docstore.net import Listener, Pool, ReplicaSetClient
+from docstore.net.errors import as_command_error
+from docstore.net.process import CANNOT_LISTEN, Process, StartError
+from docstore.options import Options
+from docstore.sharding import requests
+from mongos.balancer.autosplit import Autosplit
+from mongos.balancer.balancer import Balancer
+from mongos.balancer.chunk_commands import ChunkCommands
+from mongos.balancer.settings import BalancerSettings
+from mongos.commands.table import TABLE
+from mongos.facts import Facts
+from mongos.router import Router
+from mongos.routing.bootstrap import ConfigDb, ConfigServersMissing, find_config_servers
+from mongos.routing.cache import RoutingCache
+from mongos.routing.gossip import Gossip
+from mongos.routing.shards import CONFIG, Shard, Shards
+
+LOG = component("SHARDING")
+PING_SECONDS = 10.0
+JS_WORKERS = 1
+
+
+def report(message: str, attributes: Mapping[str, Any]) -> None:
+    LOG.info(message, **attributes)
+
+
+async def serve(process: Process, options: Options) -> None:
+    """The life of a router."""
+    try:
+        configdb = ConfigDb.parse(options.router.config_db)
+    except ValueError as error:
+        raise StartError(str(error), 2) from None
+    pool = Pool(application="mongos")
+    try:
+        set_name = await find_config_servers(configdb, pool, monotonic, report)
+    except ConfigServersMissing as error:
+        await pool.close()
+        raise StartError(str(error)) from None
+    with tempfile.TemporaryDirectory(prefix="mongos-spill-") as spill:
+        gossip = Gossip()
+
+        def connect(name: str, host: str) -> Shard:
+            shard_set, _, seeds = host.rpartition("/")
+            client = ReplicaSetClient(seeds.split(","), shard_set, pool)
+            return Shard(name, host, client, pool, gossip, monotonic)
+
+        config = connect(CONFIG, f"{set_name}/{','.join(configdb.hosts)}")
+        listener: list[Listener] = []
+        router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
+        services = _services(router)
+        dispatcher = Dispatcher(router, services, translate=as_command_error)
+        listener.append(
+            Listener(
+                dispatcher,
+                addresses=options.network.addresses,
+                port=options.port,
+                max_connections=options.network.max_connections,
+            )
+        )
+        await _run(process, router, listener[0], options)
+        await pool.close()
+
+
+def build(
+    config: Shard, connect: Callable[[str, str], Shard], gossip: Gossip, options: Options, spill: Path,
+    listener: Callable[[], Listener], process: Process,
+) -> Router:  # fmt: skip
+    """The router's parts put together."""
+    shards = Shards(config, connect)
+    cache = RoutingCache(config)
+    chunk_commands = ChunkCommands(shards, cache)
+    settings = BalancerSettings(config)
+    holder = f"{socket.gethostname()}:{uuid.uuid4()}"
+    return Router(
+        shards=shards,
+        cache=cache,
+        chunk_commands=chunk_commands,
+        settings=settings,
+        autosplit=Autosplit(shards, chunk_commands, settings, report),
+        balancer=Balancer(holder, config, shards, cache, chunk_commands, settings, report),
+        workers=Workers(JS_WORKERS, spill=spill),
+        gossip=gossip,
+        clock=monotonic,
+        facts=Facts(
+            address="",
+            hostname=socket.gethostname(),
+            started=monotonic(),
+            argv=options.argv,
+            parsed=options.parsed,
+        ),
+        statistics=lambda: listener().statistics(),
+        shutdown=lambda: process.stop("shutdown command"),
+    )
+
+
+def _services(router: Router) -> Services:
+    return Services(
+        table=TABLE,
+        host=router,
+        sessions=ClientSessions(monotonic, lambda: uuid.uuid4().bytes),
+        cursors=CursorRegistry(monotonic, lambda: secrets.randbits(64)),
+        operations=OperationRegistry(monotonic),
+        clock=monotonic,
+        wall_clock=time,
+    )
+
+
+async def _run(process: Process, router: Router, listener: Listener, options: Options) -> None:
+    try:
+        port = await listener.start()
+    except OSError as error:
+        raise StartError(f"cannot listen on port {options.port}: {error.strerror}", CANNOT_LISTEN) from None
+    host = options.network.addresses[0]
+    router.listening_at(f"{host}:{port}")
+    await router.workers.start()
+    with suppress(CommandError):
+        await router.settings.refresh()
+    background = [
+        asyncio.ensure_future(router.balancer.run()),
+        asyncio.ensure_future(_ping(router)),
+    ]
+    process.ready(host, port)
+    await process.stopped()
+    router.greeter.stop()
+    await listener.stop()
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+    with suppress(CommandError):
+        await asyncio.wait_for(router.balancer.release(), 2.0)
+    await router.stop()
+
+
+async def _ping(router: Router) -> None:
+    """Tell the config servers every few seconds that this router is there."""
+    while True:
+        up = int(router.clock() - router.facts.started)
+        command = requests.mongos_ping(
+            router.facts.address, up_seconds=up, waiting=not router.balancer.in_round, version=COMPATIBLE_VERSION
+        )
+        try:
+            await router.config.command("admin", command, repeatable=True)
+        except CommandError as error:
+            LOG.info("The config servers do not hear this router", reason=error.message)
+        await asyncio.sleep(PING_SECONDS)

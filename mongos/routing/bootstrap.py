@@ -1,0 +1,117 @@
+"""Finding the config servers, and making one replica set of a bare list of them.
+
+`--configdb set/h1,h2,h3` names a set that somebody initiated. A bare list, as in 2012, names hosts that become one set
+by themselves: the first router asks the first host (in sorted order, so that all routers ask the same one) to initiate
+a set of exactly these hosts; routers that come later find it initiated. A set is never initiated while one of the hosts
+is away: that host could belong to another set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import bson
+
+from docstore.errors import Code, CommandError
+from docstore.net import NetworkError, Pool
+
+IMPLICIT_SET = "configReplSet"
+"""The set name of config servers that were started without one; a bare list means this set."""
+PATIENCE_SECONDS = 30.0
+_HELLO_SECONDS = 5.0
+_NOT_YET = (Code.NodeNotFound, Code.InvalidReplicaSetConfig, Code.NewReplicaSetConfigurationIncompatible)
+"""A host went away or is being initiated by another router: look again."""
+
+
+class ConfigServersMissing(Exception):
+    """The config servers cannot be used; the message is a sentence for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDb:
+    """`set_name` is empty for a bare list."""
+
+    set_name: str
+    hosts: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> ConfigDb:
+        """From `--configdb`. ValueError with a sentence when it is malformed."""
+        set_name, slash, rest = text.rpartition("/")
+        if slash and not set_name:
+            raise ValueError(f"--configdb {text}: the set's name is empty")
+        hosts = tuple(host.strip() for host in rest.split(","))
+        for host in hosts:
+            name, _, port = host.rpartition(":")
+            if not name or not port.isdigit() or not 0 < int(port) < 65536:
+                raise ValueError(f"--configdb {text}: '{host}' is not host:port")
+        if len(set(hosts)) != len(hosts):
+            raise ValueError(f"--configdb {text}: a host is named twice")
+        return cls(set_name, hosts)
+
+    @property
+    def bare(self) -> bool:
+        return not self.set_name
+
+
+async def find_config_servers(
+    configdb: ConfigDb, pool: Pool, clock: Callable[[], float], report: Callable[[str, dict[str, Any]], None]
+) -> str:
+    """The set name of the config servers, after having initiated them where that is this router's to do.
+
+    Errors: ConfigServersMissing after `PATIENCE_SECONDS`, or at once for hosts that are something else.
+    """
+    end = clock() + PATIENCE_SECONDS
+    while True:
+        hellos = {host: await _hello(pool, host) for host in configdb.hosts}
+        names = {str(hello["setName"]) for hello in hellos.values() if hello and "setName" in hello}
+        if len(names) > 1:
+            raise ConfigServersMissing(f"the hosts of --configdb belong to different sets: {sorted(names)}")
+        if names:
+            (name,) = names
+            if not configdb.bare and name != configdb.set_name:
+                raise ConfigServersMissing(f"the config servers belong to set {name}, not {configdb.set_name}")
+            return name
+        away = sorted(host for host, hello in hellos.items() if hello is None)
+        if not away and configdb.bare:
+            await _initiate(configdb, pool, report)
+        elif clock() > end:
+            raise ConfigServersMissing(
+                f"no answer from {', '.join(away)}"
+                if away
+                else f"the config servers are not initiated: run rs.initiate() on one of {', '.join(configdb.hosts)}"
+            )
+        else:
+            report("Waiting for the config servers", {"away": away})
+        await asyncio.sleep(0.2)
+
+
+async def _hello(pool: Pool, host: str) -> dict[str, Any] | None:
+    try:
+        return bson.decode(await pool.command(host, "admin", {"hello": 1}, timeout=_HELLO_SECONDS))
+    except NetworkError:
+        return None
+
+
+async def _initiate(configdb: ConfigDb, pool: Pool, report: Callable[[str, dict[str, Any]], None]) -> None:
+    hosts = sorted(configdb.hosts)
+    members = [{"_id": number, "host": host} for number, host in enumerate(hosts)]
+    config = {"_id": IMPLICIT_SET, "configsvr": True, "members": members}
+    report("Initiating the config servers", {"set": IMPLICIT_SET, "hosts": hosts})
+    try:
+        await pool.command(hosts[0], "admin", {"replSetInitiate": config})
+    except CommandError as error:
+        if error.code == Code.AlreadyInitialized:
+            return
+        if error.code not in (
+            Code.NodeNotFound,
+            Code.InvalidReplicaSetConfig,
+            Code.NewReplicaSetConfigurationIncompatible,
+        ):
+            raise ConfigServersMissing(f"{hosts[0]} does not initiate the config servers: {error.message}") from error
+        report("Config servers not initiated", {"reason": error.message})
+    except NetworkError as error:
+        report("Config servers not initiated", {"reason": str(error)})
