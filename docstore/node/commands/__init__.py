@@ -1,0 +1,66 @@
+"""The commands that every data node serves, one module each."""
+
+from __future__ import annotations
+
+from docstore.commands.declaration import Command
+from docstore.node.commands import (
+    aggregate,
+    build_info,
+    coll_stats,
+    connection_status,
+    count,
+    create,
+    create_indexes,
+    current_op,
+    db_hash,
+    db_stats,
+    delete,
+    distinct,
+    drop,
+    drop_database,
+    drop_indexes,
+    end_sessions,
+    explain,
+    features,
+    find,
+    find_and_modify,
+    fsync,
+    get_cmd_line_opts,
+    get_log,
+    get_more,
+    get_parameter,
+    hello,
+    host_info,
+    insert,
+    is_master,
+    kill_all_sessions,
+    kill_cursors,
+    kill_op,
+    kill_sessions,
+    list_collections,
+    list_commands,
+    list_databases,
+    list_indexes,
+    log_rotate,
+    ping,
+    refresh_sessions,
+    rename_collection,
+    server_status,
+    set_parameter,
+    shutdown,
+    start_session,
+    update,
+    validate,
+    whatsmyuri,
+)
+
+_MODULES = (
+    aggregate, build_info, coll_stats, connection_status, count, create, create_indexes, current_op, db_hash, db_stats,
+    delete, distinct, drop, drop_database, drop_indexes, end_sessions, explain, features, find, find_and_modify, fsync,
+    get_cmd_line_opts, get_log, get_more, get_parameter, hello, host_info, insert, is_master, kill_all_sessions,
+    kill_cursors, kill_op, kill_sessions, list_collections, list_commands, list_databases, list_indexes, log_rotate,
+    ping, refresh_sessions, rename_collection, server_status, set_parameter, shutdown, start_session, update, validate,
+    whatsmyuri,
+)  # fmt: skip
+
+COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

@@ -1,0 +1,23 @@
+"""collStats: counts and sizes of one collection."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.node import node_of
+from docstore.node.statistics import storage_stats
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    node = node_of(context)
+    collection = node.store.collection(context.namespace)
+    return {"ns": context.namespace, **storage_stats(node.engine, collection, arguments["scale"])}
+
+
+COMMAND = Command(
+    "collStats", run, aliases=("collstats",), privilege=Privilege("collStats", Resource.COLLECTION),
+    role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    parameters=(Parameter("scale", Type.INT, default=1, minimum=1),),
+    help="figures about a collection",
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""createIndexes: indexes are built over what the collection holds while it is written to, and become usable all at
+once.
+
+The build goes through the collection in slices. Documents written meanwhile enter the new indexes with their own write
+unit; the last step checks uniqueness and commits. A node that stops being primary gives the build up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.collection.collection import Collection
+from docstore.collection.index_spec import IndexSpec, parse_index_spec
+from docstore.collection.unit import WriteUnit
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.node import node_of
+from docstore.node.schema import change, enter_write, make_collection
+from docstore.node.writes import check_primary, check_writable
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    check_writable(context.namespace)
+    specs = [parse_index_spec(raw) for raw in arguments["indexes"]]
+    if not specs:
+        raise CommandError(Code.BadValue, "Must specify at least one index to create")
+    node = node_of(context)
+    await enter_write(context)
+    collection = node.store.collection(context.namespace)
+    created = collection is None
+    if collection is None:
+        collection = make_collection(node.store, context.namespace)
+    before = len(collection.indexes)
+    wanted = missing(collection, specs)
+    reply: dict[str, Any] = {"numIndexesBefore": before, "numIndexesAfter": before + len(wanted)}
+    if wanted or created:
+        reply["createdCollectionAutomatically"] = created
+    if not wanted:
+        reply["note"] = "all indexes already exist"
+        return await change(context, reply, lambda unit: None)
+    if collection.count == 0:
+        target = collection
+        return await change(context, reply, lambda unit: _create(context, unit, target, wanted))
+    return await _build(context, collection, wanted, reply)
+
+
+def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
+    """Those that the collection has not got. Errors: IndexOptionsConflict, IndexKeySpecsConflict."""
+    wanted: list[IndexSpec] = []
+    for spec in specs:
+        known = [index.spec for index in collection.indexes.values()] + wanted
+        named = next((other for other in known if other.name == spec.name), None)
+        if named is not None:
+            if not named.same_index(spec):
+                raise CommandError(
+                    Code.IndexKeySpecsConflict,
+                    f"An index named {spec.name} with another key or other options exists already",
+                )
+            continue
+        same = next((other for other in known if other.fields == spec.fields), None)
+        if same is not None:
+            raise CommandError(Code.IndexOptionsConflict, f"Index already exists with a different name: {same.name}")
+        wanted.append(spec)
+    return wanted
+
+
+def _create(context: Context, unit: WriteUnit, collection: Collection, specs: list[IndexSpec]) -> None:
+    for spec in specs:
+        node_of(context).store.create_index(unit, collection, spec)
+
+
+async def _build(context: Context, collection: Collection, specs: list[IndexSpec], reply: dict[str, Any]) -> Result:
+    node = node_of(context)
+    build = node.store.build_index(collection, specs)
+    try:
+        while not build.step(node.clock() + SLICE_SECONDS):
+            await node.pause()
+            context.operation.check()
+            check_primary(context, node)
+        return await change(context, reply, build.finish)
+    except BaseException:
+        build.abort()
+        raise
+
+
+COMMAND = Command(
+    "createIndexes", run, aliases=("createindexes",), privilege=Privilege("createIndex", Resource.COLLECTION),
+    role=Role.PRIMARY, value=Type.COLLECTION, stable=True,
+    parameters=(
+        Parameter("indexes", Type.DOCUMENTS, required=True),
+        Parameter("ignoreUnknownIndexOptions", Type.SAFE_BOOL, unsupported="unknown index options are refused"),
+        Parameter("commitQuorum", Type.ANY, unsupported="index builds have no quorum"),
+    ),
+    help="build indexes",
+)  # fmt: skip

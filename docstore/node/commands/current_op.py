@@ -1,0 +1,34 @@
+"""currentOp: the operations in progress. What is answered at once is never seen here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import bson
+
+from docstore.bson import from_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.node.node import node_of
+from docstore.node.operations import describe
+from docstore.query.compile import compile_filter
+from docstore.query.filter import parse_filter
+
+_OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
+
+
+def run(context: Context, _arguments: Arguments) -> Result:
+    node = node_of(context)
+    conditions: Mapping[str, Any] = {name: value for name, value in context.body.items() if name not in _OWN}
+    wanted = compile_filter(parse_filter(bson.encode(conditions)))
+    found = [describe(node, operation) for operation in context.services.operations]
+    return {"inprog": [entry for entry in found if wanted.matches(from_python(entry)[1])]}
+
+
+COMMAND = Command(
+    "currentOp", run, aliases=("currentop",), privilege=Privilege("inprog", Resource.CLUSTER), role=Role.ANY,
+    admin_only=True, tolerant=True, help="operations in progress",
+)  # fmt: skip

@@ -1,0 +1,59 @@
+"""dbHash: a digest of every collection of a database, in the order of `_id`: equal on members that hold equal data."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from bson.binary import Binary, UuidRepresentation
+
+from docstore.collection.collection import Collection
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.node import DataNode, node_of
+from docstore.storage import Family, Snapshot
+
+_EVERY = 128
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    node = node_of(context)
+    began = node.clock()
+    names: list[str] | None = arguments["collections"]
+    hashes: dict[str, str] = {}
+    uuids: dict[str, Binary] = {}
+    snapshot = node.engine.snapshot()
+    try:
+        for namespace in sorted(node.store.namespaces(context.db)):
+            collection = node.store.collection(namespace)
+            if collection is not None and (names is None or collection.name in names):
+                hashes[collection.name] = await _digest(context, node, collection, snapshot)
+                uuids[collection.name] = Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD)
+    finally:
+        snapshot.close()
+    whole = hashlib.md5("".join(hashes.values()).encode(), usedforsecurity=False)
+    reply: dict[str, Any] = {"host": node.settings.address, "collections": hashes, "capped": [], "uuids": uuids}
+    return reply | {"md5": whole.hexdigest(), "timeMillis": int((node.clock() - began) * 1000)}
+
+
+async def _digest(context: Context, node: DataNode, collection: Collection, snapshot: Snapshot) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    until = node.clock() + SLICE_SECONDS
+    entries = snapshot.values(Family.INDEXES, collection.id_index.prefix, collection.id_index.end)
+    for position, rid in enumerate(entries):
+        raw = snapshot.get(Family.RECORDS, collection.prefix + rid)
+        assert raw is not None, f"{collection.ns}: the _id index leads to no record"
+        digest.update(raw)
+        if position % _EVERY == 0 and node.clock() >= until:
+            await node.pause()
+            context.operation.check()
+            until = node.clock() + SLICE_SECONDS
+    return digest.hexdigest()
+
+
+COMMAND = Command(
+    "dbHash", run, aliases=("dbhash",), privilege=Privilege("dbHash", Resource.DATABASE), role=Role.ANY,
+    parameters=(Parameter("collections", Type.STRINGS),), help="digests of the collections of a database",
+)  # fmt: skip

@@ -1,0 +1,28 @@
+"""dropDatabase: every collection of the database goes."""
+
+from __future__ import annotations
+
+from docstore.bson import to_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.errors import Code, CommandError
+from docstore.node.node import node_of
+from docstore.node.schema import change
+
+_KEPT = frozenset(("admin", "config", "local"))
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    if arguments.value is None or to_python(arguments.value) != 1:
+        raise CommandError(5255100, "dropDatabase takes the value 1")
+    if context.db in _KEPT:
+        raise CommandError(Code.IllegalOperation, f"Dropping the '{context.db}' database is prohibited.")
+    store = node_of(context).store
+    return await change(context, {}, lambda unit: store.drop_database(unit, context.db))
+
+
+COMMAND = Command(
+    "dropDatabase", run, aliases=("dropdatabase",), privilege=Privilege("dropDatabase", Resource.DATABASE),
+    role=Role.PRIMARY, stable=True, help="remove a database",
+)  # fmt: skip

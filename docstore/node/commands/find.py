@@ -1,0 +1,100 @@
+"""find: the documents that a filter picks, as a cursor.
+
+A lookup by `_id` and nothing else is answered in one step without planning. What fits one batch needs no cursor; what
+does not keeps its snapshot until the cursor ends. `local.oplog.rs` is read from the oplog itself and may be tailed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+
+from docstore.bson import Value, elements
+from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED
+from docstore.collection.collection import Collection
+from docstore.collection.execute import open_find
+from docstore.collection.oplog import OPLOG_NS
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.cursors import ReleasingSource, cursor_reply, first_batch
+from docstore.node.node import node_of
+from docstore.node.oplog_reading import open_oplog
+from docstore.node.reading import View, view_of
+from docstore.node.requests import FIND_PARAMETERS, cursor_options_of, find_query_of
+
+_LEAN = frozenset(("filter", "limit", "singleBatch"))
+_NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
+"""Types that mean something else than equality in a filter on `_id`, or may do so."""
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    node = node_of(context)
+    node.counters.query += 1
+    if context.namespace == OPLOG_NS:
+        return open_oplog(context, find_query_of(arguments), cursor_options_of(arguments))
+    view = view_of(context)
+    if isawaitable(view):
+        return _run_later(context, arguments, view)
+    identity = _identity(arguments)
+    if identity is not None:
+        collection = node.store.collection(context.namespace)
+        found = _by_id(view, collection, identity)
+        return cursor_reply(found, 0, context.namespace)
+    return _run(context, arguments, view)
+
+
+async def _run_later(context: Context, arguments: Arguments, viewing: Awaitable[View]) -> Result:
+    reply = _run(context, arguments, await viewing)
+    return await reply if isawaitable(reply) else reply
+
+
+def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitable[bytes]:
+    node = node_of(context)
+    try:
+        query = find_query_of(arguments)
+        options = cursor_options_of(arguments)
+        if options.tailable:
+            raise CommandError(Code.BadValue, "tailable cursor requested on non capped collection")
+        source = open_find(
+            node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
+        )
+    except BaseException:
+        view.release()
+        raise
+    return first_batch(
+        context,
+        ReleasingSource(source, view.release),
+        batch_size=options.batch_size,
+        single=options.single,
+        no_timeout=options.no_timeout,
+    )
+
+
+def _identity(arguments: Arguments) -> Value | None:
+    """The `_id` when the request asks for the document with it and for nothing else."""
+    given = arguments.given()
+    raw = given.get("filter")
+    if raw is None or raw[5:9] != b"_id\0" or not given.keys() <= _LEAN:
+        return None
+    fields = elements(raw)
+    if len(fields) != 1 or fields[0][1] in _NO_IDENTITY:
+        return None
+    return fields[0][1], fields[0][2]
+
+
+def _by_id(view: View, collection: Collection | None, identity: Value) -> list[bytes]:
+    try:
+        found = None if collection is None else collection.by_id(view.reader, identity)
+    finally:
+        view.release()
+    if found is None or (view.owned is not None and not view.owned.matches(found[1])):
+        return []
+    return [found[1]]
+
+
+COMMAND = Command(
+    "find", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    parameters=FIND_PARAMETERS, read_concern=True, stable=True, help="the documents that match a filter",
+)  # fmt: skip

@@ -1,0 +1,113 @@
+"""findAndModify: change or remove one document and return it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.bson import document_from, from_python
+from docstore.bson.walk import OBJECT
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
+from docstore.node.modification import modification_of
+from docstore.node.node import DataNode, node_of
+from docstore.node.requests import COLLATION, LET, filter_of, hint_of, sort_of
+from docstore.node.statements import StatementLoop, WriteTarget
+from docstore.node.writes import (
+    Outcome,
+    check_writable,
+    drive,
+    effective_concern,
+    session_write,
+    wait_for_write,
+)
+from docstore.query.projection_parse import parse_projection
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    node = node_of(context)
+    check_writable(context.namespace)
+    concern = effective_concern(context, node)
+    request = request_of(node, arguments)
+    outcome = Outcome()
+    target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))
+    work = FindAndModifyWork(target, request)
+    driven = drive(context, StatementLoop(outcome, lambda _index: work, 1, ordered=True, clock=node.clock))
+    if driven is None and not concern.j and concern.w in (0, 1):
+        return _reply(request, work, outcome)
+    return _run_later(context, request, work, outcome, driven)
+
+
+async def _run_later(
+    context: Context,
+    request: FindAndModifyRequest,
+    work: FindAndModifyWork,
+    outcome: Outcome,
+    driven: Awaitable[None] | None,
+) -> Result:
+    if driven is not None:
+        await driven
+    reply = _reply(request, work, outcome)
+    failed = await wait_for_write(context, outcome.last, effective_concern(context, node_of(context)))
+    if failed is None:
+        return reply
+    fields = answer_fields(work.result, request.projection)
+    return document_from([*fields, ("writeConcernError", OBJECT, from_python(failed)[1])])
+
+
+def _reply(request: FindAndModifyRequest, work: FindAndModifyWork, outcome: Outcome) -> bytes:
+    if outcome.errors:
+        raise outcome.errors[0][1]
+    return document_from(answer_fields(work.result, request.projection))
+
+
+def request_of(node: DataNode, arguments: Arguments) -> FindAndModifyRequest:
+    """What the command asks for. Errors: FailedToParse for a contradiction, those of filter, sort and update."""
+    remove, new, upsert = arguments["remove"], arguments["new"], arguments["upsert"]
+    update = arguments["update"]
+    if remove:
+        if update is not None:
+            raise CommandError(Code.FailedToParse, "Cannot specify both an update and remove=true")
+        if new:
+            raise CommandError(
+                Code.FailedToParse,
+                "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document",
+            )
+        if upsert:
+            raise CommandError(Code.FailedToParse, "Cannot specify both upsert=true and remove=true")
+    elif update is None:
+        raise CommandError(Code.FailedToParse, "Either an update or remove=true must be specified")
+    tree = filter_of(arguments["query"])
+    projection = arguments["fields"]
+    return FindAndModifyRequest(
+        tree=tree,
+        sort=sort_of(arguments["sort"]),
+        modification=None if remove else modification_of(node, tree, update, arguments["arrayFilters"]),
+        new=new,
+        upsert=upsert,
+        projection=None if projection is None else parse_projection(projection),
+        hint=hint_of(arguments["hint"]),
+    )
+
+
+COMMAND = Command(
+    "findAndModify", run, aliases=("findandmodify",), privilege=Privilege("update", Resource.COLLECTION),
+    role=Role.PRIMARY, value=Type.COLLECTION, retryable=True, stable=True,
+    parameters=(
+        Parameter("query", Type.OBJECT),
+        Parameter("sort", Type.OBJECT),
+        Parameter("remove", Type.SAFE_BOOL, default=False),
+        Parameter("update", Type.ANY),
+        Parameter("new", Type.SAFE_BOOL, default=False),
+        Parameter("fields", Type.OBJECT),
+        Parameter("upsert", Type.SAFE_BOOL, default=False),
+        Parameter("hint", Type.ANY),
+        Parameter("arrayFilters", Type.DOCUMENTS, default=()),
+        Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
+        COLLATION,
+        LET,
+    ),
+    help="change or remove one document and return it",
+)  # fmt: skip

@@ -1,0 +1,85 @@
+"""getMore: the next batch of a cursor. On a tailing cursor that awaits data it waits, maxTimeMS at most, for an
+entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.cursors import ClientCursor
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.cursors import Filling, cursor_reply
+from docstore.node.node import node_of
+from docstore.node.oplog_reading import OplogTail
+
+AWAIT_SECONDS = 1.0
+"""How long a tailing cursor waits for data when the client does not say."""
+_NO_LIMIT = 0x7FFFFFFF
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    node = node_of(context)
+    node.counters.getmore += 1
+    namespace = f"{context.db}.{arguments['collection']}"
+    session = context.session
+    cursor = context.services.cursors.checkout(
+        arguments.value, namespace, None if session is None else session.lsid
+    )
+    try:
+        awaits = isinstance(cursor.source, OplogTail) and cursor.source.await_data
+        if context.max_time_ms and not awaits:
+            raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
+        filling = Filling(cursor.source, arguments["batchSize"] or _NO_LIMIT, node.clock)
+        complete = filling.step()
+        if complete and (filling.documents or not awaits):
+            return _reply(context, cursor, filling)
+    except BaseException:
+        context.services.cursors.close(cursor)
+        raise
+    return _run_later(context, cursor, filling, complete)
+
+
+async def _run_later(context: Context, cursor: ClientCursor, filling: Filling, complete: bool) -> Result:
+    node = node_of(context)
+    try:
+        if not complete:
+            await filling.complete(context)
+        tail = cursor.source
+        if isinstance(tail, OplogTail) and tail.await_data:
+            until = node.clock() + (context.max_time_ms / 1000 if context.max_time_ms else AWAIT_SECONDS)
+            while not filling.documents and node.clock() < until:
+                await tail.wait(until - node.clock())
+                if not filling.step():
+                    await filling.complete(context)
+    except BaseException:
+        context.services.cursors.close(cursor)
+        raise
+    return _reply(context, cursor, filling)
+
+
+def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
+    cursors = context.services.cursors
+    cursor.returned += len(filling.documents)
+    cursor.batches += 1
+    if filling.exhausted:
+        cursors.close(cursor)
+        cursor_id = 0
+    else:
+        cursor_id = cursor.id if cursors.checkin(cursor) else 0
+    return cursor_reply(filling.documents, cursor_id, cursor.namespace, first=False)
+
+
+COMMAND = Command(
+    "getMore", run, aliases=("getmore",), privilege=Privilege("find", Resource.COLLECTION), role=Role.ANY,
+    value=Type.LONG, own_deadline=True, stable=True,
+    parameters=(
+        Parameter("collection", Type.COLLECTION, required=True),
+        Parameter("batchSize", Type.INT, minimum=0),
+        Parameter("term", Type.LONG, internal=True),
+        Parameter("lastKnownCommittedOpTime", Type.OBJECT, internal=True),
+    ),
+    help="the next batch of a cursor",
+)  # fmt: skip

@@ -1,0 +1,20 @@
+"""hello: what kind of server this is, for drivers; waits for news when asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import PUBLIC, Command, Result, Role
+from docstore.node.greeting import PARAMETERS, following, greet
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    return greet(context, arguments, legacy=False)
+
+
+COMMAND = Command(
+    "hello", run, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True, parameters=PARAMETERS,
+    following=following, help="the server's place in its set and its limits",
+)  # fmt: skip

@@ -1,0 +1,36 @@
+"""insert: documents into a collection, which is made when it is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.inserts import Inserts
+from docstore.node.node import node_of
+from docstore.node.writes import PARAMETERS, check_batch_size, check_writable, run_statements, session_write
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    node = node_of(context)
+    documents = arguments["documents"]
+    check_batch_size(len(documents))
+    check_writable(context.namespace)
+    node.counters.insert += len(documents)
+    inserts = Inserts(
+        node,
+        context.namespace,
+        documents,
+        ordered=arguments["ordered"],
+        session=context.session,
+        session_write=session_write(context, node),
+    )
+    return run_statements(context, inserts)
+
+
+COMMAND = Command(
+    "insert", run, privilege=Privilege("insert", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
+    parameters=(Parameter("documents", Type.DOCUMENTS, required=True), *PARAMETERS), retryable=True, stable=True,
+    help="add documents to a collection",
+)  # fmt: skip

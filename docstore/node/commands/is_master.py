@@ -1,0 +1,20 @@
+"""isMaster: hello in the spelling of 2012, which drivers still open connections with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import PUBLIC, Command, Result, Role
+from docstore.node.greeting import PARAMETERS, following, greet
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    return greet(context, arguments, legacy=True)
+
+
+COMMAND = Command(
+    "isMaster", run, aliases=("ismaster",), privilege=PUBLIC, role=Role.ANY, tolerant=True, parameters=PARAMETERS,
+    following=following, help="hello with its old name",
+)  # fmt: skip

@@ -1,0 +1,54 @@
+"""listDatabases: every database with its size on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson.int64 import Int64
+
+from docstore.bson import from_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.node import node_of
+from docstore.node.sizes import collection_sizes
+from docstore.query.compile import compile_filter
+from docstore.query.filter import parse_filter
+
+MEBIBYTE = 1024 * 1024
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    node = node_of(context)
+    wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
+    databases: list[dict[str, Any]] = []
+    total = 0
+    for name in sorted(node.store.databases()):
+        entry: dict[str, Any] = {"name": name}
+        size = 0
+        if not arguments["nameOnly"]:
+            for namespace in node.store.namespaces(name):
+                collection = node.store.collection(namespace)
+                if collection is not None:
+                    sizes = collection_sizes(node.engine, collection)
+                    size += sizes.storage + sum(sizes.indexes.values())
+            entry["sizeOnDisk"] = Int64(size)
+            entry["empty"] = False
+        if wanted is None or wanted.matches(from_python(entry)[1]):
+            databases.append(entry)
+            total += size
+    if arguments["nameOnly"]:
+        return {"databases": databases}
+    return {"databases": databases, "totalSize": Int64(total), "totalSizeMb": Int64(total // MEBIBYTE)}
+
+
+COMMAND = Command(
+    "listDatabases", run, aliases=("listdatabases",), privilege=Privilege("listDatabases", Resource.CLUSTER),
+    role=Role.SECONDARY_OK, admin_only=True, stable=True,
+    parameters=(
+        Parameter("nameOnly", Type.SAFE_BOOL, default=False),
+        Parameter("filter", Type.OBJECT),
+        Parameter("authorizedDatabases", Type.SAFE_BOOL, default=True),
+    ),
+    help="every database",
+)  # fmt: skip

@@ -1,0 +1,29 @@
+"""listIndexes: the indexes of a collection, as a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.cursors import ListSource, first_batch
+from docstore.node.node import node_of
+from docstore.node.requests import CURSOR, batch_size_of
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    collection = node_of(context).store.collection(context.namespace)
+    if collection is None:
+        raise CommandError(Code.NamespaceNotFound, f"ns does not exist: {context.namespace}")
+    specs = [index.spec.raw for index in collection.indexes.values()]
+    return first_batch(context, ListSource(specs), batch_size=batch_size_of(arguments), catalog=True)
+
+
+COMMAND = Command(
+    "listIndexes", run, aliases=("listindexes",), privilege=Privilege("listIndexes", Resource.COLLECTION),
+    role=Role.SECONDARY_OK, value=Type.COLLECTION, stable=True,
+    parameters=(CURSOR, Parameter("includeBuildUUIDs", Type.SAFE_BOOL, unsupported="index builds have no UUIDs")),
+    help="the indexes of a collection",
+)  # fmt: skip

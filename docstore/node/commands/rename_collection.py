@@ -1,0 +1,48 @@
+"""renameCollection: a collection takes another name, in the same or another database, perhaps in the place of another
+one.
+"""
+
+from __future__ import annotations
+
+from docstore.bson.namespace import replicates
+from docstore.collection.unit import WriteUnit
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.node import node_of
+from docstore.node.schema import change
+from docstore.node.writes import check_writable
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    source, target = arguments.value, arguments["to"]
+    if source == target:
+        raise CommandError(Code.IllegalOperation, "Can't rename a collection to itself")
+    if replicates(source) != replicates(target):
+        raise CommandError(Code.IllegalOperation, "cannot rename between the local and another database")
+    check_writable(source)
+    check_writable(target)
+    store = node_of(context).store
+
+    def act(unit: WriteUnit) -> None:
+        if store.collection(source) is None:
+            raise CommandError(Code.NamespaceNotFound, f"Source collection {source} does not exist")
+        if store.collection(target) is not None and not arguments["dropTarget"]:
+            raise CommandError(Code.NamespaceExists, "target namespace exists")
+        store.rename_collection(unit, source, target, drop_target=arguments["dropTarget"])
+
+    context.namespace = source
+    return await change(context, {}, act)
+
+
+COMMAND = Command(
+    "renameCollection", run, aliases=("renamecollection",), admin_only=True, value=Type.NAMESPACE,
+    privilege=Privilege("renameCollectionSameDB", Resource.DATABASE), role=Role.PRIMARY,
+    parameters=(
+        Parameter("to", Type.NAMESPACE, required=True),
+        Parameter("dropTarget", Type.SAFE_BOOL, default=False),
+        Parameter("stayTemp", Type.SAFE_BOOL, unsupported="there are no temporary collections"),
+    ),
+    help="give a collection another name",
+)  # fmt: skip

@@ -1,0 +1,146 @@
+"""serverStatus: what the process is doing and has done. Sections can be left out or asked for by name."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+from typing import Any
+
+from bson.int64 import Int64
+
+import docstore
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.node.node import DataNode, node_of
+from docstore.node.settings import COMPATIBLE_VERSION
+
+MEBIBYTE = 1024 * 1024
+
+
+def run(context: Context, _arguments: Arguments) -> Result:
+    node = node_of(context)
+    uptime = node.clock() - node.started
+    reply: dict[str, Any] = {
+        "host": node.settings.address,
+        "version": COMPATIBLE_VERSION,
+        "process": node.settings.process,
+        "pid": Int64(os.getpid()),
+        "uptime": float(int(uptime)),
+        "uptimeMillis": Int64(int(uptime * 1000)),
+        "uptimeEstimate": Int64(int(uptime)),
+        "localTime": node.now(),
+    }
+    body = context.body
+    for name, section in SECTIONS.items():
+        if body.get(name, 1):
+            made = section(context, node)
+            if made is not None:
+                reply[name] = made
+    return reply
+
+
+def _catalog(_context: Context, node: DataNode) -> dict[str, Any]:
+    namespaces = [name for database in node.store.databases() for name in node.store.namespaces(database)]
+    internal = sum(name.partition(".")[0] in ("admin", "config", "local") for name in namespaces)
+    return {"collections": len(namespaces) - internal, "internalCollections": internal}
+
+
+def _connections(_context: Context, node: DataNode) -> dict[str, Any] | None:
+    if node.network is None:
+        return None
+    figures = node.network()
+    return {
+        "current": figures.current,
+        "available": figures.max_connections - figures.current,
+        "totalCreated": figures.total_created,
+        "active": figures.active,
+    }
+
+
+def _network(_context: Context, node: DataNode) -> dict[str, Any] | None:
+    if node.network is None:
+        return None
+    figures = node.network()
+    return {
+        "bytesIn": Int64(figures.bytes_in),
+        "bytesOut": Int64(figures.bytes_out),
+        "numRequests": Int64(figures.requests),
+    }
+
+
+def _memory(_context: Context, _node: DataNode) -> dict[str, Any]:
+    pages = _status_pages()
+    size = os.sysconf("SC_PAGE_SIZE")
+    virtual, resident = (count * size // MEBIBYTE for count in pages[:2])
+    return {"bits": 64, "resident": resident, "virtual": virtual, "supported": True}
+
+
+def _status_pages() -> list[int]:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def _usage(_context: Context, _node: DataNode) -> dict[str, Any]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "note": "fields vary by platform",
+        "user_time_us": Int64(int(used.ru_utime * 1_000_000)),
+        "system_time_us": Int64(int(used.ru_stime * 1_000_000)),
+        "maximum_resident_set_kb": Int64(used.ru_maxrss),
+        "page_faults": Int64(used.ru_majflt),
+        "voluntary_context_switches": Int64(used.ru_nvcsw),
+        "involuntary_context_switches": Int64(used.ru_nivcsw),
+    }
+
+
+def _engine(_context: Context, node: DataNode) -> dict[str, Any]:
+    return {
+        "name": node.settings.engine,
+        "supportsCommittedReads": True,
+        "supportsSnapshotReadConcern": False,
+        "readOnly": False,
+        "persistent": node.settings.engine != "inMemory",
+        **node.engine.stats(),
+    }
+
+
+def _replication(_context: Context, node: DataNode) -> dict[str, Any] | None:
+    return None if node.replication.set_name is None else dict(node.replication.hello())
+
+
+def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
+    cursors = context.services.cursors
+    return {
+        "cursor": {
+            "timedOut": Int64(cursors.timed_out),
+            "totalOpened": Int64(cursors.opened),
+            "open": {
+                "noTimeout": Int64(sum(cursor.no_timeout for cursor in cursors)),
+                "pinned": Int64(sum(cursor.pinned for cursor in cursors)),
+                "total": Int64(len(cursors)),
+            },
+        },
+        "flushes": Int64(node.replication.flusher.flushes),
+    }
+
+
+SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
+    "catalogStats": _catalog,
+    "connections": _connections,
+    "extra_info": _usage,
+    "logicalSessionRecordCache": lambda context, _node: {"activeSessionsCount": len(context.services.sessions)},
+    "network": _network,
+    "opcounters": lambda _context, node: node.counters.document(),
+    "repl": _replication,
+    "storageEngine": _engine,
+    "mem": _memory,
+    "metrics": _metrics,
+    "docstore": lambda _context, _node: {"version": docstore.__version__},
+}
+
+COMMAND = Command(
+    "serverStatus", run, aliases=("serverstatus",), privilege=Privilege("serverStatus", Resource.CLUSTER),
+    role=Role.ANY, tolerant=True, help="what this process does and has done",
+)  # fmt: skip

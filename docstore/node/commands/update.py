@@ -1,0 +1,73 @@
+"""update: change documents by operators or put others in their place; insert where nothing matches, if asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.node import node_of
+from docstore.node.requests import COLLATION
+from docstore.node.statements import StatementLoop, WriteTarget
+from docstore.node.updates import UpdateStatement, UpdateWork
+from docstore.node.writes import (
+    PARAMETERS,
+    Outcome,
+    check_batch_size,
+    check_writable,
+    run_statements,
+    session_write,
+)
+
+STATEMENT = declared(
+    (
+        Parameter("q", Type.OBJECT, required=True),
+        Parameter("u", Type.ANY, required=True),
+        Parameter("c", Type.OBJECT, unsupported="constants of pipeline updates are not supported"),
+        Parameter("multi", Type.BOOL, default=False),
+        Parameter("upsert", Type.BOOL, default=False),
+        Parameter("hint", Type.ANY),
+        Parameter("arrayFilters", Type.DOCUMENTS, default=()),
+        COLLATION,
+    )
+)
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    node = node_of(context)
+    documents = arguments["updates"]
+    check_batch_size(len(documents))
+    check_writable(context.namespace)
+    node.counters.update += len(documents)
+    statements = [statement_of(raw) for raw in documents]
+    outcome = Outcome(modified=0)
+    target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))
+    loop = StatementLoop(
+        outcome,
+        lambda index: UpdateWork(target, index, statements[index]),
+        len(statements),
+        ordered=arguments["ordered"],
+        clock=node.clock,
+    )
+    return run_statements(context, loop)
+
+
+def statement_of(raw: bytes) -> UpdateStatement:
+    """One element of `updates`. Errors: Location40414, Location40415, TypeMismatch."""
+    fields = parse_fields("update.updates", raw, STATEMENT)
+    return UpdateStatement(
+        filter=fields["q"],
+        update=fields["u"],
+        multi=fields["multi"],
+        upsert=fields["upsert"],
+        hint=fields["hint"],
+        array_filters=tuple(fields["arrayFilters"]),
+    )
+
+
+COMMAND = Command(
+    "update", run, privilege=Privilege("update", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
+    parameters=(Parameter("updates", Type.DOCUMENTS, required=True), *PARAMETERS), retryable=True, stable=True,
+    help="change documents of a collection",
+)  # fmt: skip

@@ -1,0 +1,28 @@
+"""Counts of what the node has done since it started, for serverStatus and `$collStats`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """Statements by kind, as `opcounters` shows them; `command` counts every other command."""
+
+    insert: int = 0
+    query: int = 0
+    update: int = 0
+    delete: int = 0
+    getmore: int = 0
+    command: int = 0
+
+    def document(self) -> dict[str, int]:
+        """In the real server's order."""
+        return {
+            "insert": self.insert,
+            "query": self.query,
+            "update": self.update,
+            "delete": self.delete,
+            "getmore": self.getmore,
+            "command": self.command,
+        }

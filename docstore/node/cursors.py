@@ -1,0 +1,208 @@
+"""Cursors over the node's data: what they read from, how a batch is filled, how a reply is put together.
+
+A batch ends when it has the documents asked for or 16 MiB; filling it holds the event loop for no more than a slice at
+a time. Replies are joined from stored bytes.
+
+Field order of replies as in MongoDB: data cursors give the batch before the id, cursors over the catalog after it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from docstore.bson import documents_array, enclosed
+from docstore.commands.context import Context
+from docstore.node.node import node_of
+
+FIRST_BATCH_DOCUMENTS = 101
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+SLICE_SECONDS = 0.008
+"""How long one step of a long command may hold the loop; heartbeats must get through."""
+
+_LONG = struct.Struct("<q")
+_INT = struct.Struct("<i")
+
+
+class Batch(Protocol):
+    """What one step gave. `exhausted`: there is nothing after these documents."""
+
+    @property
+    def documents(self) -> list[bytes]: ...
+
+    @property
+    def exhausted(self) -> bool: ...
+
+
+class DocumentSource(Protocol):
+    """What a cursor reads from."""
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        """At most that many documents and bytes (but one document at least); fewer when `deadline` passes first."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """A batch made by hand."""
+
+    documents: list[bytes]
+    exhausted: bool
+
+
+class ListSource:
+    """Documents that are all there already."""
+
+    def __init__(self, documents: list[bytes]) -> None:
+        self._documents = documents
+        self._at = 0
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        del deadline
+        taken: list[bytes] = []
+        size = 0
+        while self._at < len(self._documents) and len(taken) < max_docs:
+            raw = self._documents[self._at]
+            if taken and size + len(raw) > max_bytes:
+                break
+            taken.append(raw)
+            size += len(raw)
+            self._at += 1
+        return Documents(taken, self._at == len(self._documents))
+
+    def close(self) -> None:
+        self._documents = []
+
+
+class ReleasingSource:
+    """A source that gives its view back when it is closed."""
+
+    __slots__ = ("_release", "_source", "next_batch")
+
+    def __init__(self, source: DocumentSource, release: Callable[[], None]) -> None:
+        self._source = source
+        self._release = release
+        self.next_batch = source.next_batch
+
+    def close(self) -> None:
+        self._source.close()
+        self._release()
+
+
+class Filling:
+    """A batch being filled, step by step.
+
+    A step that ends before its time has run out has filled the batch: the source had nothing more that fits.
+    """
+
+    __slots__ = ("_bytes_left", "_clock", "_docs_left", "documents", "exhausted", "source")
+
+    def __init__(self, source: DocumentSource, max_docs: int, clock: Callable[[], float]) -> None:
+        self.source = source
+        self.documents: list[bytes] = []
+        self.exhausted = False
+        self._docs_left = max_docs
+        self._bytes_left = MAX_BATCH_BYTES
+        self._clock = clock
+
+    def step(self) -> bool:
+        """Fill for one slice; True when the batch is complete."""
+        until = self._clock() + SLICE_SECONDS
+        while self._docs_left > 0:
+            batch = self.source.next_batch(self._docs_left, self._bytes_left, until)
+            found = batch.documents
+            if found:
+                self.documents += found
+                self._docs_left -= len(found)
+                self._bytes_left -= sum(map(len, found))
+            if batch.exhausted:
+                self.exhausted = True
+                return True
+            late = self._clock() >= until
+            if late and self._docs_left > 0 and self._bytes_left > 0:
+                return False
+            if not late or self._bytes_left <= 0:
+                return True
+        return True
+
+    async def complete(self, context: Context) -> None:
+        """Fill the rest with pauses in between. Errors: that with which the operation was killed."""
+        node = node_of(context)
+        operation = context.operation
+        while True:
+            await node.pause()
+            operation.check()
+            if self.step():
+                return
+
+
+def first_batch(
+    context: Context,
+    source: DocumentSource,
+    *,
+    batch_size: int | None,
+    single: bool = False,
+    no_timeout: bool = False,
+    catalog: bool = False,
+    namespace: str | None = None,
+) -> bytes | Awaitable[bytes]:
+    """The reply that opens a cursor over `source`; the cursor stays when something is left and the batch is not
+    `single`.
+
+    The source is closed when no cursor stays, also when filling fails.
+    """
+    namespace = namespace or context.namespace
+    filling = Filling(source, FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size, node_of(context).clock)
+    try:
+        complete = filling.step()
+    except BaseException:
+        source.close()
+        raise
+    if complete:
+        return _opened(context, filling, single, no_timeout, catalog, namespace)
+    return _first_batch_later(context, filling, single, no_timeout, catalog, namespace)
+
+
+async def _first_batch_later(
+    context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str
+) -> bytes:
+    try:
+        await filling.complete(context)
+    except BaseException:
+        filling.source.close()
+        raise
+    return _opened(context, filling, single, no_timeout, catalog, namespace)
+
+
+def _opened(
+    context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str
+) -> bytes:
+    cursor_id = 0
+    if filling.exhausted or single:
+        filling.source.close()
+    else:
+        session = context.session
+        cursor = context.services.cursors.register(
+            filling.source,
+            namespace,
+            lsid=None if session is None else session.lsid,
+            no_timeout=no_timeout,
+            origin=context.raw,
+        )
+        cursor.returned = len(filling.documents)
+        cursor.batches = 1
+        cursor_id = cursor.id
+    return cursor_reply(filling.documents, cursor_id, namespace, catalog=catalog)
+
+
+def cursor_reply(
+    documents: list[bytes], cursor_id: int, namespace: str, *, first: bool = True, catalog: bool = False
+) -> bytes:
+    """`{cursor: {firstBatch | nextBatch, id, ns}}`."""
+    batch = (b"\x04firstBatch\0" if first else b"\x04nextBatch\0") + documents_array(documents)
+    name = namespace.encode()
+    identity = b"\x12id\0" + _LONG.pack(cursor_id) + b"\x02ns\0" + _INT.pack(len(name) + 1) + name + b"\0"
+    return enclosed(b"\x03cursor\0" + enclosed(identity + batch if catalog else batch + identity))

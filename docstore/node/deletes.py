@@ -1,0 +1,94 @@
+"""The statements of a delete: one document each, or all that match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.bson import Predicate, Value
+from docstore.collection.collection import Collection
+from docstore.errors import Code, CommandError
+from docstore.node.requests import hint_of
+from docstore.node.search import Match, Search, identity_of
+from docstore.node.statements import UNIT_DOCUMENTS, WriteTarget
+from docstore.query.filter import parse_filter
+from docstore.query.tree import Filter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteStatement:
+    """One element of `deletes`; `filter` is raw."""
+
+    filter: bytes
+    multi: bool
+    hint: Value | None = None
+
+
+class DeleteWork:
+    """One statement of a delete command."""
+
+    def __init__(self, target: WriteTarget, index: int, statement: DeleteStatement) -> None:
+        self._target = target
+        self._statement = statement
+        self._stmt_id = target.statement_id(index)
+        self._tree: Filter | None = None
+        self._search: Search | None = None
+        self._collection: Collection | None = None
+        if statement.multi and self._stmt_id is not None:
+            raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with limit=0")
+
+    def step(self, owned: Predicate | None, until: float) -> bool:
+        target = self._target
+        if self._tree is None:
+            if self._stmt_id is not None and target.executed(self._stmt_id) is not None:
+                target.outcome.retried.append(self._stmt_id)
+                target.outcome.n += 1
+                return True
+            self._tree = parse_filter(self._statement.filter)
+        collection = target.collection()
+        if collection is None:
+            return True
+        if self._search is None or collection is not self._collection:
+            identity = identity_of(self._tree)
+            if identity is not None and self._statement.hint is None:
+                found = collection.by_id(target.node.engine, identity)
+                if found is not None and (owned is None or owned.matches(found[1])):
+                    self._remove(collection, [found])
+                return True
+            self.close()
+            self._collection = collection
+            self._search = Search(
+                target.node,
+                collection,
+                self._tree,
+                hint=hint_of(self._statement.hint),
+                once=not self._statement.multi,
+            )
+        matches = self._search.take(UNIT_DOCUMENTS if self._statement.multi else 1, owned, until)
+        if matches:
+            self._remove(collection, matches)
+            return not self._statement.multi or self._search.exhausted
+        return self._search.exhausted
+
+    def pause(self) -> None:
+        if self._search is not None:
+            self._search.pause()
+
+    def close(self) -> None:
+        if self._search is not None:
+            self._search.close()
+            self._search = None
+
+    def cut_short(self, error: CommandError) -> CommandError:
+        """Deleting again what is left is harmless, so the router may simply send the statement again."""
+        return error
+
+    def _remove(self, collection: Collection, matches: list[Match]) -> None:
+        unit = self._target.unit()
+        try:
+            for record_id, before in matches:
+                unit.remove(collection, record_id, before, stmt_id=self._stmt_id)
+        except BaseException:
+            unit.abort()
+            raise
+        self._target.commit(unit)
+        self._target.outcome.n += len(matches)

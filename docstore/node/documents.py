@@ -1,0 +1,80 @@
+"""A document on its way into a collection: what is refused, what is added, what is moved.
+
+Always true of a document that `prepare` returns: sound BSON of at most 16 MiB and 180 levels; exactly one `_id`, in
+front, that is neither an array, a regular expression nor undefined and holds no `$`-prefixed field; no top-level
+timestamp of zero outside `_id` (it has become the given timestamp). Every other byte is as the client sent it,
+duplicate and `$`-prefixed field names included, as MongoDB has allowed since 5.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docstore.bson import ARRAY, OBJECT, OBJECT_ID, REGEX, TIMESTAMP, UNDEFINED, document_from, elements, validate
+from docstore.errors import Code, CommandError
+
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+_ID_OBJECT_ID_FIRST = b"\x07_id\0"
+_ZERO_TIMESTAMP = bytes(8)
+_FORBIDDEN_IDS = {ARRAY: "array", REGEX: "regex", UNDEFINED: "undefined"}
+
+Field = tuple[str, int, bytes]
+
+
+def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], bytes]) -> bytes:
+    """The document as it is to be stored.
+
+    `new_id` gives the 12 bytes of a fresh ObjectId, `timestamp` the 8 bytes of the present timestamp.
+    Errors: BSONObjectTooLarge, InvalidIdField, DollarPrefixedFieldName, BadValue for two `_id`s, InvalidBSON, Overflow.
+    """
+    check_size(raw)
+    validate(raw)
+    zero_time = _ZERO_TIMESTAMP in raw
+    if raw[4:9] == _ID_OBJECT_ID_FIRST and not zero_time and raw.find(b"_id\0", 9) < 0:
+        return raw
+    fields = elements(raw)
+    at = [position for position, field in enumerate(fields) if field[0] == "_id"]
+    if len(at) > 1:
+        raise CommandError(Code.BadValue, "a document may have only one _id")
+    identity = fields.pop(at[0]) if at else ("_id", OBJECT_ID, new_id())
+    check_id(identity[1], identity[2])
+    changed = at != [0]
+    if zero_time:
+        filled = [_with_time(field, timestamp) for field in fields]
+        changed = changed or filled != fields
+        fields = filled
+    return check_size(document_from((identity, *fields))) if changed else raw
+
+
+def check_size(raw: bytes) -> bytes:
+    """The document itself; BSONObjectTooLarge past 16 MiB."""
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise CommandError(
+            Code.BSONObjectTooLarge, f"a document of {len(raw)} bytes is over the limit of {MAX_DOCUMENT_BYTES}"
+        )
+    return raw
+
+
+def check_id(code: int, data: bytes) -> None:
+    """Refuse a value that cannot be an `_id`."""
+    kind = _FORBIDDEN_IDS.get(code)
+    if kind is not None:
+        raise CommandError(Code.InvalidIdField, f"The '_id' value cannot be of type {kind}")
+    if code == OBJECT:
+        _check_no_operators(data)
+
+
+def _check_no_operators(raw: bytes) -> None:
+    for name, code, data in elements(raw):
+        if name.startswith("$"):
+            raise CommandError(
+                Code.DollarPrefixedFieldName, f"_id fields may not contain '$'-prefixed fields: {name} is not allowed"
+            )
+        if code in (OBJECT, ARRAY):
+            _check_no_operators(data)
+
+
+def _with_time(field: Field, timestamp: Callable[[], bytes]) -> Field:
+    if field[1] == TIMESTAMP and field[2] == _ZERO_TIMESTAMP:
+        return field[0], TIMESTAMP, timestamp()
+    return field

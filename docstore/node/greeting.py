@@ -1,0 +1,120 @@
+"""What hello and its older spelling isMaster have in common: the handshake of a connection and the node's own facts.
+
+The first hello of a connection may carry the client's metadata and the compressors it speaks; later ones may not change
+them. A hello that names a topology version waits for the next change, and one that allows exhaust is answered again and
+again, each time as soon as something has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+import bson
+from bson.int64 import Int64
+
+from docstore.bson import document_from, elements, get_field
+from docstore.bson.walk import OBJECT
+from docstore.commands.arguments import Arguments
+from docstore.commands.client_sessions import TIMEOUT_MINUTES
+from docstore.commands.context import Context
+from docstore.commands.declaration import Parameter, Result, Type
+from docstore.errors import CommandError
+from docstore.node.documents import MAX_DOCUMENT_BYTES
+from docstore.node.node import DataNode, node_of
+from docstore.node.settings import MAX_MESSAGE_BYTES, MAX_WIRE_VERSION, MAX_WRITE_BATCH, MIN_WIRE_VERSION
+
+MAX_METADATA_BYTES = 512
+COMPRESSORS = frozenset(("snappy", "zlib", "zstd"))
+PARAMETERS = (
+    Parameter("helloOk", Type.SAFE_BOOL, default=False),
+    Parameter("client", Type.ANY),
+    Parameter("compression", Type.STRINGS, default=()),
+    Parameter("topologyVersion", Type.OBJECT),
+    Parameter("maxAwaitTimeMS", Type.INT, minimum=0),
+    Parameter("internalClient", Type.ANY, internal=True),
+)
+
+
+def greet(context: Context, arguments: Arguments, *, legacy: bool) -> Result | Awaitable[Result]:
+    """The reply of hello (`legacy`: of isMaster), at once or when the topology has changed."""
+    _take_client(context, arguments)
+    version, wait_ms = arguments["topologyVersion"], arguments["maxAwaitTimeMS"]
+    if version is None:
+        if wait_ms is not None:
+            raise CommandError(31368, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'")
+        return _reply(context, arguments, legacy)
+    asked = bson.decode(version)
+    if wait_ms is None:
+        raise CommandError(51758, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'")
+    present = node_of(context).replication.topology_version()
+    if asked.get("processId") != present["processId"] or asked.get("counter", -1) < present["counter"]:
+        return _reply(context, arguments, legacy)
+    if asked["counter"] > present["counter"]:
+        raise CommandError(31382, "the request's topology version is ahead of the server's")
+    return _reply_later(context, arguments, legacy, asked["counter"], wait_ms / 1000)
+
+
+async def _reply_later(context: Context, arguments: Arguments, legacy: bool, counter: int, timeout: float) -> Result:
+    await node_of(context).replication.wait_topology_change(counter, timeout)
+    return _reply(context, arguments, legacy)
+
+
+def following(context: Context, reply: bytes) -> bytes | None:
+    """The request that the server answers next in an exhaust stream: the same one, with the version just sent."""
+    sent = get_field(reply, "topologyVersion")
+    if sent is None or get_field(context.raw, "topologyVersion") is None:
+        return None
+    return document_from(
+        (name, *sent) if name == "topologyVersion" else (name, code, data)
+        for name, code, data in elements(context.raw)
+    )
+
+
+def _take_client(context: Context, arguments: Arguments) -> None:
+    peer = context.connection
+    if "client" in arguments:
+        code, data = arguments["client"]
+        if peer.greeted:
+            raise CommandError(186, "The client metadata document may only be sent in the first hello")
+        if code != OBJECT:
+            raise CommandError(14, "The client metadata must be a document")
+        if len(data) > MAX_METADATA_BYTES:
+            raise CommandError(47, f"The client metadata document must be at most {MAX_METADATA_BYTES} bytes")
+        peer.metadata = data
+        application = bson.decode(data).get("application")
+        if isinstance(application, dict):
+            peer.application_name = str(application.get("name", ""))
+    if arguments["compression"] and not peer.greeted:
+        peer.compressors = tuple(name for name in arguments["compression"] if name in COMPRESSORS)
+    if "internalClient" in arguments:
+        peer.internal = True
+    peer.greeted = True
+
+
+def _reply(context: Context, arguments: Arguments, legacy: bool) -> dict[str, Any]:
+    node = node_of(context)
+    reply: dict[str, Any] = {}
+    if arguments["helloOk"]:
+        reply["helloOk"] = True
+    reply["topologyVersion"] = node.replication.topology_version()
+    for name, value in node.replication.hello().items():
+        reply["ismaster" if legacy and name == "isWritablePrimary" else name] = value
+    reply.update(_facts(context, node))
+    if arguments["compression"]:
+        reply["compression"] = list(context.connection.compressors)
+    return reply
+
+
+def _facts(context: Context, node: DataNode) -> dict[str, Any]:
+    return {
+        "maxBsonObjectSize": MAX_DOCUMENT_BYTES,
+        "maxMessageSizeBytes": MAX_MESSAGE_BYTES,
+        "maxWriteBatchSize": MAX_WRITE_BATCH,
+        "localTime": node.now(),
+        "logicalSessionTimeoutMinutes": TIMEOUT_MINUTES,
+        "connectionId": Int64(context.connection.id) if context.connection.id > 0x7FFFFFFF else context.connection.id,
+        "minWireVersion": MIN_WIRE_VERSION,
+        "maxWireVersion": MAX_WIRE_VERSION,
+        "readOnly": False,
+    }

@@ -1,0 +1,102 @@
+"""Ranges of encoded index keys as explain shows them: `[1, 5)`, `["a", {})`, `[MinKey, MaxKey]`.
+
+Reads back the encoding of `docstore.bson.keys`, as far as text for people goes: what is rare in bounds is shown as
+bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from bson.objectid import ObjectId
+
+from docstore.bson.keys import INVERTED
+from docstore.query.bounds import FieldBounds
+from docstore.query.intervals import Range
+
+_DOUBLE = struct.Struct(">d")
+_LOWEST = {
+    0x01: "MinKey", 0x28: "nan.0", 0x2C: "-inf.0", 0x40: '""', 0x48: "{}", 0x50: "[]", 0x58: "BinData(0, )",
+    0x60: "ObjectId('000000000000000000000000')", 0x68: "false", 0x70: "new Date(-9223372036854775808)",
+    0x78: "Timestamp(0, 0)", 0x80: "//", 0xF0: "MaxKey",
+}  # fmt: skip
+"""What the first byte of a class stands for as a lower bound."""
+_HIGHEST = {
+    0x40: "inf.0]", 0x48: "{})", 0x50: "[])", 0x58: "BinData(0, ))", 0x60: "ObjectId('000000000000000000000000'))",
+    0x68: "false)", 0x70: "true]", 0x78: "new Date(9223372036854775807)]", 0x80: "//)", 0xFE: "MaxKey]",
+}  # fmt: skip
+"""What a first byte stands for as an upper bound: the end of the class before it."""
+_CONSTANTS = {
+    0x10: "MinKey", 0x18: "undefined", 0x20: "null", 0x28: "nan.0", 0x30: "0", 0x68: "false", 0x69: "true",
+    0xF0: "MaxKey",
+}  # fmt: skip
+
+
+def field_intervals(fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds]) -> dict[str, list[str]]:
+    """For each field of an index the intervals that are looked through, in its own direction."""
+    bounded = {item.path: item for item in bounds}
+    return {
+        path: ["[MinKey, MaxKey]" if direction > 0 else "[MaxKey, MinKey]"]
+        if path not in bounded
+        else [interval_text(found, direction) for found in bounded[path].ranges]
+        for path, direction in fields
+    }
+
+
+def interval_text(found: Range, direction: int = 1) -> str:
+    """One range over ascending keys; turned round for a descending field."""
+    low, high = _low(found.lo), _high(found.hi)
+    if direction > 0:
+        return f"{low}, {high}"
+    opening = "[" if high[-1] == "]" else "("
+    closing = "]" if low[0] == "[" else ")"
+    return f"{opening}{high[:-1]}, {low[1:]}{closing}"
+
+
+def _low(key: bytes) -> str:
+    if len(key) == 1 and key[0] in _LOWEST:
+        return f"[{_LOWEST[key[0]]}"
+    value = _value(key)
+    if value is not None:
+        return f"[{value}"
+    before = _value(_before(key))
+    return f"({before}" if before is not None else f"[0x{key.hex()}"
+
+
+def _high(key: bytes) -> str:
+    before = _value(_before(key))
+    if before is not None and not (len(key) == 1 and key[0] in _HIGHEST):
+        return f"{before}]"
+    if len(key) == 1 and key[0] in _HIGHEST:
+        return _HIGHEST[key[0]]
+    value = _value(key)
+    return f"{value})" if value is not None else f"0x{key.hex()})"
+
+
+def _before(key: bytes) -> bytes:
+    """The key that the cut `key` lies just behind."""
+    return key[:-1] + bytes((key[-1] - 1,)) if key and key[-1] else b""
+
+
+def _value(key: bytes) -> str | None:
+    """The text of a whole encoded value."""
+    if not key:
+        return None
+    kind, rest = key[0], key[1:]
+    if kind in _CONSTANTS:
+        return None if rest else _CONSTANTS[kind]
+    if kind in (0x38, 0x2C) and len(rest) == 9:
+        magnitude = rest if kind == 0x38 else rest.translate(INVERTED)
+        if magnitude[8]:
+            return None
+        number = _DOUBLE.unpack(magnitude[:8])[0] * (1 if kind == 0x38 else -1)
+        return str(int(number)) if number == int(number) else repr(number)
+    if kind == 0x40 and rest.endswith(b"\0") and b"\0" not in rest[:-1]:
+        text = rest[:-1].replace(b"\x01\x01", b"\0").replace(b"\x01\x02", b"\x01")
+        return f'"{text.decode(errors="replace")}"'
+    if kind == 0x60 and len(rest) == 12:
+        return f"ObjectId('{ObjectId(rest)}')"
+    if kind == 0x70 and len(rest) == 8:
+        return f"new Date({int.from_bytes(rest, 'big') - (1 << 63)})"
+    return None

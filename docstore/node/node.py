@@ -1,0 +1,71 @@
+"""A process that stores documents, as its commands see it: the parts, and nothing that the parts can do themselves.
+
+The parts are made and ended by `docstore.node.process`; commands reach them through `node_of(context)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from bson.datetime_ms import DatetimeMS
+
+from docstore.collection.store import Store
+from docstore.js.workers import Workers
+from docstore.net.listener import NetworkStatistics
+from docstore.node.counters import Counters
+from docstore.node.ownership import Ownership
+from docstore.node.parameters import ParameterTable
+from docstore.node.settings import NodeSettings
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.replicaset.standalone import Standalone
+from docstore.storage.engine import Engine
+
+if TYPE_CHECKING:
+    from docstore.commands.context import Context
+
+Replication = ReplicaSet | Standalone
+
+
+@dataclass(slots=True, kw_only=True)
+class DataNode:
+    """The parts of one process.
+
+    `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `ownership` is installed by a shard, `workers` where
+    JavaScript is served. `shutdown` asks the process to end, `network` gives the listener's figures once there is one.
+    """
+
+    settings: NodeSettings
+    engine: Engine
+    store: Store
+    replication: Replication
+    parameters: ParameterTable
+    clock: Callable[[], float]
+    wall_clock: Callable[[], float]
+    started: float
+    counters: Counters = field(default_factory=Counters)
+    ownership: Ownership | None = None
+    workers: Workers | None = None
+    shutdown: Callable[[], None] = lambda: None
+    network: Callable[[], NetworkStatistics] | None = None
+
+    def now(self) -> DatetimeMS:
+        """The wall clock as a BSON date."""
+        return DatetimeMS(int(self.wall_clock() * 1000))
+
+    def timestamp(self) -> bytes:
+        """The bytes of a BSON timestamp of now, unlike every other one of this node."""
+        oplog = self.store.oplog
+        packed = int(self.wall_clock()) << 32 | 1 if oplog is None else oplog.next_timestamp()
+        return packed.to_bytes(8, "little")
+
+    async def pause(self) -> None:
+        """Let the loop serve others between two slices of long work."""
+        await asyncio.sleep(0)
+
+
+def node_of(context: Context) -> DataNode:
+    """The node that answers this request."""
+    return cast(DataNode, context.node)

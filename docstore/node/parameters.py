@@ -1,0 +1,70 @@
+"""Server parameters: what getParameter shows and setParameter changes at run time.
+
+Only what has an effect, or states a fact, is a parameter; any other name is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from docstore.errors import Code, CommandError
+from docstore.node.settings import FEATURE_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParameter:
+    """`get` gives the value for a reply; `put` takes a decoded value and raises BadValue when it does not fit.
+
+    Without `put` the parameter states a fact.
+    """
+
+    name: str
+    get: Callable[[], Any]
+    put: Callable[[Any], None] | None = None
+
+
+class ParameterTable:
+    """The parameters of a process by name."""
+
+    def __init__(self, parameters: Iterable[ServerParameter]) -> None:
+        self._by_name = {parameter.name: parameter for parameter in parameters}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[ServerParameter]:
+        return iter(sorted(self._by_name.values(), key=lambda parameter: parameter.name))
+
+    def get(self, name: str) -> Any:
+        """The present value."""
+        return self._by_name[name].get()
+
+    def put(self, name: str, value: Any) -> Any:
+        """Change a parameter; returns what it was. Errors: InvalidOptions for an unknown or fixed one, BadValue."""
+        parameter = self._by_name.get(name)
+        if parameter is None:
+            raise CommandError(
+                Code.InvalidOptions, f"attempted to set unrecognized parameter [{name}], use help:true to see options"
+            )
+        if parameter.put is None:
+            raise CommandError(Code.IllegalOperation, f"not allowed to change [{name}] at runtime")
+        was = parameter.get()
+        parameter.put(value)
+        return was
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """A whole number above 0, or BadValue."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value <= 0:
+        raise CommandError(Code.BadValue, f"{name} must be a whole number above 0")
+    return int(value)
+
+
+FACTS = (
+    ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": FEATURE_VERSION}),
+    ServerParameter(name="authenticationMechanisms", get=list),
+    ServerParameter(name="enableTestCommands", get=lambda: False),
+)
+"""Parameters that state facts about every data node."""

@@ -1,0 +1,49 @@
+"""What a node does now and then: forgets what a majority has made permanent, and gives space back.
+
+Each job works in slices between pauses. None of them changes what any reader may see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.node import DataNode
+
+ROUND_SECONDS = 1.0
+SESSION_DAYS = 1
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+class Housekeeping:
+    """Truncation of the oplog, space of dropped collections, rows of sessions that ended long ago."""
+
+    def __init__(self, node: DataNode) -> None:
+        self._node = node
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="housekeeping")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND_SECONDS)
+            await self.round()
+
+    async def round(self) -> None:
+        """Do what is due, in slices."""
+        node = self._node
+        store = node.store
+        while store.oplog is not None and store.oplog.truncate_old(node.clock() + SLICE_SECONDS):
+            await node.pause()
+        while not store.reclaim(node.clock() + SLICE_SECONDS):
+            await node.pause()
+        while store.sessions.reap(int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS):
+            await node.pause()

@@ -1,0 +1,47 @@
+"""The array element that a filter matched: what `$` in an update's path stands for.
+
+It is the first element of the first array on the way of a condition that satisfies the condition all alone. Conditions are tried
+in the order of the filter; negations and disjunctions point at nothing, as in MongoDB.
+"""
+
+from __future__ import annotations
+
+from docstore.bson import Value, array_from, document_from, get_path, values
+from docstore.bson.walk import ARRAY, OBJECT
+from docstore.query.compile import compile_filter
+from docstore.query.tree import And, Comparison, ElemMatchObject, ElemMatchValue, Filter, In, Mod, RegexMatch, TypeIs
+
+_CONDITIONS = (Comparison, In, RegexMatch, Mod, TypeIs, ElemMatchObject, ElemMatchValue)
+
+
+def matched_position(tree: Filter, raw: bytes) -> str | None:
+    """The position as it stands in a path, None when the filter points at no element."""
+    for child in tree.children if isinstance(tree, And) else (tree,):
+        if isinstance(child, _CONDITIONS):
+            found = _position(child, child.path, raw)
+            if found is not None:
+                return found
+    return None
+
+
+def _position(condition: Filter, path: str, raw: bytes) -> str | None:
+    parts = path.split(".")
+    predicate = compile_filter(condition)
+    for length in range(1, len(parts) + 1):
+        value = get_path(raw, ".".join(parts[:length]))
+        if value is None:
+            return None
+        if value[0] == ARRAY:
+            for position, element in enumerate(values(value[1])):
+                if predicate.matches(_nested(parts[:length], (ARRAY, array_from([element])))):
+                    return str(position)
+            return None
+    return None
+
+
+def _nested(path: list[str], value: Value) -> bytes:
+    """A document that holds the value at the path and nothing else."""
+    code, data = value
+    for name in reversed(path):
+        code, data = OBJECT, document_from([(name, code, data)])
+    return data

@@ -1,0 +1,202 @@
+"""From settings to a running node, and back: the parts are made in one order and ended in the other.
+
+Start: engine (which locks the directory), store, replication, the executable's own services, listener. A node accepts
+its first connection when everything behind it is ready. Stop: listener (operations end with InterruptedAtShutdown), own
+services, replication (hands over and flushes), engine. Whatever start has reached when it fails is ended in the same
+order.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from socket import socket
+from typing import Protocol
+
+from tornado.netutil import bind_sockets
+
+from docstore.collection.store import Store
+from docstore.commands.client_sessions import ClientSessions
+from docstore.commands.context import Services
+from docstore.commands.cursors import CursorRegistry
+from docstore.commands.declaration import Command, CommandTable
+from docstore.commands.dispatch import Dispatcher
+from docstore.commands.operations import OperationRegistry
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.net.listener import MAX_CONNECTIONS, Listener
+from docstore.net.pool import Pool
+from docstore.node.commands import COMMANDS
+from docstore.node.node import DataNode, Replication
+from docstore.node.parameters import FACTS, ParameterTable, ServerParameter
+from docstore.node.periodic import Housekeeping
+from docstore.node.settings import ClusterRole, NodeSettings
+from docstore.node.unsupported import UNSUPPORTED
+from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.replicaset.standalone import Standalone
+from docstore.storage import Engine, open_engine
+
+LOG = component("CONTROL")
+BACKLOG = 1024
+
+
+class Service(Protocol):
+    """What an executable runs beside the node: migrations, a catalog, workers."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What an executable adds to a data node.
+
+    `services` makes the services once the node and the pool are there; it may install an ownership or parameters on the
+    node. They are started in order after replication, before the listener accepts, and stopped in reverse.
+    """
+
+    commands: Sequence[Command] = ()
+    services: Callable[[DataNode, Pool], Iterable[Service]] = lambda _node, _pool: ()
+    parameters: Sequence[ServerParameter] = field(default=())
+
+
+class NodeProcess:
+    """One node from start to stop. `node`, `listener` are there once `start` has returned."""
+
+    node: DataNode
+    listener: Listener
+    pool: Pool
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        addresses: Sequence[str],
+        extension: Extension,
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        """`addresses`: where to listen; the port is the settings' own."""
+        self._settings = settings
+        self._addresses = addresses
+        self._extension = extension
+        self._max_connections = max_connections
+        self._parts = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Errors: DatabaseLocked, StorageError, OSError when the port cannot be had."""
+        async with AsyncExitStack() as parts:
+            await self._start(parts)
+            self._parts = parts.pop_all()
+
+    async def stop(self) -> None:
+        """End everything in order; safe to call twice."""
+        LOG.info("Shutting down")
+        await self._parts.aclose()
+
+    async def _start(self, parts: AsyncExitStack) -> None:
+        started = time.monotonic()
+        sockets = bind(self._addresses, self._settings.port)
+        for each in sockets:
+            parts.callback(each.close)
+        # Port 0 has become a real one.
+        settings = self._settings = replace(self._settings, port=sockets[0].getsockname()[1])
+        engine = open_engine(settings.engine, str(settings.dbpath))
+        parts.callback(engine.close)
+        store = Store(engine, clock=time.time)
+        self.pool = Pool(application=settings.process)
+        parts.push_async_callback(self.pool.close)
+        operations = OperationRegistry(time.monotonic)
+        replication = self._replication(engine, store, operations)
+        self.node = DataNode(
+            settings=settings,
+            engine=engine,
+            store=store,
+            replication=replication,
+            parameters=ParameterTable([*FACTS, *self._extension.parameters]),
+            clock=time.monotonic,
+            wall_clock=time.time,
+            started=started,
+        )
+        parts.push_async_callback(replication.stop)
+        await replication.start()
+        housekeeping = Housekeeping(self.node)
+        parts.push_async_callback(housekeeping.stop)
+        housekeeping.start()
+        for service in self._extension.services(self.node, self.pool):
+            parts.push_async_callback(service.stop)
+            await service.start()
+        self.listener = self._make_listener(replication, operations)
+        self.node.network = self.listener.statistics
+        parts.push_async_callback(self.listener.stop)
+        await self.listener.start(sockets)
+
+    def _replication(self, engine: Engine, store: Store, operations: OperationRegistry) -> Replication:
+        settings = self._settings
+        if settings.set_name is None:
+            return Standalone(store, engine_flush=engine.flush, snapshot=engine.snapshot)
+        return ReplicaSet(
+            engine=engine,
+            store=store,
+            pool=self.pool,
+            set_name=settings.set_name,
+            host=settings.address,
+            own_addresses=own_addresses(settings, self._addresses),
+            dbpath=settings.dbpath,
+            oplog_bytes=settings.oplog_bytes,
+            config_server=settings.role is ClusterRole.CONFIG,
+            on_step_down=lambda: interrupt_writes(operations),
+        )
+
+    def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
+        table = CommandTable(
+            [*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED
+        )
+        services = Services(
+            table=table,
+            host=replication,
+            sessions=ClientSessions(time.monotonic, lambda: uuid.uuid4().bytes),
+            cursors=CursorRegistry(time.monotonic, lambda: secrets.randbits(64)),
+            operations=operations,
+            clock=time.monotonic,
+            wall_clock=time.time,
+        )
+        dispatcher = Dispatcher(self.node, services)
+        return Listener(
+            dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections
+        )
+
+
+def bind(addresses: Sequence[str], port: int) -> list[socket]:
+    """Listening sockets on every address; port 0 takes a free one, the same for all. Errors: OSError."""
+    sockets: list[socket] = []
+    try:
+        for address in addresses:
+            sockets += bind_sockets(port, address, backlog=BACKLOG)
+            port = sockets[0].getsockname()[1]
+    except OSError:
+        for each in sockets:
+            each.close()
+        raise
+    return sockets
+
+
+def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset[str]:
+    """Every "name:port" under which a configuration may mean this node."""
+    names = {settings.host, *addresses}
+    if names & {"127.0.0.1", "::1", "localhost", "0.0.0.0", "::"}:
+        names |= {"localhost", "127.0.0.1"}
+    return frozenset(f"{name}:{settings.port}" for name in names - {"0.0.0.0", "::"})
+
+
+def interrupt_writes(operations: OperationRegistry) -> None:
+    """A node that lost its primary role ends the operations that only a primary may do."""
+    error = CommandError(
+        Code.InterruptedDueToReplStateChange, "operation was interrupted because the node is no longer primary"
+    )
+    operations.kill_where(lambda operation: operation.context.command.takes_write_concern, error)

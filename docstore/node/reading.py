@@ -1,0 +1,100 @@
+"""What a read sees: the reader for its read concern, and the filter of what the node owns.
+
+* `local` and `available` read the newest state; without `afterClusterTime` they never wait.
+* `majority` reads the newest state that a majority has.
+* `linearizable` and `snapshot` are refused.
+* A read enters the ownership after all waiting, in the step in which its snapshot is taken, so that filter and state
+  agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from inspect import isawaitable
+
+from docstore.bson import Predicate
+from docstore.commands.concerns import ReadLevel
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode, node_of
+from docstore.storage.engine import Reader
+
+_NEWEST = (ReadLevel.LOCAL, ReadLevel.AVAILABLE)
+
+
+@dataclass(slots=True)
+class View:
+    """One state of the data. `owned` is None where the node owns all of the collection; `release` after the last
+    read.
+    """
+
+    reader: Reader
+    release: Callable[[], None]
+    owned: Predicate | None
+
+
+def view_of(context: Context) -> View | Awaitable[View]:
+    """The state that the request may read; awaitable when it must wait for it.
+
+    Errors: StaleConfig, NotImplemented for unsupported read concerns, MaxTimeMSExpired, those of the replica set.
+    """
+    node = node_of(context)
+    concern = context.read_concern
+    if concern.level not in _NEWEST or concern.after_cluster_time is not None:
+        check_level(node, concern.level)
+        return _view_later(context, node)
+    owned = None
+    if node.ownership is not None:
+        entered = node.ownership.enter(context.namespace, context.shard_version, write=False)
+        if isawaitable(entered):
+            return _view_when_owned(context, node, entered)
+        owned = entered
+    snapshot = node.engine.snapshot()
+    return View(snapshot, snapshot.close, owned)
+
+
+def check_level(node: DataNode, level: ReadLevel) -> None:
+    """Refuse the levels that this node cannot give."""
+    if level in (ReadLevel.LINEARIZABLE, ReadLevel.SNAPSHOT):
+        if node.replication.set_name is None:
+            raise CommandError(
+                Code.NotAReplicaSet, f"read concern {level.value} needs a member of a replica set"
+            )
+        raise CommandError(Code.NotImplemented, f"read concern {level.value} is not supported")
+
+
+async def _view_when_owned(context: Context, node: DataNode, entering: Awaitable[Predicate | None]) -> View:
+    owned = await enter(context, node, entering, write=False)
+    snapshot = node.engine.snapshot()
+    return View(snapshot, snapshot.close, owned)
+
+
+async def _view_later(context: Context, node: DataNode) -> View:
+    reader, release = await node.replication.reader(context.read_concern, context.deadline)
+    try:
+        while node.ownership is not None:
+            entered = node.ownership.enter(context.namespace, context.shard_version, write=False)
+            if not isawaitable(entered):
+                return View(reader, release, entered)
+            # What the wait was for may have changed what a majority has: take a newer state with the newer filter.
+            release()
+            await entered
+            reader, release = await node.replication.reader(context.read_concern, context.deadline)
+    except BaseException:
+        release()
+        raise
+    return View(reader, release, None)
+
+
+async def enter(
+    context: Context, node: DataNode, entering: Awaitable[Predicate | None], *, write: bool
+) -> Predicate | None:
+    """Wait until the ownership lets the request in; the answer holds until the next await."""
+    entered: Predicate | Awaitable[Predicate | None] | None = entering
+    while isawaitable(entered):
+        await entered
+        assert node.ownership is not None
+        context.operation.check()
+        entered = node.ownership.enter(context.namespace, context.shard_version, write=write)
+    return entered

@@ -1,0 +1,109 @@
+"""Parameters that several commands take in the same form, and the find request as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.bson.walk import Value
+from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.declaration import Parameter, Type
+from docstore.errors import Code, CommandError
+from docstore.query.filter import parse_filter
+from docstore.query.find import FindQuery, Hint, parse_hint
+from docstore.query.projection_parse import parse_projection
+from docstore.query.sort import UNSORTED, Sort, parse_sort
+from docstore.query.tree import MATCH_ALL, Filter
+
+NO_COLLATION = "collations are not supported"
+NO_VARIABLES = "variables (let) are not supported"
+
+CURSOR = Parameter("cursor", Type.OBJECT)
+"""`{batchSize: n}` of commands that answer with a cursor."""
+COLLATION = Parameter("collation", Type.OBJECT, unsupported=NO_COLLATION)
+LET = Parameter("let", Type.OBJECT, unsupported=NO_VARIABLES)
+_CURSOR_FIELDS = declared((Parameter("batchSize", Type.INT, minimum=0),))
+
+FIND_PARAMETERS = (
+    Parameter("filter", Type.OBJECT),
+    Parameter("sort", Type.OBJECT),
+    Parameter("projection", Type.OBJECT),
+    Parameter("hint", Type.ANY),
+    Parameter("skip", Type.INT, default=0, minimum=0),
+    Parameter("limit", Type.INT, default=0, minimum=0),
+    Parameter("batchSize", Type.INT, minimum=0),
+    Parameter("singleBatch", Type.SAFE_BOOL, default=False),
+    Parameter("noCursorTimeout", Type.SAFE_BOOL, default=False),
+    Parameter("tailable", Type.SAFE_BOOL, default=False),
+    Parameter("awaitData", Type.SAFE_BOOL, default=False),
+    Parameter("oplogReplay", Type.SAFE_BOOL, default=False),
+    Parameter("allowPartialResults", Type.SAFE_BOOL, default=False),
+    Parameter("allowDiskUse", Type.SAFE_BOOL, default=True),
+    Parameter("returnKey", Type.SAFE_BOOL, unsupported="returnKey is not supported"),
+    Parameter("showRecordId", Type.SAFE_BOOL, unsupported="showRecordId is not supported"),
+    Parameter("min", Type.OBJECT, unsupported="min and max bounds are not supported"),
+    Parameter("max", Type.OBJECT, unsupported="min and max bounds are not supported"),
+    COLLATION,
+    LET,
+)
+"""`oplogReplay` asks for what is done anyway, `allowPartialResults` only means something to routers, and `allowDiskUse`
+permits what a sort may or may not need."""
+
+
+def batch_size_of(arguments: Arguments) -> int | None:
+    """The batch size in the `cursor` parameter; None when it is left to the server."""
+    raw = arguments["cursor"]
+    if raw is None:
+        return None
+    size: int | None = parse_fields("cursor", raw, _CURSOR_FIELDS)["batchSize"]
+    return size
+
+
+def filter_of(raw: bytes | None) -> Filter:
+    """The filter of an optional document."""
+    return MATCH_ALL if raw is None else parse_filter(raw)
+
+
+def sort_of(raw: bytes | None) -> Sort:
+    """The order of an optional document."""
+    return UNSORTED if raw is None else parse_sort(raw)
+
+
+def hint_of(value: Value | None) -> Hint | None:
+    """The hint of an optional value."""
+    return None if value is None else parse_hint(value)
+
+
+def find_query_of(arguments: Arguments) -> FindQuery:
+    """What a find asks for, apart from its cursor. Errors: those of the filter, sort, projection and hint."""
+    projection = arguments["projection"]
+    return FindQuery(
+        filter=filter_of(arguments["filter"]),
+        projection=None if projection is None else parse_projection(projection),
+        sort=sort_of(arguments["sort"]),
+        skip=arguments["skip"],
+        limit=arguments["limit"],
+        hint=hint_of(arguments["hint"]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CursorOptions:
+    """What a find says about its cursor."""
+
+    batch_size: int | None
+    single: bool
+    no_timeout: bool
+    tailable: bool
+    await_data: bool
+
+
+def cursor_options_of(arguments: Arguments) -> CursorOptions:
+    """Errors: FailedToParse for awaitData without tailable, and for tailable with singleBatch."""
+    tailable, await_data = arguments["tailable"], arguments["awaitData"]
+    if await_data and not tailable:
+        raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
+    if tailable and arguments["singleBatch"]:
+        raise CommandError(Code.FailedToParse, "cannot use tailable option with the 'singleBatch' option")
+    return CursorOptions(
+        arguments["batchSize"], arguments["singleBatch"], arguments["noCursorTimeout"], tailable, await_data
+    )

@@ -1,0 +1,67 @@
+"""Changes of the catalog: each in a write unit of its own, entered as any write is, acknowledged as any write is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
+
+from docstore.collection.collection import Collection
+from docstore.collection.store import Store
+from docstore.collection.unit import WriteUnit
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.node.node import node_of
+from docstore.node.reading import enter
+from docstore.node.writes import check_primary, effective_concern, wait_for_write
+
+
+def make_collection(store: Store, namespace: str) -> Collection:
+    """A new plain collection, as the first insert into it makes it. Errors: InvalidNamespace, DatabaseDifferCase."""
+    unit = store.unit()
+    try:
+        made = store.create_collection(unit, namespace)
+    except BaseException:
+        unit.abort()
+        raise
+    unit.commit()
+    return made
+
+
+def existing(context: Context, namespace: str) -> Collection:
+    """The collection, or NamespaceNotFound."""
+    found = node_of(context).store.collection(namespace)
+    if found is None:
+        raise CommandError(Code.NamespaceNotFound, f"ns not found {namespace}")
+    return found
+
+
+async def enter_write(context: Context) -> None:
+    """Enter the ownership for a write and check that it may still be done here; holds until the next await."""
+    node = node_of(context)
+    if node.ownership is not None:
+        entered = node.ownership.enter(context.namespace, context.shard_version, write=True)
+        if isawaitable(entered):
+            await enter(context, node, entered, write=True)
+    check_primary(context, node)
+
+
+async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUnit], None]) -> dict[str, Any]:
+    """Do `act` in one write unit and wait for the write concern; `reply` with a writeConcernError when it was not met.
+
+    `act` may add to `reply`; what it raises leaves the catalog as it was.
+    """
+    node = node_of(context)
+    concern = effective_concern(context, node)
+    await enter_write(context)
+    unit = node.store.unit()
+    try:
+        act(unit)
+    except BaseException:
+        unit.abort()
+        raise
+    last = unit.commit()
+    failed = await wait_for_write(context, last, concern)
+    if failed is not None:
+        reply["writeConcernError"] = failed
+    return reply

@@ -1,0 +1,117 @@
+"""Finding the documents that a statement changes, in slices, so that a long search does not hold the loop.
+
+The search goes through the state in which it began. What it finds after a pause is looked at again as it stands now;
+where one document is wanted, changes made meanwhile are kept note of and looked at in the end. So a document that a
+search gives matches at that moment, and when a search for one document ends without, no document matches: an upsert may
+insert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from docstore.bson import Predicate, Value, encode_key, get_field
+from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED
+from docstore.collection.collection import Collection
+from docstore.collection.execute import find_matches
+from docstore.collection.unit import Commit
+from docstore.node.node import DataNode
+from docstore.query.compile import compile_filter
+from docstore.query.find import Hint
+from docstore.query.sort import UNSORTED, Sort
+from docstore.query.tree import Comparison, Filter, Op
+
+_NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
+
+Match = tuple[int, bytes]
+"""(record id, document)."""
+
+
+def identity_of(tree: Filter) -> Value | None:
+    """The `_id` that the whole filter asks for; None when it asks for more or for something else."""
+    if isinstance(tree, Comparison) and tree.path == "_id" and tree.op is Op.EQ and tree.value[0] not in _NO_IDENTITY:
+        return tree.value
+    return None
+
+
+class Search:
+    """One pass over a collection. `exhausted`: there is nothing left behind what the last `take` gave.
+
+    Without `once` many documents are wanted, and what others change after it was passed does not count.
+    """
+
+    def __init__(
+        self,
+        node: DataNode,
+        collection: Collection,
+        tree: Filter,
+        *,
+        sort: Sort = UNSORTED,
+        hint: Hint | None = None,
+        once: bool = True,
+    ) -> None:
+        self.exhausted = False
+        self._node = node
+        self._collection = collection
+        self._predicate: Predicate = compile_filter(tree)
+        self._once = once
+        self._paused = False
+        self._found: Iterator[Match | None] = find_matches(
+            collection, tree, node.engine, sort=sort, hint=hint, clock=node.clock
+        )
+        self._missed: dict[bytes, Value] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+        """Up to `wanted` documents that match now; fewer when time is up or nothing is left (`exhausted`).
+
+        They are to be changed before the next await and before the next call.
+        """
+        taken: list[Match] = []
+        for match in self._found:
+            if match is not None:
+                current = self._current(match)
+                if current is not None and (owned is None or owned.matches(current[1])):
+                    taken.append(current)
+                    if len(taken) == wanted:
+                        return taken
+            if self._node.clock() >= until:
+                return taken
+        self._take_missed(taken, wanted, owned)
+        self.exhausted = not self._missed and len(taken) < wanted
+        return taken
+
+    def _take_missed(self, taken: list[Match], wanted: int, owned: Predicate | None) -> None:
+        while self._missed and len(taken) < wanted:
+            _, identity = self._missed.popitem()
+            again = self._collection.by_id(self._node.engine, identity)
+            if again is not None and self._predicate.matches(again[1]) and (owned is None or owned.matches(again[1])):
+                taken.append(again)
+
+    def close(self) -> None:
+        """Let go of the iterator and of the subscription."""
+        self._found = iter(())
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    def pause(self) -> None:
+        """The loop will serve others before the next step: from now on what they change is kept note of."""
+        self._paused = True
+        if self._once and self._missed is None:
+            self._missed = {}
+            self._unsubscribe = self._node.store.subscribe(self._changed)
+
+    def _changed(self, commit: Commit) -> None:
+        assert self._missed is not None, "changes are kept note of after the first pause"
+        for change in commit.changes:
+            if change.ns == self._collection.ns and change.after is not None and change.op in ("i", "u"):
+                identity = get_field(change.after, "_id")
+                if identity is not None and self._predicate.matches(change.after):
+                    self._missed[encode_key(identity)] = identity
+
+    def _current(self, match: Match) -> Match | None:
+        if not self._paused:
+            return match
+        raw = self._collection.record(self._node.engine, match[0])
+        return (match[0], raw) if raw is not None and self._predicate.matches(raw) else None

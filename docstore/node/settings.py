@@ -1,0 +1,53 @@
+"""What a data node is told at its start, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+COMPATIBLE_VERSION = "6.0.5"
+"""The MongoDB version whose behaviour clients may expect."""
+FEATURE_VERSION = "6.0"
+MIN_WIRE_VERSION = 0
+MAX_WIRE_VERSION = 17
+MAX_MESSAGE_BYTES = 48_000_000
+MAX_WRITE_BATCH = 100_000
+
+
+class ClusterRole(Enum):
+    """What the node is in a sharded cluster; the value is that of `sharding.clusterRole` in a configuration."""
+
+    NONE = ""
+    SHARD = "shardsvr"
+    CONFIG = "configsvr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """How the process was started.
+
+    * `process`: the executable's name. `host`: the name under which members of a set and routers reach the node.
+    * `engine`: "rocksdb" or "inMemory". `oplog_bytes`: where the oplog is cut, in bytes. `log_path`:
+      the log file, None for standard error.
+    * `argv`, `parsed`: the command line as typed and as understood, for getCmdLineOpts.
+    """
+
+    process: str
+    host: str
+    port: int
+    dbpath: Path
+    engine: str = "rocksdb"
+    set_name: str | None = None
+    role: ClusterRole = ClusterRole.NONE
+    oplog_bytes: int = 990 * 1024 * 1024
+    log_path: Path | None = None
+    argv: tuple[str, ...] = ()
+    parsed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """ "host:port", as others reach the node."""
+        return f"{self.host}:{self.port}"

@@ -1,0 +1,73 @@
+"""Figures about collections and databases, as collStats, dbStats and `$collStats` show them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from bson.int64 import Int64
+
+from docstore.collection.collection import Collection
+from docstore.node.node import DataNode
+from docstore.node.sizes import collection_sizes
+from docstore.storage.engine import Engine
+
+_INT32_MAX = 0x7FFFFFFF
+
+
+def number(value: int) -> int:
+    """An integer as the real server sends it: 32 bits wide where that is enough."""
+    return Int64(value) if value > _INT32_MAX else value
+
+
+def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1) -> dict[str, Any]:
+    """The storage figures of a collection in units of `scale` bytes; of one that is not there with None."""
+    if collection is None:
+        return {
+            "size": 0, "count": 0, "numOrphanDocs": 0, "storageSize": 0, "totalSize": 0, "nindexes": 0,
+            "totalIndexSize": 0, "indexDetails": {}, "indexSizes": {}, "scaleFactor": scale,
+        }  # fmt: skip
+    sizes = collection_sizes(engine, collection)
+    figures: dict[str, Any] = {"size": number(collection.size // scale), "count": number(collection.count)}
+    if collection.count:
+        figures["avgObjSize"] = collection.size // collection.count
+    figures.update(
+        numOrphanDocs=0,
+        storageSize=number(sizes.storage // scale),
+        freeStorageSize=0,
+        capped=False,
+        nindexes=len(collection.indexes),
+        indexDetails={},
+        indexBuilds=list(collection.building),
+        totalIndexSize=number(sum(sizes.indexes.values()) // scale),
+        totalSize=number(sizes.total // scale),
+        indexSizes={name: number(size // scale) for name, size in sizes.indexes.items()},
+        scaleFactor=scale,
+    )
+    return figures
+
+
+def database_stats(node: DataNode, database: str, scale: int) -> dict[str, Any]:
+    """The sums over a database's collections in units of `scale` bytes."""
+    collections = [found for name in node.store.namespaces(database) if (found := node.store.collection(name))]
+    sizes = [collection_sizes(node.engine, collection) for collection in collections]
+    objects = sum(collection.count for collection in collections)
+    data = sum(collection.size for collection in collections)
+    storage = sum(each.storage for each in sizes)
+    index_bytes = sum(sum(each.indexes.values()) for each in sizes)
+    usage = shutil.disk_usage(node.settings.dbpath) if collections else None
+    return {
+        "db": database,
+        "collections": len(collections),
+        "views": 0,
+        "objects": number(objects),
+        "avgObjSize": data / objects if objects else 0.0,
+        "dataSize": data / scale,
+        "storageSize": storage / scale,
+        "indexes": sum(len(collection.indexes) for collection in collections),
+        "indexSize": index_bytes / scale,
+        "totalSize": (storage + index_bytes) / scale,
+        "scaleFactor": float(scale),
+        "fsUsedSize": usage.used / scale if usage else 0.0,
+        "fsTotalSize": usage.total / scale if usage else 0.0,
+    }

@@ -1,0 +1,31 @@
+"""`mongod`: a data node, alone, in a replica set, or as a member of a shard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from docstore.net.process import run
+from docstore.node.serving import serve
+from docstore.node.settings import ClusterRole
+from docstore.options import LOGGING, NETWORK, PARAMETERS, PROCESS, REPLICATION, ROLE, STORAGE, Options, program
+from mongod.composition import extension
+
+
+@program("mongod", NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, PARAMETERS)
+def main(options: Options) -> None:
+    """A data node of a sharded, replicated document store that speaks MongoDB's wire protocol."""
+    if options.role.configsvr:
+        become_config_server()
+    role = ClusterRole.SHARD if options.role.shardsvr else ClusterRole.NONE
+    run("mongod", lambda process: serve(process, options, role, extension(role)), options)
+
+
+def become_config_server() -> NoReturn:
+    """`mongod --configsvr` is the other executable under its old name."""
+    os.execv(sys.executable, [sys.executable, "-m", "configsvr", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
