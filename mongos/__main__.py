@@ -12,7 +12,7 @@ from mongos.process import serve
 @program("mongos", NETWORK, LOGGING, PROCESS, ROUTER)
 def main(options: Options) -> None:
     """Route the operations of clients to the shards of a cluster, split and balance its chunks."""
-    run("mongos", functools.partial(serve, options=options), process=options.process, logging=options.logging)
+    run("mongos", functools.partial(serve, options=options), options)
 
 
 if __name__ == "__main__":

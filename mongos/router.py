@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from docstore.bson import append_fields
 from docstore.bson.namespace import check_database_name, split_namespace
@@ -146,3 +146,8 @@ def session_fields(context: Context) -> dict[str, Any]:
     """The session of a request, for further requests on its behalf."""
     lsid = context.body.get("lsid")
     return {} if lsid is None else {"lsid": lsid}
+
+
+def router_of(context: Context) -> Router:
+    """The router that answers this request."""
+    return cast(Router, context.node)

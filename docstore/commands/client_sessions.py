@@ -35,11 +35,11 @@ class ClientSessions:
         self.touch(lsid)
         return lsid
 
-    def touch(self, lsid: bytes) -> None:
+    def touch(self, lsid: bytes, now: float | None = None) -> None:
         """A command names the session, or it is refreshed. Errors: TooManyLogicalSessions."""
         if lsid not in self._last_use and len(self._last_use) >= MAX_SESSIONS:
             raise CommandError(Code.TooManyLogicalSessions, "cannot add session into the cache: too many sessions")
-        self._last_use[lsid] = self._clock()
+        self._last_use[lsid] = self._clock() if now is None else now
 
     def end(self, lsids: set[bytes]) -> None:
         """Forget sessions."""

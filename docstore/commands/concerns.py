@@ -1,12 +1,14 @@
 """Write concern, read concern and read preference: values, and how they are read from a command.
 
-Codes follow MongoDB 6.0. Whether a node can satisfy a concern is not decided here.
+Codes follow MongoDB 6.0. Clients repeat themselves, so what was read is kept for a while. Whether a node can satisfy a
+concern is not decided here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from bson.timestamp import Timestamp
@@ -112,6 +114,7 @@ PRIMARY = ReadPreference()
 SECONDARY_PREFERRED = ReadPreference(ReadMode.SECONDARY_PREFERRED)
 
 
+@lru_cache(maxsize=256)
 def parse_write_concern(code: int, data: bytes) -> WriteConcern:
     """The value of a command's `writeConcern` field. Errors: TypeMismatch, FailedToParse, BadValue, Location40415."""
     if code != OBJECT:
@@ -169,6 +172,7 @@ def _parse_timeout(code: int, data: bytes) -> int:
     return max(timeout_ms, 0)
 
 
+@lru_cache(maxsize=256)
 def parse_read_concern(code: int, data: bytes) -> ReadConcern:
     """The value of a command's `readConcern` field. Errors: FailedToParse, InvalidOptions, TypeMismatch."""
     if code != OBJECT:
@@ -205,6 +209,7 @@ def parse_read_concern(code: int, data: bytes) -> ReadConcern:
     return ReadConcern(level, times.get("afterClusterTime"), times.get("atClusterTime"))
 
 
+@lru_cache(maxsize=256)
 def parse_read_preference(code: int, data: bytes) -> ReadPreference:
     """The value of a command's `$readPreference` field. Errors: TypeMismatch, NoSuchKey, BadValue, 160."""
     if code != OBJECT:

@@ -13,6 +13,7 @@ from docstore.bson import array_documents, get_field
 from docstore.bson.walk import ARRAY, Value
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
 from docstore.commands.values import wrong_type
+from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 if TYPE_CHECKING:
     from docstore.commands.client_sessions import ClientSessions
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from docstore.commands.operations import Operation, OperationRegistry
     from docstore.commands.peer import Peer
     from docstore.commands.session import Session
-    from docstore.wire.message import Message
 
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
@@ -67,45 +67,42 @@ class Context:
     * `raw`: the request's document as it came. `sequences`: its document sequences, by name.
     * `session`, `read_concern`, `write_concern`, `read_preference`, `comment`, `txn_number` on `session`.
       `explicit_*` say whether the client gave the concern itself.
-    * `deadline`: in seconds of `services.clock`, from maxTimeMS; None without one.
+    * `started`, `deadline`: in seconds of `services.clock`; the deadline comes from maxTimeMS, None without.
     * `exhaust`: the client takes several replies to this one request.
     * `api_strict`: the client asked for the Stable API and nothing else. `shard_version`: the raw document of a router.
     * `help_asked`: answer with the command's help instead of running it.
     """
 
-    __slots__ = (
-        "_body", "_operation", "api_strict", "cluster_time", "command", "comment", "connection", "db", "deadline",
-        "exhaust", "explicit_read_concern", "explicit_write_concern", "help_asked", "max_time_ms", "namespace", "node",
-        "raw", "read_concern", "read_preference", "sequences", "services", "session", "shard_version", "spelling",
-        "write_concern",
-    )  # fmt: skip
+    # Most requests carry few of these: what is not carried stays with the class.
+    db: str = ""
+    namespace: str = ""
+    session: Session | None = None
+    read_concern: ReadConcern = LOCAL
+    write_concern: WriteConcern = DEFAULT_WRITE_CONCERN
+    read_preference: ReadPreference = PRIMARY
+    explicit_read_concern: bool = False
+    explicit_write_concern: bool = False
+    deadline: float | None = None
+    max_time_ms: int = 0
+    comment: Value | None = None
+    cluster_time: bytes | None = None
+    shard_version: bytes | None = None
+    api_strict: bool = False
+    help_asked: bool = False
+    _body: dict[str, Any] | None = None
+    _operation: Operation | None = None
 
-    def __init__(self, command: Command, request: Message, connection: Peer, node: Any, services: Services) -> None:
+    def __init__(
+        self, command: Command, request: Message, connection: Peer, node: Any, services: Services, started: float
+    ) -> None:
         self.command = command
         self.connection = connection
         self.node = node
         self.services = services
+        self.started = started
         self.raw = request.body
         self.sequences: Mapping[str, list[bytes]] = request.sequences
-        self.exhaust = request.exhaust_allowed
-        self.spelling = command.name
-        self.db = ""
-        self.namespace = ""
-        self.session: Session | None = None
-        self.read_concern: ReadConcern = LOCAL
-        self.write_concern: WriteConcern = DEFAULT_WRITE_CONCERN
-        self.read_preference: ReadPreference = PRIMARY
-        self.explicit_read_concern = False
-        self.explicit_write_concern = False
-        self.deadline: float | None = None
-        self.max_time_ms = 0
-        self.comment: Value | None = None
-        self.cluster_time: bytes | None = None
-        self.shard_version: bytes | None = None
-        self.api_strict = False
-        self.help_asked = False
-        self._body: dict[str, Any] | None = None
-        self._operation: Operation | None = None
+        self.exhaust = bool(request.flags & EXHAUST_ALLOWED)
 
     @property
     def body(self) -> dict[str, Any]:

@@ -129,10 +129,10 @@ class Dispatcher:
         started = services.clock()
         context: Context | None = None
         try:
-            context, arguments = open_request(request, peer, self.node, services)
+            context, arguments = open_request(request, peer, self.node, services, started)
             result = self._run(context, arguments)
             if not isinstance(result, (bytes, dict)):
-                return Pending(self, request, context, self._timed(context, result, started))
+                return Pending(self, request, context, self._timed(context, result))
             body = self.complete(context, result)
         except CommandError as error:
             body = self.refuse(error, context)
@@ -141,8 +141,7 @@ class Dispatcher:
         except Exception as error:
             body = self.refuse_unexpected(error, context)
         if context is not None:
-            if services.clock() - started >= self._slow_seconds:
-                self._log_slow(context, started)
+            self._log_if_slow(context)
             if context.started_operation is not None:
                 services.operations.finish(context.started_operation)
         if request.flags:
@@ -154,7 +153,7 @@ class Dispatcher:
         if context.cluster_time is not None and context.cluster_time != self._last_cluster_time:
             self._observe(context.cluster_time)
         if context.session is not None:
-            services.sessions.touch(context.session.lsid)
+            services.sessions.touch(context.session.lsid, context.started)
         command = context.command
         if context.help_asked:
             return {"help": f"help for: {command.name} {command.help}"}
@@ -164,12 +163,14 @@ class Dispatcher:
             services.host.check_write()
         return command.run(context, arguments)
 
-    async def _timed(self, context: Context, result: Awaitable[Result], started: float) -> Result:
+    async def _timed(self, context: Context, result: Awaitable[Result]) -> Result:
         try:
             return await result
         finally:
-            if self.services.clock() - started >= self._slow_seconds and not context.command.own_deadline:
-                self._log_slow(context, started)
+            command = context.command
+            waits_for_news = command.own_deadline or command.following is not None
+            if not waits_for_news:
+                self._log_if_slow(context)
 
     def _observe(self, raw: bytes) -> None:
         value = get_field(raw, "clusterTime")
@@ -247,12 +248,14 @@ class Dispatcher:
                 return Answer(body, request._replace(body=next_body))
         return body
 
-    def _log_slow(self, context: Context, started: float) -> None:
-        LOG.info(
-            "Slow query",
-            type="command",
-            ns=context.namespace or f"{context.db}.$cmd",
-            command=context.command.name,
-            remote=context.connection.remote,
-            durationMillis=round((self.services.clock() - started) * 1000),
-        )
+    def _log_if_slow(self, context: Context) -> None:
+        seconds = self.services.clock() - context.started
+        if seconds >= self._slow_seconds:
+            LOG.info(
+                "Slow query",
+                type="command",
+                ns=context.namespace or f"{context.db}.$cmd",
+                command=context.command.name,
+                remote=context.connection.remote,
+                durationMillis=round(seconds * 1000),
+            )

@@ -9,6 +9,7 @@ Codes and the order of checks follow MongoDB 6.0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from docstore.bson import elements, get_field
@@ -24,50 +25,45 @@ from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, tr
 from docstore.errors import Code, CommandError
 from docstore.wire.message import Message
 
+_NO_FIELD = ("", 0, b"")
 _MAX_TIME_MS = 0x7FFFFFFF
 _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
 
 class Envelope:
-    """The envelope's fields while a request is read."""
+    """The envelope's fields while a request is read; what is not given stays with the class."""
 
-    __slots__ = (
-        "api_deprecation_errors", "api_strict", "api_version", "autocommit", "context", "db", "help", "lsid",
-        "start_transaction", "stmt_ids", "txn_number",
-    )  # fmt: skip
+    db: str | None = None
+    lsid: bytes | None = None
+    txn_number: int | None = None
+    stmt_ids: tuple[int, ...] | None = None
+    autocommit: bool | None = None
+    start_transaction: bool | None = None
+    api_version: str | None = None
+    api_strict: bool | None = None
+    api_deprecation_errors: bool | None = None
+    help: bool = False
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.db: str | None = None
-        self.lsid: bytes | None = None
-        self.txn_number: int | None = None
-        self.stmt_ids: tuple[int, ...] | None = None
-        self.autocommit: bool | None = None
-        self.start_transaction: bool | None = None
-        self.api_version: str | None = None
-        self.api_strict: bool | None = None
-        self.api_deprecation_errors: bool | None = None
-        self.help = False
 
 
-def open_request(request: Message, connection: Peer, node: Any, services: Services) -> tuple[Context, Arguments]:
-    """The context and arguments of a request.
+def open_request(
+    request: Message, connection: Peer, node: Any, services: Services, started: float
+) -> tuple[Context, Arguments]:
+    """The context and arguments of a request that came at `started` (seconds of `services.clock`).
 
     Errors: CommandNotFound, CommandNotSupported, Unauthorized (admin only), Location40415 and 40414, TypeMismatch, and
     those of the fields.
     """
-    fields = elements(request.body)
-    if not fields:
-        raise CommandError(Code.CommandNotFound, "no such command: ''")
-    spelling, value_code, value_data = fields[0]
+    fields = iter(elements(request.body))
+    spelling, value_code, value_data = next(fields, _NO_FIELD)
     command = services.table.get(spelling)
-    context = Context(command, request, connection, node, services)
-    context.spelling = spelling
+    context = Context(command, request, connection, node, services, started)
     envelope = Envelope(context)
     parameters = command.by_name
-    values: dict[str, Any] = {}
     own: list[tuple[Parameter, int, bytes]] = []
-    for name, code, data in fields[1:]:
+    for name, code, data in fields:
         reader = _FIELDS.get(name)
         if reader is not None:
             reader(envelope, code, data)
@@ -77,26 +73,22 @@ def open_request(request: Message, connection: Peer, node: Any, services: Servic
             value_code, value_data = code, data
         elif not command.tolerant:
             raise unknown_field(command.name, name)
-    db = _database(envelope)
+    db = envelope.db
+    if db is None:
+        raise CommandError(40571, "OP_MSG requests require a $db argument")
     context.db = db
+    values: dict[str, Any] = {}
     for parameter, code, data in own:
         take(command.name, parameter, code, data, db, values)
     arguments = Arguments(parameters, values, _value(command, value_code, value_data, db))
     if command.value is Type.COLLECTION:
         context.namespace = f"{db}.{arguments.value}"
-    _take_sequences(command, request, values)
-    _finish(envelope, command, services)
-    if not envelope.help:
+    if request.sequences:
+        _take_sequences(command, request, values)
+    _finish(envelope, command)
+    if command.required and not envelope.help:
         check_required(command.name, command.required, values)
     return context, arguments
-
-
-def _database(envelope: Envelope) -> str:
-    db = envelope.db
-    if db is None:
-        raise CommandError(40571, "OP_MSG requests require a $db argument")
-    check_database_name(db)
-    return db
 
 
 def _value(command: Command, code: int, data: bytes, db: str) -> Any:
@@ -115,17 +107,21 @@ def _take_sequences(command: Command, request: Message, values: dict[str, Any]) 
         values[name] = documents
 
 
-def _finish(envelope: Envelope, command: Command, services: Services) -> None:
+def _finish(envelope: Envelope, command: Command) -> None:
     """What can only be judged once all fields are read."""
     context = envelope.context
     if command.admin_only and envelope.db != "admin":
         raise CommandError(Code.Unauthorized, f"{command.name} may only be run against the admin database.")
-    _check_api(envelope, command)
-    if envelope.lsid is not None:
+    if envelope.api_version is None:
+        if envelope.api_strict is not None or envelope.api_deprecation_errors is not None:
+            raise CommandError(4886600, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
+    else:
+        _check_api(envelope, command)
+    txn_number = envelope.txn_number
+    if txn_number is not None or envelope.autocommit is not None or envelope.start_transaction is not None:
         _check_transaction(envelope, command)
-        context.session = Session(envelope.lsid, envelope.txn_number, envelope.stmt_ids)
-    elif envelope.txn_number is not None or envelope.autocommit is not None or envelope.stmt_ids is not None:
-        raise CommandError(Code.InvalidOptions, "Transaction number requires a session ID to also be specified")
+    if envelope.lsid is not None:
+        context.session = Session(envelope.lsid, txn_number, envelope.stmt_ids)
     if context.explicit_write_concern and not command.takes_write_concern:
         raise CommandError(Code.InvalidOptions, "Command does not support writeConcern")
     if context.explicit_read_concern and not command.read_concern:
@@ -136,20 +132,21 @@ def _finish(envelope: Envelope, command: Command, services: Services) -> None:
                 f"Command {command.name} does not support readConcern level '{concern.level.value}' or a cluster time",
             )
     if context.max_time_ms:
-        context.deadline = services.clock() + context.max_time_ms / 1000
-    context.help_asked = envelope.help
+        context.deadline = context.started + context.max_time_ms / 1000
+    if envelope.help:
+        context.help_asked = True
 
 
 def _check_transaction(envelope: Envelope, command: Command) -> None:
+    if envelope.lsid is None:
+        raise CommandError(Code.InvalidOptions, "Transaction number requires a session ID to also be specified")
     if envelope.autocommit is not None and envelope.txn_number is None:
         raise CommandError(Code.InvalidOptions, "'autocommit' field requires a transaction number to also be specified")
     if envelope.start_transaction is not None and envelope.autocommit is None:
         raise CommandError(
             Code.InvalidOptions, "'startTransaction' field requires 'autocommit' field to also be specified"
         )
-    if envelope.txn_number is None:
-        return
-    if envelope.txn_number < 0:
+    if envelope.txn_number is not None and envelope.txn_number < 0:
         raise CommandError(Code.InvalidOptions, "Transaction number cannot be negative")
     if envelope.autocommit is not None:
         raise CommandError(
@@ -160,10 +157,6 @@ def _check_transaction(envelope: Envelope, command: Command) -> None:
 
 
 def _check_api(envelope: Envelope, command: Command) -> None:
-    if envelope.api_version is None:
-        if envelope.api_strict is not None or envelope.api_deprecation_errors is not None:
-            raise CommandError(4886600, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
-        return
     if envelope.api_version != "1":
         raise CommandError(Code.APIVersionError, f"Cannot accept API version {envelope.api_version}")
     if envelope.api_strict:
@@ -175,10 +168,17 @@ def _check_api(envelope: Envelope, command: Command) -> None:
             )
 
 
+@lru_cache(maxsize=1024)
+def _database(data: bytes) -> str:
+    db = text_of(data)
+    check_database_name(db)
+    return db
+
+
 def _db(envelope: Envelope, code: int, data: bytes) -> None:
     if code != STRING:
         raise CommandError(13111, f"wrong type for field ($db) {type_name(code)} != string")
-    envelope.db = text_of(data)
+    envelope.db = _database(data)
 
 
 def _lsid(envelope: Envelope, code: int, data: bytes) -> None:

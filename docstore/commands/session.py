@@ -7,8 +7,7 @@ who name the same UUID have different sessions.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson.binary import Binary
 
@@ -23,8 +22,7 @@ _PLAIN_LSID = b"\x1e\0\0\0\x05id\0\x10\0\0\0\x04"
 """How `{id: UUID}` begins; 16 bytes and a NUL follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """`lsid`: 48 bytes. `txn_number` is set for retryable writes. `stmt_ids` when the command names them itself."""
 
     lsid: bytes

@@ -6,10 +6,11 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.sharding import requests
+from mongos.router import router_of
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    router = context.node
+    router = router_of(context)
     answer = await router.config.command(
         "admin", requests.add_shard(args.value, args["name"]), repeatable=True, deadline=context.deadline
     )

@@ -20,6 +20,7 @@ from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
+from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import CONFIG
 from mongos.routing.targeting import filter_shards
@@ -29,7 +30,7 @@ _SHARD_BATCH = 10_000
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    router = context.node
+    router = router_of(context)
     if args["explain"]:
         raise CommandError(Code.NotImplemented, "explain of an aggregation through a router is not supported yet")
     pipeline = parse_pipeline(args["pipeline"])
@@ -59,13 +60,12 @@ def _batch_size(cursor: bytes) -> int | None:
 
 
 async def _open(context: Context, pipeline: Pipeline, routing: Routing) -> MergedCursor:
-    router = context.node
+    router = router_of(context)
     environment = Environment(clock=router.clock)
     if not pipeline.needs_collection:
         routing = Routing(routing.namespace, CONFIG, None)
     if routing.primary is None:
-        finish = pipeline.start(environment)
-        return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=finish)
+        return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=pipeline.start(environment))
     shards = filter_shards(routing, pipeline.leading_filter())
     split = _whole(pipeline) if len(shards) == 1 else pipeline.split()
     body = forwarded(
@@ -78,7 +78,7 @@ async def _open(context: Context, pipeline: Pipeline, routing: Routing) -> Merge
     )
     answers = await router.ask(context, routing, shards, body)
     remotes = await router.remotes(context, routing, answers, None)
-    shape = Shape(sort=split.merge_sort.pattern if split.merge_sort else None)
+    shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
     finish = parse_pipeline(split.merge_stages).start(environment) if split.merge_stages else None
     return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
 

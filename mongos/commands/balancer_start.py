@@ -7,10 +7,11 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
+from mongos.router import router_of
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    await context.node.settings.set_balancing(True)
+    await router_of(context).settings.set_balancing(True)
     return {}
 
 

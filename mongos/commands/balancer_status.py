@@ -9,10 +9,11 @@ from bson.int64 import Int64
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
+from mongos.router import router_of
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     await router.settings.refresh()
     return {
         "mode": "full" if router.settings.balancing else "off",

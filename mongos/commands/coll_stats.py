@@ -8,19 +8,21 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.sharding.routing import Routing
+from mongos.router import router_of
 from mongos.routing.broadcast import require_database
 from mongos.routing.requests import Answer, forwarded
+from mongos.routing.targeting import primary_of
 
 _SUMMED = ("count", "size", "storageSize", "totalIndexSize", "totalSize", "freeStorageSize")
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
 
     async def attempt(routing: Routing) -> dict[str, Any]:
         require_database(routing)
         collection = routing.collection
-        names = [routing.primary] if collection is None else sorted(collection.chunks.shards)
+        names = [primary_of(routing)] if collection is None else sorted(collection.chunks.shards)
         answers = await router.ask(context, routing, names, forwarded(context.raw))
         if collection is None:
             return {"sharded": False, "primary": routing.primary, **answers[0].decoded()}

@@ -12,6 +12,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
+from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 
@@ -20,7 +21,7 @@ _INT32_MAX = 2**31 - 1
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     tree = parse_filter(args["query"])
     skip, limit = args["skip"], abs(args["limit"])
 
@@ -33,7 +34,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
             return int(answers[0].decoded()["n"])
         add = {"limit": Int64(skip + limit)} if limit else {}
         answers = await router.ask(context, routing, shards, forwarded(context.raw, without=("skip", "limit"), add=add))
-        total = max(sum(answer.decoded()["n"] for answer in answers) - skip, 0)
+        total: int = max(sum(answer.decoded()["n"] for answer in answers) - skip, 0)
         return min(total, limit) if limit else total
 
     count = await router.routed(context, attempt)

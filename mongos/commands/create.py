@@ -5,11 +5,12 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from mongos.router import router_of
 from mongos.routing.broadcast import to_primary
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    await context.node.ensure_database(context.namespace)
+    await router_of(context).ensure_database(context.namespace)
     return await to_primary(context, "create")
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from mongos.router import router_of
 from mongos.routing.broadcast import to_holders, with_raw
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    await context.node.ensure_database(context.namespace)
+    await router_of(context).ensure_database(context.namespace)
     return with_raw(await to_holders(context))
 
 

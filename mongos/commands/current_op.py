@@ -7,11 +7,12 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
-from docstore.commands.operations import describe
+from docstore.commands.operation_report import describe
+from mongos.router import router_of
 
 
 def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     return {
         "inprog": [
             describe(operation, host=router.facts.address, now=router.clock())

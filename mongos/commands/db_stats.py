@@ -7,6 +7,7 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import CONFIG, each
 
@@ -16,7 +17,7 @@ _SUMMED = (
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     shards = [router.config] if context.db in ("admin", CONFIG) else await router.shards.all()
     body = forwarded(context.raw)
     answers = await each(shards, lambda shard: shard.command(context.db, body, repeatable=True))

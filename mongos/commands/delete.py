@@ -8,6 +8,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
+from mongos.router import router_of
 from mongos.routing.targeting import delete_target
 from mongos.routing.writes import BatchWrite, Kind
 
@@ -15,7 +16,7 @@ KIND = Kind("deletes", delete_target, lambda statement: 0)
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     statements = context.documents("deletes")
     if not statements:
         raise CommandError(Code.InvalidLength, "Write batch sizes must be between 1 and 100000. Got 0 operations.")

@@ -9,12 +9,14 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
+from mongos.router import router_of
 from mongos.routing.broadcast import require_database
 from mongos.routing.requests import forwarded
+from mongos.routing.targeting import primary_of
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any] | bytes:
-    router = context.node
+    router = router_of(context)
     await router.cache.refresh(context.namespace)
 
     async def attempt(routing: Routing) -> dict[str, Any] | bytes:
@@ -22,7 +24,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any] | bytes:
         if routing.collection is not None:
             await router.config.command("admin", requests.drop_collection(context.namespace), repeatable=True)
             return {"ns": context.namespace}
-        (answer,) = await router.ask(context, routing, [routing.primary], forwarded(context.raw), repeatable=False)
+        (answer,) = await router.ask(context, routing, [primary_of(routing)], forwarded(context.raw), repeatable=False)
         return answer.relayed()
 
     try:

@@ -9,10 +9,11 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
+from mongos.router import router_of
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     if context.db in ("admin", "config"):
         raise CommandError(Code.IllegalOperation, f"Cannot drop the {context.db} database")
     answer = await router.config.command("admin", requests.drop_database(context.db), repeatable=True)

@@ -9,10 +9,11 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.sharding import requests
+from mongos.router import router_of
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     check_database_name(args.value)
     await router.config.command("admin", requests.enable_sharding(args.value, args["primaryShard"]), repeatable=True)
     router.cache.forget_database(args.value)

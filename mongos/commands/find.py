@@ -21,6 +21,7 @@ from docstore.query.sort import parse_sort
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
+from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 
@@ -33,11 +34,11 @@ async def run(context: Context, args: Arguments) -> bytes:
     async def attempt(routing: Routing) -> bytes:
         return await _find(context, args, routing)
 
-    return await context.node.routed(context, attempt)
+    return await router_of(context).routed(context, attempt)
 
 
 async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
-    router = context.node
+    router = router_of(context)
     tree = parse_filter(args["filter"])
     skip, limit = args["skip"], abs(args["limit"])
     if routing.primary is None:
@@ -46,7 +47,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     shards = filter_shards(routing, tree)
     merge = len(shards) > 1
     sort = parse_sort(args["sort"]) if merge and args["sort"] != _NOTHING else None
-    projection = parse_projection(args["projection"], tree) if sort and args["projection"] != _NOTHING else None
+    projection = parse_projection(args["projection"]) if sort and args["projection"] != _NOTHING else None
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
     add: dict[str, Any] = {}
     if merge and limit:
@@ -57,7 +58,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     answers = await router.ask(context, routing, shards, body)
     remotes = await router.remotes(context, routing, answers, args["batchSize"] or None)
     shape = Shape(
-        sort=sort.pattern if sort else None,
+        sort=sort.pattern() if sort else None,
         skip=skip if merge else 0,
         limit=limit if merge else 0,
         project=projection.apply if projection else None,

@@ -9,6 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
+from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import exact_shard, is_replacement, refuse_key_change
 
@@ -16,7 +17,7 @@ _NOTHING = bson.encode({})
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    router = context.node
+    router = router_of(context)
     await router.ensure_database(context.namespace)
     tree = parse_filter(args["query"])
     update = args["update"]

@@ -8,10 +8,11 @@ from docstore.bson import to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
+from mongos.router import router_of
 
 
 def run(context: Context, args: Arguments) -> dict[str, Any]:
-    cache = context.node.cache
+    cache = router_of(context).cache
     name = None if args.value is None else to_python(args.value)
     if not isinstance(name, str):
         cache.forget()

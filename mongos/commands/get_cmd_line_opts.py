@@ -7,10 +7,11 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
+from mongos.router import router_of
 
 
 def run(context: Context, args: Arguments) -> dict[str, Any]:
-    facts = context.node.facts
+    facts = router_of(context).facts
     return {"argv": list(facts.argv), "parsed": dict(facts.parsed)}
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from mongos.router import router_of
 from mongos.routing.chunk_choice import sharded
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    collection = sharded(await context.node.cache.get(args.value))
+    collection = sharded(await router_of(context).cache.get(args.value))
     version = collection.chunks.version
     return {"version": version.lastmod.to_timestamp(), "versionEpoch": version.epoch}
 

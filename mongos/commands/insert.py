@@ -12,6 +12,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
+from mongos.router import router_of
 from mongos.routing.targeting import insert_target
 from mongos.routing.writes import BatchWrite, Kind
 
@@ -27,7 +28,7 @@ def with_id(document: bytes) -> bytes:
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     documents = [with_id(document) for document in context.documents("documents")]
     if not 0 < len(documents) <= MAX_DOCUMENTS:
         raise CommandError(

@@ -7,10 +7,11 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Role
+from mongos.router import router_of
 
 
 def run(context: Context, args: Arguments) -> dict[str, Any]:
-    return {"isdbgrid": 1, "hostname": context.node.facts.hostname}
+    return {"isdbgrid": 1, "hostname": router_of(context).facts.hostname}
 
 
 COMMAND = Command("isdbgrid", run, privilege=PUBLIC, role=Role.ANY, help="Whether this is a router.")

@@ -8,10 +8,11 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Result, Role
 from docstore.commands.greeting import PARAMETERS, following, greet
+from mongos.router import router_of
 
 
 def run(context: Context, args: Arguments) -> Result | Awaitable[Result]:
-    return greet(context, args, context.node.greeter, legacy=True)
+    return greet(context, args, router_of(context).greeter, legacy=True)
 
 
 COMMAND = Command(

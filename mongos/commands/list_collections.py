@@ -8,11 +8,12 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
+from mongos.router import router_of
 from mongos.routing.requests import forwarded
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    router = context.node
+    router = router_of(context)
     namespace = f"{context.db}.$cmd.listCollections"
     routing: Routing = await router.cache.get(namespace)
     remotes = []

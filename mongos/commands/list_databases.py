@@ -10,6 +10,7 @@ from bson.int64 import Int64
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import CONFIG, each
 
@@ -17,7 +18,7 @@ _OF_THE_CLUSTER = ("admin", "config")
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     shards = [*await router.shards.all(), router.config]
     body = forwarded(context.raw, without=("nameOnly",))
     answers = await each(shards, lambda shard: shard.command("admin", body, repeatable=True))

@@ -8,12 +8,13 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
+from mongos.router import router_of
 from mongos.routing.broadcast import holders, require_database
 from mongos.routing.requests import forwarded
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    router = context.node
+    router = router_of(context)
 
     async def attempt(routing: Routing) -> bytes:
         require_database(routing)

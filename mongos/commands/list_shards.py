@@ -7,11 +7,12 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
+from mongos.router import router_of
 from mongos.routing.shards import CONFIG
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    answer = await context.node.config.command(
+    answer = await router_of(context).config.command(
         CONFIG,
         {"find": "shards", "sort": {"_id": 1}, "batchSize": 1000, "readConcern": {"level": "majority"}},
         repeatable=True,

@@ -24,6 +24,7 @@ from docstore.js.job import Counts, MapReduceResult
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import UNSHARDED
+from mongos.router import router_of
 from mongos.routing.requests import Answer, forwarded, versioned
 from mongos.routing.shards import Shard
 from mongos.routing.targeting import filter_shards, unsharded_only
@@ -33,7 +34,7 @@ BATCH_BYTES = 8 * 1024 * 1024
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     output = output_of(args, context.db)
     tree = parse_filter(args["query"])
     seconds = None if context.deadline is None else max(context.deadline - router.clock(), 0.001)
@@ -87,7 +88,7 @@ def _counts_of(answer: Answer) -> Counts:
 
 async def _replace(context: Context, output: Output, documents: list[bytes]) -> None:
     """Make the output collection hold exactly these documents, at once."""
-    router = context.node
+    router = router_of(context)
     await router.ensure_database(output.namespace)
     routing: Routing = await router.cache.refresh(output.namespace)
     shard: Shard = await router.shards.get(unsharded_only(routing, "the output of mapReduce"))

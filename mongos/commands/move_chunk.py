@@ -9,11 +9,12 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
+from mongos.router import router_of
 from mongos.routing.chunk_choice import chosen_chunk, sharded
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     began = router.clock()
     if ("find" in args) == ("bounds" in args):
         raise CommandError(Code.InvalidOptions, "must specify exactly one of find and bounds")

@@ -6,14 +6,14 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
 from docstore.sharding import requests
+from mongos.router import router_of
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    router = context.node
+    router = router_of(context)
     answer = await router.config.command("admin", requests.remove_shard(args.value), repeatable=True)
     await router.shards.refresh()
-    reply: bytes = answer.relayed()
-    return reply
+    return answer.relayed()
 
 
 COMMAND = Command(

@@ -7,12 +7,13 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
+from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import unsharded_only
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    router = context.node
+    router = router_of(context)
     await router.ensure_database(args["to"])
     body = forwarded(context.raw)
 

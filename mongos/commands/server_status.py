@@ -12,10 +12,11 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
 from docstore.commands.limits import COMPATIBLE_VERSION
+from mongos.router import router_of
 
 
 def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     network = router.statistics()
     up = router.clock() - router.facts.started
     cursors = context.services.cursors

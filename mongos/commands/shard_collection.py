@@ -10,11 +10,12 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
+from mongos.router import router_of
 from mongos.routing.targeting import primary_of
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    router = context.node
+    router = router_of(context)
     namespace = args.value
     key = ShardKey.parse(bson.decode(args["key"]))
     db, _ = split_namespace(namespace)

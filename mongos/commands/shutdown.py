@@ -7,10 +7,11 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from mongos.router import router_of
 
 
 def run(context: Context, args: Arguments) -> dict[str, Any]:
-    context.node.shutdown()
+    router_of(context).shutdown()
     return {}
 
 

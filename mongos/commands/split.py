@@ -9,13 +9,14 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
+from mongos.router import router_of
 from mongos.routing.chunk_choice import chosen_chunk, sharded, split_point
 
 _WAYS = ("find", "bounds", "middle")
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = context.node
+    router = router_of(context)
     if sum(way in args for way in _WAYS) != 1:
         raise CommandError(Code.InvalidOptions, "must specify exactly one of find, bounds and middle")
     await router.cache.refresh(args.value)

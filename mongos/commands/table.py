@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from docstore.commands.builtin import COMMANDS as BUILTIN
-
 from docstore.commands.declaration import CommandTable
 from mongos.commands import (
     add_shard,

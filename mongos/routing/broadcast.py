@@ -7,6 +7,7 @@ from typing import Any
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
+from mongos.router import router_of
 from mongos.routing.requests import Answer, forwarded
 from mongos.routing.targeting import primary_of, unsharded_only
 
@@ -23,11 +24,9 @@ async def to_holders(context: Context, *, repeatable: bool = True) -> list[Answe
     body = forwarded(context.raw)
 
     async def attempt(routing: Routing) -> list[Answer]:
-        answers: list[Answer] = await context.node.ask(context, routing, holders(routing), body, repeatable=repeatable)
-        return answers
+        return await router_of(context).ask(context, routing, holders(routing), body, repeatable=repeatable)
 
-    answers: list[Answer] = await context.node.routed(context, attempt)
-    return answers
+    return await router_of(context).routed(context, attempt)
 
 
 async def to_primary(context: Context, what: str, *, repeatable: bool = False) -> bytes:
@@ -36,11 +35,10 @@ async def to_primary(context: Context, what: str, *, repeatable: bool = False) -
 
     async def attempt(routing: Routing) -> bytes:
         shard = unsharded_only(routing, what)
-        (answer,) = await context.node.ask(context, routing, [shard], body, repeatable=repeatable)
-        return bytes(answer.relayed())
+        (answer,) = await router_of(context).ask(context, routing, [shard], body, repeatable=repeatable)
+        return answer.relayed()
 
-    reply: bytes = await context.node.routed(context, attempt)
-    return reply
+    return await router_of(context).routed(context, attempt)
 
 
 def with_raw(answers: list[Answer]) -> dict[str, Any]:

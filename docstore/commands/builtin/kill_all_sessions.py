@@ -1,0 +1,22 @@
+"""killAllSessions: end the operations and cursors of every session. Without users there is nobody to choose by name."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.session_lists import kill
+from docstore.errors import Code, CommandError
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    if arguments.value:
+        raise CommandError(Code.NotImplemented, "killAllSessions cannot choose by user: there are no users")
+    kill(context, set())
+    return {}
+
+
+COMMAND = Command(
+    "killAllSessions", run, privilege=Privilege("killAnySession", Resource.CLUSTER), role=Role.ANY,
+    value=Type.DOCUMENTS, help="end what runs in any session",
+)  # fmt: skip

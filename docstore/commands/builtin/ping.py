@@ -1,0 +1,14 @@
+"""ping: the node answers."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import PUBLIC, Command, Result, Role
+
+
+def run(_context: Context, _arguments: Arguments) -> Result:
+    return {}
+
+
+COMMAND = Command("ping", run, privilege=PUBLIC, role=Role.ANY, stable=True, help="answers ok")
