@@ -113,7 +113,9 @@ class Core:
         state = self.state
         if state.config is None:
             return NEVER
-        due = [heartbeats.next_wakeup(state), state.position_at]
+        due = [heartbeats.next_wakeup(state)]
+        if state.source is not None:
+            due.append(state.position_at)
         if state.role is Role.LEADER:
             due.append(leadership.next_wakeup(state))
         elif state.role is Role.FOLLOWER:

@@ -77,13 +77,8 @@ def advance(state: State, now: float, out: Effects) -> None:
 
 def tick(state: State, now: float, out: Effects) -> None:
     """Time limits of a leader: hearing of a majority, catching up, stepping down, spreading the commit point."""
-    assert state.config is not None
-    timeout = state.config.settings.election_timeout
-    if now - state.office_since >= timeout and not _hears_majority(state, now - timeout):
+    if now >= _silence_ends(state):
         leave_office(state, now, out, "a majority of the set has not been heard of for an election timeout")
-        return
-    if state.office is Office.STEPPING_DOWN:
-        _try_step_down(state, now, out)
         return
     if state.office is Office.CATCHING_UP and now >= state.catch_up_until:
         _drain(state, out)
@@ -92,15 +87,14 @@ def tick(state: State, now: float, out: Effects) -> None:
         for peer in state.peers.values():
             if peer.up and peer.told_commit < state.commit_point:
                 peer.heartbeat_at = now
+    if state.office is Office.STEPPING_DOWN:
+        _try_step_down(state, now, out)
 
 
 def next_wakeup(state: State) -> float:
     """When `tick` has something to do, or may have."""
-    assert state.config is not None
-    timeout = state.config.settings.election_timeout
-    silent = max(_majority_heard_at(state), state.office_since) + timeout
     waiting = state.step_down.until if state.step_down is not None else NEVER
-    return min(silent, waiting, state.catch_up_until, state.commit_push_at)
+    return min(_silence_ends(state), waiting, state.catch_up_until, state.commit_push_at)
 
 
 def positions(state: State) -> dict[int, Position]:
@@ -270,5 +264,7 @@ def _majority_heard_at(state: State) -> float:
     return heard[others_needed - 1] if len(heard) >= others_needed else -math.inf
 
 
-def _hears_majority(state: State, since: float) -> bool:
-    return _majority_heard_at(state) > since
+def _silence_ends(state: State) -> float:
+    """When a leader that hears no more from a majority must go."""
+    assert state.config is not None
+    return max(_majority_heard_at(state), state.office_since) + state.config.settings.election_timeout
