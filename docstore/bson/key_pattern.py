@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import cython
 
 from docstore.bson.keys import INVERTED
-from docstore.bson.walk import Value, encoded_name, get_field, values
+from docstore.bson.walk import EMPTY_DOCUMENT, Value, encoded_name, get_field, place_in_array, values
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
@@ -21,6 +21,8 @@ if not cython.compiled:
 
 _NULL: Value = (NULL, b"")
 _UNDEFINED: Value = (UNDEFINED, b"")
+_EMPTY_ARRAY: Value = (ARRAY, EMPTY_DOCUMENT)
+_AMBIGUOUS_NUMBER = 16746
 
 
 class KeyPattern:
@@ -50,8 +52,7 @@ class KeyPattern:
         if key is not None:
             return [key], False
         combinations: list[tuple[Value, ...]] = []
-        paths = [path.split(".") for path, _ in self.fields]
-        _expand(raw, paths, [None] * len(paths), combinations)
+        _expand([_Field((OBJECT, raw), path.split("."), ()) for path, _ in self.fields], combinations)
         return sorted({self.encode(members) for members in combinations}), True
 
     def sort_key(self, raw: bytes) -> bytes:
@@ -62,6 +63,8 @@ class KeyPattern:
         try:
             return self.keys(raw)[0][0]
         except CommandError as error:
+            if error.code != Code.CannotIndexParallelArrays:
+                raise
             raise CommandError(Code.BadValue, "cannot sort with keys that are parallel arrays") from error
 
     def shard_key(self, raw: bytes) -> bytes:
@@ -124,59 +127,95 @@ def _append_path(out: bytearray, raw: bytes, names: list[bytes], descending: cyt
     return 1
 
 
-def _walk_to_array(raw: bytes, path: list[str]) -> tuple[Value, list[str]]:
-    """Follow a path to its end or to the first array: (value there, what is left of the path)."""
-    value: Value = (OBJECT, raw)
-    for depth, name in enumerate(path):
-        if value[0] == ARRAY:
-            return value, path[depth:]
-        found = get_field(value[1], name) if value[0] == OBJECT else None
-        if found is None:
-            return _NULL, []
-        value = found
-    return value, []
+class _Field:
+    """How far one field of the pattern has been followed: `value` is what was found at `place`, `rest` what is left.
+
+    A field that is `done` has its value, even if that is an array.
+    """
+
+    value: Value
+    rest: list[str]
+    place: tuple[str, ...]
+    done: bool
+
+    def __init__(self, value: Value, rest: list[str], place: tuple[str, ...], done: bool = False) -> None:
+        self.value = value
+        self.rest = rest
+        self.place = place
+        self.done = done
+
+    def follow(self) -> None:
+        """Go on to the end of the path, or to the first array on it."""
+        while not self.done and self.value[0] != ARRAY:
+            if not self.rest:
+                self.done = True
+                return
+            found = get_field(self.value[1], self.rest[0]) if self.value[0] == OBJECT else None
+            if found is None:
+                self.value = _NULL
+                self.done = True
+                return
+            self.value = found
+            self.place = (*self.place, self.rest[0])
+            self.rest = self.rest[1:]
+
+    def enter(self, member: Value, members: list[Value]) -> _Field:
+        """The field within one member of the array that it has reached."""
+        if not self.rest:
+            return _Field(member, [], self.place, True)
+        index = place_in_array(self.rest[0])
+        if 0 <= index < len(members):
+            named = members[index]
+            if len(self.rest) == 1 and named == _EMPTY_ARRAY:
+                named = _UNDEFINED
+            return _Field(named, self.rest[1:], (*self.place, self.rest[0]), len(self.rest) == 1)
+        return _Field(member if member[0] == OBJECT else _NULL, self.rest, self.place)
 
 
-def _expand(
-    raw: bytes, paths: list[list[str]], fixed: list[Value | None], combinations: list[tuple[Value, ...]]
-) -> None:
-    """Add the value tuples of a document; `fixed` holds what is known already, `paths` what is left of the others."""
-    fixed = list(fixed)
-    array: bytes | None = None
-    array_path: tuple[str, ...] = ()
-    rests: dict[int, list[str]] = {}
-    for position, path in enumerate(paths):
-        if fixed[position] is not None:
+def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> None:
+    """Add every tuple of values that the fields can have together."""
+    array: _Field | None = None
+    for field in fields:
+        field.follow()
+        if field.done:
             continue
-        value, rest = _walk_to_array(raw, path)
-        if value[0] != ARRAY:
-            fixed[position] = value
-            continue
-        place = tuple(path[: len(path) - len(rest)])
-        if array is not None and place != array_path:
+        if array is not None and array.place != field.place:
+            names = [place[len(place) - 1] for place in (field.place, array.place)]
             raise CommandError(
-                Code.CannotIndexParallelArrays,
-                f"cannot index parallel arrays [{place[len(place) - 1]}] [{array_path[len(array_path) - 1]}]",
+                Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{names[0]}] [{names[1]}]"
             )
-        array, array_path = value[1], place
-        rests[position] = rest
+        array = field
     if array is None:
-        combinations.append(tuple([value for value in fixed if value is not None]))
+        combinations.append(tuple([field.value for field in fields]))
         return
-    members = values(array)
+    members = values(array.value[1])
+    _refuse_ambiguous_numbers(fields, members)
     if not members:
-        for position, rest in rests.items():
-            fixed[position] = _NULL if rest else _UNDEFINED
-        _expand(raw, paths, fixed, combinations)
+        for field in fields:
+            if not field.done:
+                field.value = _NULL if field.rest else _UNDEFINED
+                field.done = True
+        _expand(fields, combinations)
         return
     for member in members:
-        inner = list(fixed)
-        inner_paths: list[list[str]] = [[] for _ in paths]
-        for position, rest in rests.items():
-            if not rest:
-                inner[position] = member
-            elif member[0] == OBJECT:
-                inner_paths[position] = rest
-            else:
-                inner[position] = _NULL
-        _expand(member[1], inner_paths, inner, combinations)
+        inner = [
+            _Field(field.value, [], field.place, True) if field.done else field.enter(member, members)
+            for field in fields
+        ]
+        _expand(inner, combinations)
+
+
+def _refuse_ambiguous_numbers(fields: list[_Field], members: list[Value]) -> None:
+    """A number in a path may name an array's element or a field of its documents, but not both."""
+    for field in fields:
+        if field.done or not field.rest:
+            continue
+        if not 0 <= place_in_array(field.rest[0]) < len(members):
+            continue
+        for code, raw in members:
+            if code == OBJECT and get_field(raw, field.rest[0]) is not None:
+                raise CommandError(
+                    _AMBIGUOUS_NUMBER,
+                    f"Ambiguous field name found in array (do not use numeric field names in embedded elements in an "
+                    f"array), field: '{field.rest[0]}' for array: {field.place[len(field.place) - 1]}",
+                )

@@ -30,8 +30,13 @@ cdef class In(PathPredicate):
     cdef bint _null
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
-cdef class Exists(PathPredicate):
+cdef class Present(PathPredicate):
+    cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
+
+cdef class Exists(Predicate):
+    cdef readonly str path
     cdef readonly bint wanted
+    cdef Predicate _present
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 

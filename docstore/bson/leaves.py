@@ -117,20 +117,33 @@ class In(PathPredicate):
         return bytes(key) in self._keys
 
 
-class Exists(PathPredicate):
-    """There is a value at the path (or, with `wanted` false, none)."""
+class Present(PathPredicate):
+    """There is a value at the path."""
 
-    wanted: bool
-
-    def __init__(self, path: str, wanted: bool) -> None:
+    def __init__(self, path: str) -> None:
         super().__init__(path, False)
-        self.wanted = wanted
-
-    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
-        return self._test_field(raw, start, limit, 0) == self.wanted
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         return code != MISSING
+
+
+class Exists(Predicate):
+    """There is a value at the path; with `wanted` false, there is none at all."""
+
+    path: str
+    wanted: cython.bint
+    _present: Predicate
+
+    def __init__(self, path: str, wanted: bool) -> None:
+        self.path = path
+        self.wanted = wanted
+        self._present = Present(path)
+
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        return self._present.test(raw, start, limit) == self.wanted
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        return self._present.test_value(code, raw, at, end) == self.wanted
 
 
 class Type(PathPredicate):

@@ -41,3 +41,4 @@ cdef class PathPredicate(Predicate):
     cdef bint _test_at(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t depth) except -1
     cdef bint _test_members(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef bint _test_array(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t depth) except -1
+    cdef bint _test_member(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t depth) except -1

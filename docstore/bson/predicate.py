@@ -4,8 +4,9 @@ A predicate is built from the top: `And`, `Or`, `Nor`, `Not` over leaves. A leaf
 
 * on the way, an array stands for its embedded documents (arrays directly inside arrays do not), and a number in the
   path also for the array's element at that place;
-* at the end, an array stands for its elements and for itself (`Size`, `ElemMatch`: only for itself);
-* a path that ends nowhere gives one missing value.
+* at the end, an array stands for its elements and for itself (for `Size` and `ElemMatch`, and where a number in the path
+  has named it, only for itself);
+* a path that ends nowhere gives one missing value, except behind an array element that a number in the path has named.
 
 The leaf holds when one of these values passes. Negation is `Not`: `{a: {$ne: 1}}` is `Not(Compare("a", "eq", 1))`.
 
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 
 import cython
 
-from docstore.bson.walk import encoded_name
+from docstore.bson.walk import encoded_name, place_in_array
 
 if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, value_end
@@ -141,7 +142,7 @@ class PathPredicate(Predicate):
         self.path = path
         self.into_arrays = into_arrays
         self._names = [encoded_name(name) for name in names]
-        self._places = [_place(name) for name in names]
+        self._places = [place_in_array(name) for name in names]
         self._last = len(names) - 1
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
@@ -201,15 +202,16 @@ class PathPredicate(Predicate):
             end = value_end(raw, raw[at], begin, stop)
             if raw[at] == OBJECT and self._test_field(raw, begin, end, depth):
                 return True
-            if index == place and self._test_at(raw[at], raw, begin, end, depth):
+            if index == place and self._test_member(raw[at], raw, begin, end, depth):
                 return True
             at = end
             index += 1
         return False
 
-
-def _place(name: str) -> int:
-    """The array index that a part of a path may mean, or -1."""
-    if name.isascii() and name.isdigit() and (name == "0" or name[0] != "0") and len(name) < 10:
-        return int(name)
-    return -1
+    def _test_member(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether a value passes, given the array element that a number in the path names."""
+        if depth == self._last:
+            return self.test_value(code, raw, at, end)
+        return code in (OBJECT, ARRAY) and self._test_at(code, raw, at, end, depth)

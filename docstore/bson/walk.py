@@ -166,6 +166,13 @@ def encoded_name(name: str) -> bytes:
     return name.encode()
 
 
+def place_in_array(name: str) -> int:
+    """The index of the array element that a part of a path may mean, or -1."""
+    if name.isascii() and name.isdigit() and (name == "0" or name[0] != "0") and len(name) < 10:
+        return int(name)
+    return -1
+
+
 def name_text(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
     """The field name at [begin, end) as text; InvalidBSON when it is not UTF-8."""
     try:
