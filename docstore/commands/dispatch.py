@@ -141,7 +141,8 @@ class Dispatcher:
         except Exception as error:
             body = self.refuse_unexpected(error, context)
         if context is not None:
-            self._log_if_slow(context)
+            if services.clock() - started >= self._slow_seconds:
+                self._log_slow(context)
             if context.started_operation is not None:
                 services.operations.finish(context.started_operation)
         if request.flags:
@@ -169,8 +170,8 @@ class Dispatcher:
         finally:
             command = context.command
             waits_for_news = command.own_deadline or command.following is not None
-            if not waits_for_news:
-                self._log_if_slow(context)
+            if not waits_for_news and self.services.clock() - context.started >= self._slow_seconds:
+                self._log_slow(context)
 
     def _observe(self, raw: bytes) -> None:
         value = get_field(raw, "clusterTime")
@@ -248,14 +249,12 @@ class Dispatcher:
                 return Answer(body, request._replace(body=next_body))
         return body
 
-    def _log_if_slow(self, context: Context) -> None:
-        seconds = self.services.clock() - context.started
-        if seconds >= self._slow_seconds:
-            LOG.info(
-                "Slow query",
-                type="command",
-                ns=context.namespace or f"{context.db}.$cmd",
-                command=context.command.name,
-                remote=context.connection.remote,
-                durationMillis=round(seconds * 1000),
-            )
+    def _log_slow(self, context: Context) -> None:
+        LOG.info(
+            "Slow query",
+            type="command",
+            ns=context.namespace or f"{context.db}.$cmd",
+            command=context.command.name,
+            remote=context.connection.remote,
+            durationMillis=round((self.services.clock() - context.started) * 1000),
+        )

@@ -15,7 +15,10 @@ _KINDS = {"find": "query", "getMore": "getmore", "insert": "insert", "update": "
 
 
 def describe(operation: Operation, *, host: str, now: float) -> dict[str, Any]:
-    """One entry of `inprog`. `host`: the process's address; `now`: on the clock of `Operation.started`. What the command tells of its progress stands at the end."""
+    """One entry of `inprog`; what the command tells of its progress stands at the end.
+
+    `host`: the process's address; `now`: on the clock of `Operation.started`.
+    """
     context = operation.context
     running = max(now - operation.started, 0.0)
     entry: dict[str, Any] = {

@@ -24,7 +24,7 @@ from docstore.log import component
 from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, wrap
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import FrameBuffer, frame_opcode, whole_frame
-from docstore.wire.message import MORE_TO_COME, OP_MSG, Message, decode_frame, encode_message
+from docstore.wire.message import MORE_TO_COME, OP_MSG, Message, decode_frame, encode_body
 from docstore.wire.query import encode_reply
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class Connection(asyncio.Protocol):
         self._dispatcher = listener.dispatcher
         self._clock = listener.dispatcher.services.clock
         self._transport: asyncio.Transport | None = None
-        self._buffer = FrameBuffer()
+        # None while nothing waits in it: most connections are idle, and most reads bring one whole frame.
+        self._buffer: FrameBuffer | None = None
         self._busy = False
         self._closed = False
         self._reading_paused = False
@@ -72,7 +73,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close after what was written has been sent. A request in progress is ended as for a client that left."""
-        self._buffer.clear()
+        self._buffer = None
         if self._transport is not None:
             self._transport.close()
 
@@ -94,13 +95,15 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._listener.bytes_in += len(data)
-        try:
-            if not self._held and not len(self._buffer) and whole_frame(data):
-                self._handle(data)
+        if self._buffer is None:
+            try:
+                if not self._busy and self._writable is None and whole_frame(data):
+                    self._handle(data)
+                    return
+            except ProtocolError as violation:
+                self._refuse(violation)
                 return
-        except ProtocolError as violation:
-            self._refuse(violation)
-            return
+            self._buffer = FrameBuffer()
         self._buffer.feed(data)
         self._advance()
 
@@ -142,10 +145,12 @@ class Connection(asyncio.Protocol):
         """Handle the frames that have arrived until one must wait, or the turn is over."""
         until = self._clock() + _TURN_SECONDS
         try:
-            while not self._held:
+            while self._buffer is not None and not self._held:
                 frame = self._buffer.next_frame()
                 if frame is None:
                     break
+                if not len(self._buffer):
+                    self._buffer = None
                 self._handle(frame)
                 if self._clock() >= until:
                     self._schedule()
@@ -159,7 +164,8 @@ class Connection(asyncio.Protocol):
         """Stop or resume reading according to what waits here."""
         if self._closed or self._transport is None:
             return
-        waits = (self._held or self._scheduled) and len(self._buffer) > _READ_AHEAD_BYTES
+        waiting = 0 if self._buffer is None else len(self._buffer)
+        waits = waiting > _READ_AHEAD_BYTES and (self._held or self._scheduled)
         if waits != self._reading_paused and not self._transport.is_closing():
             self._reading_paused = waits
             if waits:
@@ -180,7 +186,7 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, message: Message) -> Outcome | Pending:
         if self._closed and not message.more_to_come:
-            self._buffer.clear()
+            self._buffer = None
             return None
         self._listener.requests += 1
         outcome = self._dispatcher.handle(message, self.peer)
@@ -254,7 +260,7 @@ class Connection(asyncio.Protocol):
         body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, Answer) else (outcome, 0)
         if message.opcode != OP_MSG:
             return encode_reply(body, request_id=request_id, response_to=message.request_id)
-        return encode_message(body, request_id=request_id, response_to=message.request_id, flags=flags)
+        return encode_body(body, request_id, message.request_id, flags)
 
     def _may_compress(self, message: Message) -> bool:
         """Whether the client agreed to the compressor that it used, for this command."""

@@ -51,11 +51,6 @@ class FrameBuffer:
         del buffer[:need]
         return frame
 
-    def clear(self) -> None:
-        """Forget what is held."""
-        self._buffer = bytearray()
-        self._need = 0
-
     def __len__(self) -> int:
         """Bytes held."""
         return len(self._buffer)

@@ -25,11 +25,14 @@ CHECKSUM_PRESENT = 1 << 0
 MORE_TO_COME = 1 << 1
 EXHAUST_ALLOWED = 1 << 16
 _REQUIRED_BITS = 0xFFFF
+_SPECIAL_BITS = _REQUIRED_BITS & ~MORE_TO_COME
 _KNOWN_REQUIRED_BITS = CHECKSUM_PRESENT | MORE_TO_COME
 _HEAD = Struct("<iiiiIB")
+_WHOLE_HEAD = Struct("<iiiiIBi")
 _FLAGS = Struct("<I")
 _INT32 = Struct("<i")
 _BODY_AT = _HEAD.size
+_SHORTEST_MSG = _BODY_AT + 5
 _NO_SEQUENCES: Mapping[str, list[bytes]] = {}
 
 
@@ -60,17 +63,24 @@ class Message(NamedTuple):
 
 def decode_frame(frame: bytes) -> Message:
     """One whole frame as a message. Errors: ProtocolError."""
-    if len(frame) < HEADER_BYTES:
+    size = len(frame)
+    if size >= _SHORTEST_MSG:
+        _, request_id, response_to, opcode, flags, kind, length = _WHOLE_HEAD.unpack_from(frame)
+        # One kind 0 section and nothing else is by far the most common message.
+        if opcode == OP_MSG and not flags & _SPECIAL_BITS and not kind and length == size - _BODY_AT and not frame[-1]:
+            return Message(request_id, response_to, frame[_BODY_AT:], _NO_SEQUENCES, flags)
+    elif size < HEADER_BYTES:
         raise ProtocolError("a frame shorter than its header")
+    return _decode(frame)
+
+
+def _decode(frame: bytes) -> Message:
     _, request_id, response_to, opcode = HEADER.unpack_from(frame)
     if opcode == OP_MSG:
         return _decode_msg(frame, request_id, response_to)
     if opcode == OP_COMPRESSED:
         inner, compressor = unwrap(frame)
-        message = decode_frame(inner)
-        if message.compressor is not None:
-            raise ProtocolError("a compressed message inside a compressed message")
-        return message._replace(compressor=compressor)
+        return decode_frame(inner)._replace(compressor=compressor)
     if opcode == OP_QUERY:
         return Message(request_id, response_to, decode_query(frame), opcode=OP_QUERY)
     if opcode == OP_REPLY:
@@ -80,7 +90,7 @@ def decode_frame(frame: bytes) -> Message:
 
 def _decode_msg(frame: bytes, request_id: int, response_to: int) -> Message:
     end = len(frame)
-    if end < _BODY_AT + 5:
+    if end < _SHORTEST_MSG:
         raise ProtocolError("an OP_MSG without a document")
     flags = int(_FLAGS.unpack_from(frame, HEADER_BYTES)[0])
     if flags:
@@ -89,13 +99,6 @@ def _decode_msg(frame: bytes, request_id: int, response_to: int) -> Message:
         if flags & CHECKSUM_PRESENT:
             end -= 4
             _verify(frame, end)
-    # One kind 0 section and nothing else is by far the most common message.
-    if (
-        frame[HEADER_BYTES + 4] == 0
-        and _INT32.unpack_from(frame, _BODY_AT)[0] == end - _BODY_AT
-        and frame[end - 1] == 0
-    ):
-        return Message(request_id, response_to, frame[_BODY_AT:end], _NO_SEQUENCES, flags)
     body, sequences = _sections(frame, end)
     return Message(request_id, response_to, body, sequences, flags)
 
@@ -171,6 +174,14 @@ def _sequence(frame: bytes, at: int, end: int) -> tuple[str, list[bytes]]:
         documents.append(frame[at:next_at])
         at = next_at
     return name, documents
+
+
+def encode_body(body: bytes, request_id: int, response_to: int, flags: int) -> bytes:
+    """`encode_message` of one document, without a detour: every reply of the server goes through here."""
+    length = _BODY_AT + len(body)
+    if length > MAX_MESSAGE_BYTES:
+        raise ProtocolError(f"a message of {length} bytes is longer than {MAX_MESSAGE_BYTES}")
+    return _HEAD.pack(length, request_id, response_to, OP_MSG, flags, 0) + body
 
 
 def encode_message(
