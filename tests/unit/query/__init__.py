@@ -1,0 +1,1 @@
+"""docstore.query"""
