@@ -72,6 +72,10 @@ def _parse_switch(name: str, value: Value, parsing: Parsing) -> Expression:
             raise CommandError(40067, f"$switch found an unknown argument: {parameter}")
     if not branches:
         raise CommandError(40068, "$switch requires at least one branch")
+    if default is None and all(case.is_constant and not is_true(case.constant) for case, _ in branches):
+        raise CommandError(
+            40069, "Cannot execute a switch statement where all the cases evaluate to false without a default"
+        )
     pairs = [(case.evaluate, then.evaluate) for case, then in branches]
     otherwise = None if default is None else default.evaluate
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from docstore.aggregation.expressions import arithmetic, comparison, conditional
+from docstore.aggregation.expressions import (
+    arithmetic,
+    arrays,
+    comparison,
+    conditional,
+    conversion,
+    objects,
+    sets,
+    strings,
+)
 from docstore.aggregation.expressions.model import Table
 
 OPERATORS: Table = {
     **arithmetic.OPERATORS,
+    **arrays.OPERATORS,
     **comparison.OPERATORS,
     **conditional.OPERATORS,
+    **conversion.OPERATORS,
+    **objects.OPERATORS,
+    **sets.OPERATORS,
+    **strings.OPERATORS,
 }

@@ -88,7 +88,10 @@ def _logical(children: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 FILTERS = st.recursive(_FIELD, _logical, max_leaves=4)
 
 KEY_FIELDS = st.lists(
-    st.tuples(st.sampled_from(PATHS[:7]), st.sampled_from([1, -1])), min_size=1, max_size=3, unique_by=lambda item: item[0]
+    st.tuples(st.sampled_from(PATHS[:7]), st.sampled_from([1, -1])),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda item: item[0],
 )
 SORTS = st.lists(
     st.tuples(st.sampled_from(PATHS[:6]), st.sampled_from([1, -1])), max_size=2, unique_by=lambda item: item[0]

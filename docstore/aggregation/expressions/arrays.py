@@ -1,0 +1,356 @@
+"""Array operators, `$map`, `$filter` and `$reduce` among them."""
+
+from __future__ import annotations
+
+from docstore.aggregation.expressions.model import (
+    Evaluate,
+    Expression,
+    Named,
+    OperatorParser,
+    Parsing,
+    Scope,
+    Table,
+    argument_list,
+    check_arity,
+    check_variable_name,
+    folded,
+    is_nullish,
+    nary,
+    unary,
+)
+from docstore.bson.build import array_value, document_from
+from docstore.bson.order import compare
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
+from docstore.errors import CommandError
+from docstore.query.values import (
+    INT_MAX,
+    INT_MIN,
+    NULL_VALUE,
+    NUMBERS,
+    boolean,
+    display,
+    int32_value,
+    integral_of,
+    is_true,
+    string_value,
+    text_of,
+    type_name,
+)
+
+Operands = list[Value | None]
+
+
+def _size(operand: Value | None) -> Value:
+    if operand is None or operand[0] != ARRAY:
+        raise CommandError(17124, f"The argument to $size must be an array, but was of type: {type_name(operand)}")
+    return int32_value(len(values(operand[1])))
+
+
+def whole_number(value: Value) -> int | None:
+    """The 32-bit integer that a number stands for, or None."""
+    number = integral_of(value)
+    return number if number is not None and INT_MIN <= number <= INT_MAX else None
+
+
+def _array_elem_at(operands: Operands) -> Value | None:
+    array, position = operands
+    if array is None or position is None or is_nullish(array) or is_nullish(position):
+        return NULL_VALUE
+    if array[0] != ARRAY:
+        raise CommandError(28689, f"$arrayElemAt's first argument must be an array, but is {type_name(array)}")
+    if position[0] not in NUMBERS:
+        raise CommandError(
+            28690, f"$arrayElemAt's second argument must be a numeric value, but is {type_name(position)}"
+        )
+    index = whole_number(position)
+    if index is None:
+        raise CommandError(
+            28691,
+            f"$arrayElemAt's second argument must be representable as a 32-bit integer: {display(position)}",
+        )
+    return _element(values(array[1]), index)
+
+
+def _element(members: list[Value], index: int) -> Value | None:
+    return members[index] if -len(members) <= index < len(members) else None
+
+
+def _end(name: str, index: int) -> OperatorParser:
+    def calculate(operand: Value | None) -> Value | None:
+        if operand is None or is_nullish(operand):
+            return NULL_VALUE
+        if operand[0] != ARRAY:
+            raise CommandError(28689, f"{name}'s argument must be an array, but is {type_name(operand)}")
+        return _element(values(operand[1]), index)
+
+    return unary(calculate)
+
+
+def _in(operands: Operands) -> Value:
+    sought, array = operands
+    if array is None or array[0] != ARRAY:
+        raise CommandError(40081, f"$in requires an array as a second argument, found: {type_name(array)}")
+    return boolean(sought is not None and any(compare(sought, member) == 0 for member in values(array[1])))
+
+
+def _concat_arrays(operands: Operands) -> Value:
+    members: list[Value] = []
+    for operand in operands:
+        if operand is None or is_nullish(operand):
+            return NULL_VALUE
+        if operand[0] != ARRAY:
+            raise CommandError(28664, f"$concatArrays only supports arrays, not {type_name(operand)}")
+        members.extend(values(operand[1]))
+    return array_value(members)
+
+
+def _slice(operands: Operands) -> Value:
+    if any(operand is None or is_nullish(operand) for operand in operands):
+        return NULL_VALUE
+    array, *rest = [operand for operand in operands if operand is not None]
+    if array[0] != ARRAY:
+        raise CommandError(28724, f"First argument to $slice must be an array, but is of type: {type_name(array)}")
+    numbers: list[int] = []
+    for operand, role, code in zip(rest, ("Second", "Third"), (28725, 28727), strict=False):
+        if operand[0] not in NUMBERS:
+            raise CommandError(
+                code, f"{role} argument to $slice must be a numeric value, but is of type: {type_name(operand)}"
+            )
+        number = whole_number(operand)
+        if number is None:
+            raise CommandError(
+                code + 1,
+                f"{role} argument to $slice can't be represented as a 32-bit integer: {display(operand)}",
+            )
+        numbers.append(number)
+    members = values(array[1])
+    if len(numbers) == 1:
+        count = numbers[0]
+        return array_value(members[:count] if count >= 0 else members[count:])
+    start, count = numbers
+    if count <= 0:
+        raise CommandError(28729, f"Third argument to $slice must be positive: {count}")
+    start = max(0, len(members) + start) if start < 0 else start
+    return array_value(members[start : start + count])
+
+
+def _reverse(operand: Value | None) -> Value:
+    if operand is None or is_nullish(operand):
+        return NULL_VALUE
+    if operand[0] != ARRAY:
+        raise CommandError(
+            34435, f"The argument to $reverseArray must be an array, but was of type: {type_name(operand)}"
+        )
+    return array_value(reversed(values(operand[1])))
+
+
+def _range(operands: Operands) -> Value:
+    numbers: list[int] = []
+    for operand, role, code in zip(operands, ("starting", "ending", "step"), (34443, 34445, 34447), strict=False):
+        if operand is None or operand[0] not in NUMBERS:
+            raise CommandError(
+                code, f"$range requires a numeric {role} value, found value of type: {type_name(operand)}"
+            )
+        number = whole_number(operand)
+        if number is None:
+            raise CommandError(
+                code + 1,
+                f"$range requires a {role} value that can be represented as a 32-bit integer, found value:"
+                f" {display(operand)}",
+            )
+        numbers.append(number)
+    start, end, step = numbers if len(numbers) == 3 else (*numbers, 1)
+    if step == 0:
+        raise CommandError(34449, "$range requires a non-zero step value")
+    return array_value(int32_value(number) for number in range(start, end, step))
+
+
+def _index_of_array(operands: Operands) -> Value:
+    array, sought, *bounds = operands
+    if array is None or is_nullish(array):
+        return NULL_VALUE
+    if array[0] != ARRAY:
+        raise CommandError(40090, f"$indexOfArray requires an array as a first argument, found: {type_name(array)}")
+    limits: list[int] = []
+    for bound in bounds:
+        number = None if bound is None or bound[0] not in NUMBERS else whole_number(bound)
+        if number is None:
+            raise CommandError(40096, f"$indexOfArray requires an integral position, found: {type_name(bound)}")
+        if number < 0:
+            raise CommandError(40097, f"$indexOfArray requires a nonnegative position, found: {number}")
+        limits.append(number)
+    members = values(array[1])
+    start = limits[0] if limits else 0
+    end = limits[1] if len(limits) > 1 else len(members)
+    for position in range(start, min(end, len(members))):
+        if sought is not None and compare(members[position], sought) == 0:
+            return int32_value(position)
+    return int32_value(-1)
+
+
+_MAP = Named(16878, 16879, {"input": 16880, "in": 16882}, ("as",))
+_FILTER = Named(28646, 28647, {"input": 28648, "cond": 28650}, ("as", "limit"))
+_REDUCE = Named(40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079})
+
+
+def _element_name(named: dict[str, Value]) -> str:
+    """The variable that stands for the element."""
+    if "as" not in named:
+        return "this"
+    name = text_of(named["as"]) if named["as"][0] == STRING else ""
+    check_variable_name(name)
+    return name
+
+
+def _parse_map(name: str, value: Value, parsing: Parsing) -> Expression:
+    named = _MAP.parameters(name, value)
+    variable = _element_name(named)
+    source = parsing.expression(named["input"]).evaluate
+    body = parsing.with_variables(variable).expression(named["in"]).evaluate
+
+    def evaluate(scope: Scope) -> Value:
+        array = source(scope)
+        if array is None or is_nullish(array):
+            return NULL_VALUE
+        if array[0] != ARRAY:
+            raise CommandError(16883, f"input to $map must be an array not {type_name(array)}")
+        return array_value([body(scope.bind(**{variable: member})) or NULL_VALUE for member in values(array[1])])
+
+    return Expression(evaluate)
+
+
+def _parse_filter(name: str, value: Value, parsing: Parsing) -> Expression:
+    named = _FILTER.parameters(name, value)
+    variable = _element_name(named)
+    source = parsing.expression(named["input"]).evaluate
+    condition = parsing.with_variables(variable).expression(named["cond"]).evaluate
+    limit = parsing.expression(named["limit"]).evaluate if "limit" in named else None
+
+    def evaluate(scope: Scope) -> Value:
+        array = source(scope)
+        if array is None or is_nullish(array):
+            return NULL_VALUE
+        if array[0] != ARRAY:
+            raise CommandError(28651, f"input to $filter must be an array not {type_name(array)}")
+        most = _filter_limit(limit, scope)
+        kept: list[Value] = []
+        for member in values(array[1]):
+            if len(kept) == most:
+                break
+            if is_true(condition(scope.bind(**{variable: member}))):
+                kept.append(member)
+        return array_value(kept)
+
+    return Expression(evaluate)
+
+
+def _filter_limit(limit: Evaluate | None, scope: Scope) -> int | None:
+    found = None if limit is None else limit(scope)
+    if found is None or is_nullish(found):
+        return None
+    number = whole_number(found) if found[0] in NUMBERS else None
+    if number is None:
+        raise CommandError(327391, f"$filter: limit must be represented as a 32-bit integral value: {display(found)}")
+    if number <= 0:
+        raise CommandError(327392, f"$filter: limit must be greater than 0: {number}")
+    return number
+
+
+def _parse_reduce(name: str, value: Value, parsing: Parsing) -> Expression:
+    named = _REDUCE.parameters(name, value)
+    source = parsing.expression(named["input"]).evaluate
+    initial = parsing.expression(named["initialValue"]).evaluate
+    body = parsing.with_variables("this", "value").expression(named["in"]).evaluate
+
+    def evaluate(scope: Scope) -> Value | None:
+        array = source(scope)
+        if array is None or is_nullish(array):
+            return NULL_VALUE
+        if array[0] != ARRAY:
+            raise CommandError(40080, f"$reduce requires that 'input' be an array, found: {display(array)}")
+        found = initial(scope)
+        for member in values(array[1]):
+            found = body(scope.bind(this=member, value=found))
+        return found
+
+    return Expression(evaluate)
+
+
+def _parse_is_array(name: str, value: Value, parsing: Parsing) -> Expression:
+    given = argument_list(value)
+    check_arity(name, len(given), 1, 1)
+    argument = parsing.expression(given[0])
+    evaluate = argument.evaluate
+
+    def test(scope: Scope) -> Value:
+        found = evaluate(scope)
+        return boolean(found is not None and found[0] == ARRAY)
+
+    return folded(test, [argument])
+
+
+def _object_to_array(operand: Value | None) -> Value:
+    if operand is None or is_nullish(operand):
+        return NULL_VALUE
+    if operand[0] != OBJECT:
+        raise CommandError(40390, f"$objectToArray requires a document input, found: {type_name(operand)}")
+    return array_value(
+        [
+            (OBJECT, document_from([("k", *string_value(name)), ("v", code, data)]))
+            for name, code, data in elements(operand[1])
+        ]
+    )
+
+
+def _array_to_object(operand: Value | None) -> Value:
+    if operand is None or is_nullish(operand):
+        return NULL_VALUE
+    if operand[0] != ARRAY:
+        raise CommandError(40386, f"$arrayToObject requires an array input, found: {type_name(operand)}")
+    fields: dict[str, Value] = {}
+    for member in values(operand[1]):
+        name, value = _pair(member)
+        fields[name] = value
+    return OBJECT, document_from((name, *value) for name, value in fields.items())
+
+
+def _pair(member: Value) -> tuple[str, Value]:
+    """(name, value) of `[name, value]` or `{k: name, v: value}`."""
+    if member[0] == ARRAY:
+        parts = values(member[1])
+        if len(parts) != 2:
+            raise CommandError(40397, f"$arrayToObject requires an array of size 2 arrays, found: {len(parts)}")
+        name, value = parts
+        if name[0] != STRING:
+            raise CommandError(40395, f"$arrayToObject requires string keys, found: {type_name(name)}")
+        return text_of(name), value
+    if member[0] != OBJECT:
+        raise CommandError(40398, f"Unrecognised input type format for $arrayToObject: {type_name(member)}")
+    if len(elements(member[1])) != 2:
+        raise CommandError(40392, "$arrayToObject requires an object keys of 'k' and 'v'")
+    key, value_found = get_field(member[1], "k"), get_field(member[1], "v")
+    if key is None or value_found is None:
+        raise CommandError(40393, "$arrayToObject requires an object with keys 'k' and 'v'")
+    if key[0] != STRING:
+        raise CommandError(40394, f"$arrayToObject requires the key 'k' to be a string, found: {type_name(key)}")
+    return text_of(key), value_found
+
+
+OPERATORS: Table = {
+    "$arrayElemAt": nary(_array_elem_at, 2, 2),
+    "$arrayToObject": unary(_array_to_object),
+    "$concatArrays": nary(_concat_arrays),
+    "$filter": _parse_filter,
+    "$first": _end("$first", 0),
+    "$in": nary(_in, 2, 2),
+    "$indexOfArray": nary(_index_of_array, 2, 4),
+    "$isArray": _parse_is_array,
+    "$last": _end("$last", -1),
+    "$map": _parse_map,
+    "$objectToArray": unary(_object_to_array),
+    "$range": nary(_range, 2, 3),
+    "$reduce": _parse_reduce,
+    "$reverseArray": unary(_reverse),
+    "$size": unary(_size),
+    "$slice": nary(_slice, 2, 3),
+}
