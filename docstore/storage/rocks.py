@@ -4,6 +4,8 @@ One directory, one write-ahead log, one column family per `Family`. Traps of roc
 
 * the lower bound of `ReadOptions` sets the upper one, so only upper bounds are used, and a reverse walk checks its
   start;
+* an iterator does not keep its `ReadOptions`, and reads the bound where it stood when they are gone: rows are then
+  missed;
 * a `WriteBatch` is used up by `write`; `raw_mode` is wanted by `Options` and by `WriteBatch`;
 * a snapshot's miss is a plain `Exception`, told from others by its text;
 * a write with `sync` holds the interpreter lock through the fsync; `flush_wal(True)` releases it. So nothing is ever
@@ -18,8 +20,8 @@ import fcntl
 import os
 import re
 import weakref
-from collections.abc import Iterator
-from itertools import takewhile
+from collections.abc import Callable, Iterator
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -243,33 +245,28 @@ def _lock_directory(path: str) -> int:
     return descriptor
 
 
-def _below(end: bytes) -> ReadOptions:
+def _bounded(make: Callable[..., Iterator[Any]], backwards: bool, start: bytes, end: bytes) -> Iterator[Any]:
+    """An iterator of rocksdict from `start` that stays below `end`."""
     options = ReadOptions()
     options.set_iterate_upper_bound(end)
-    return options
+    # The second part of the chain yields nothing: it keeps the options, and with them the bound, alive as long as the
+    # chain. A generator would do so as well, at twice the price per key.
+    return chain(make(backwards, start, options), islice((options,), 0))
 
 
 def _items(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-    walk: Iterator[tuple[bytes, bytes]]
     if not reverse:
-        walk = source.items(False, start, _below(end))
-        return walk
-    walk = source.items(True, end, _below(end))
-    return takewhile(lambda item: item[0] >= start, walk)
+        return _bounded(source.items, False, start, end)
+    return takewhile(lambda item: item[0] >= start, _bounded(source.items, True, end, end))
 
 
 def _keys(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
-    walk: Iterator[bytes]
     if not reverse:
-        walk = source.keys(False, start, _below(end))
-        return walk
-    walk = source.keys(True, end, _below(end))
-    return takewhile(start.__le__, walk)
+        return _bounded(source.keys, False, start, end)
+    return takewhile(start.__le__, _bounded(source.keys, True, end, end))
 
 
 def _values(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
-    walk: Iterator[bytes]
     if not reverse:
-        walk = source.values(False, start, _below(end))
-        return walk
+        return _bounded(source.values, False, start, end)
     return (value for _, value in _items(source, start, end, True))

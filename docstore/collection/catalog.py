@@ -1,0 +1,221 @@
+"""Which collections and indexes there are: rows in the `meta` family, all of them in memory while the process runs.
+
+A row is a BSON document under the collection's ident: `{ns, uuid, options, idIndex: ident, indexes: [{spec, ident,
+multikey}]}`. Invariants:
+
+* idents are drawn from one counter, whose row is never undone: a rollback must not let an ident come twice;
+* a tree that is not wanted any more, or not yet, stands in the garbage rows with the timestamp from which its
+  removal is final: 0 for an index being built (removed at the next start), 1 where nothing was logged;
+* a collection object stays the same object while its ident lives, also across `load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from docstore.bson import (
+    OBJECT,
+    Value,
+    array_documents,
+    array_value,
+    document_from,
+    document_to_python,
+    from_python,
+    get_field,
+)
+from docstore.bson.layout import (
+    CATALOG_PREFIX,
+    COUNTERS_PREFIX,
+    GARBAGE_PREFIX,
+    NEXT_IDENT_KEY,
+    after_prefix,
+    ident_bytes,
+    ident_end,
+    ident_of,
+    long_of,
+    timestamp_key,
+)
+from docstore.bson.namespace import split_namespace
+from docstore.collection.collection import Collection, Index, unpack_counters
+from docstore.collection.entry import uuid_value
+from docstore.collection.index_spec import ID_INDEX, parse_index_spec
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.collection.unit import WriteUnit
+    from docstore.storage import Engine
+
+BUILDING = 0
+"""The timestamp of a garbage row whose tree an index build is filling."""
+
+_META = Family.META
+
+
+class Catalog:
+    """The catalog of one node. `collections` is by namespace; `garbage` maps an ident to its timestamp."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.collections: dict[str, Collection] = {}
+        self.garbage: dict[int, int] = {}
+        self._next_ident = 1
+        self.load()
+
+    def load(self) -> None:
+        """Read everything from disk, as at the start of the process or after rows have changed below."""
+        engine = self._engine
+        stored = engine.get(_META, NEXT_IDENT_KEY)
+        self._next_ident = max(self._next_ident, ident_of(stored) if stored else 1)
+        known = {coll.ident: coll for coll in self.collections.values()}
+        self.collections = {}
+        for key, row in engine.items(_META, CATALOG_PREFIX, after_prefix(CATALOG_PREFIX)):
+            coll = self._read(ident_of(key, 1), row, known)
+            self.collections[coll.ns] = coll
+        self.garbage = {
+            ident_of(key, 1): long_of(value)
+            for key, value in engine.items(_META, GARBAGE_PREFIX, after_prefix(GARBAGE_PREFIX))
+        }
+
+    def _read(self, ident: int, row: bytes, known: dict[int, Collection]) -> Collection:
+        fields = document_to_python(row)
+        ns = str(fields["ns"])
+        coll = known.get(ident)
+        if coll is None:
+            id_index = Index(ID_INDEX, int(fields["idIndex"]))
+            coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), {}, ident, id_index)
+            coll.next_record_id = coll.find_last_record_id(self._engine) + 1
+        elif coll.ns != ns:
+            coll.rename(ns)
+        coll.options = dict(fields["options"])
+        indexes = {coll.id_index.name: coll.id_index}
+        listed = get_field(row, "indexes")
+        assert listed is not None, "a catalog row without indexes"
+        for item, raw in zip(fields["indexes"], array_documents(listed[1]), strict=True):
+            spec = get_field(raw, "spec")
+            assert spec is not None, "an index without specification"
+            index = Index(parse_index_spec(spec[1]), int(item["ident"]), multikey=bool(item["multikey"]))
+            indexes[index.name] = index
+        coll.set_indexes(indexes, {})
+        counters = self._engine.get(_META, coll.counters_key)
+        coll.count, coll.size = unpack_counters(counters) if counters else (0, 0)
+        return coll
+
+    def row(self, coll: Collection) -> tuple[bytes, bytes]:
+        """(key, value) of the collection's row as it stands in memory; indexes being built are not in it."""
+        indexes: list[Value] = [
+            (
+                OBJECT,
+                document_from(
+                    [
+                        ("spec", OBJECT, index.spec.raw),
+                        ("ident", *from_python(index.ident)),
+                        ("multikey", *from_python(index.multikey)),
+                    ]
+                ),
+            )
+            for index in coll.indexes.values()
+            if not index.is_id
+        ]
+        fields: list[tuple[str, int, bytes]] = [
+            ("ns", *from_python(coll.ns)),
+            ("uuid", *uuid_value(coll.uuid)),
+            ("options", *from_python(coll.options)),
+            ("idIndex", *from_python(coll.id_index.ident)),
+            ("indexes", *array_value(indexes)),
+        ]
+        return CATALOG_PREFIX + coll.prefix, document_from(fields)
+
+    def in_database(self, database: str) -> list[Collection]:
+        return [coll for ns, coll in self.collections.items() if split_namespace(ns)[0] == database]
+
+    def by_uuid(self, uuid: UUID) -> Collection | None:
+        for coll in self.collections.values():
+            if coll.uuid == uuid:
+                return coll
+        return None
+
+    def take_ident(self, batch: Batch) -> int:
+        """An ident that nothing has had. It stays taken when the batch is dropped or undone."""
+        ident = self._next_ident
+        self._next_ident += 1
+        batch.put(_META, NEXT_IDENT_KEY, ident_bytes(self._next_ident))
+        return ident
+
+    def add(self, unit: WriteUnit, coll: Collection) -> None:
+        """Enter the collection under its namespace, in memory and in the unit."""
+        self.collections[coll.ns] = coll
+        unit.on_abort(lambda: self._forget(coll))
+        unit.touch(*self.row(coll))
+
+    def _forget(self, coll: Collection) -> None:
+        del self.collections[coll.ns]
+
+    def remove(self, unit: WriteUnit, coll: Collection) -> None:
+        """Take the collection out and mark its trees as garbage."""
+        del self.collections[coll.ns]
+        unit.on_abort(lambda: self.collections.__setitem__(coll.ns, coll))
+        unit.touch(CATALOG_PREFIX + coll.prefix, None)
+        for ident in (coll.ident, *(index.ident for index in coll.indexes.values())):
+            self.discard(unit, ident)
+
+    def rename(self, unit: WriteUnit, coll: Collection, ns: str) -> None:
+        """Move the collection to another, free, namespace."""
+        before = coll.ns
+
+        def move(source: str, target: str) -> None:
+            del self.collections[source]
+            coll.rename(target)
+            self.collections[target] = coll
+
+        move(before, ns)
+        unit.on_abort(lambda: move(ns, before))
+        unit.touch(*self.row(coll))
+
+    def set_indexes(
+        self, unit: WriteUnit, coll: Collection, ready: dict[str, Index], building: dict[str, Index]
+    ) -> None:
+        """Replace the collection's indexes and rewrite its row."""
+        before = (coll.indexes, coll.building)
+        coll.set_indexes(ready, building)
+        unit.on_abort(lambda: coll.set_indexes(*before))
+        unit.touch(*self.row(coll))
+
+    def discard(self, unit: WriteUnit, ident: int) -> None:
+        """Mark a tree as garbage from the unit's next entry on."""
+        timestamp = unit.next_timestamp()
+        self.garbage[ident] = timestamp
+        unit.on_abort(lambda: self._keep(ident))
+        unit.touch(garbage_key(ident), timestamp_key(timestamp))
+
+    def adopt(self, unit: WriteUnit, ident: int) -> None:
+        """A tree that was being built is wanted now; undoing makes it garbage again."""
+        self.garbage.pop(ident, None)
+        unit.on_abort(lambda: self.garbage.__setitem__(ident, BUILDING))
+        unit.touch(garbage_key(ident), None)
+
+    def _keep(self, ident: int) -> None:
+        self.garbage.pop(ident, None)
+
+    def droppable(self, limit: int | None) -> Iterator[int]:
+        """Idents whose removal is final: their timestamp is at most `limit` (None: any), and no build is using them."""
+        for ident, timestamp in list(self.garbage.items()):
+            if timestamp != BUILDING and (limit is None or timestamp <= limit):
+                yield ident
+
+    def removed(self, ident: int) -> None:
+        """The tree's space has been given back."""
+        self.garbage.pop(ident, None)
+
+
+def garbage_key(ident: int) -> bytes:
+    return GARBAGE_PREFIX + ident_bytes(ident)
+
+
+def remove_tree(batch: Batch, ident: int) -> None:
+    """Give the space of an ident back: it is a collection's or an index's, so both families are cleared."""
+    for family in (Family.RECORDS, Family.INDEXES):
+        batch.delete_range(family, ident_bytes(ident), ident_end(ident))
+    batch.delete(_META, COUNTERS_PREFIX + ident_bytes(ident))
+    batch.delete(_META, garbage_key(ident))

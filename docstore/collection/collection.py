@@ -1,0 +1,218 @@
+"""A collection and its indexes as they stand in memory; the rows on disk are the catalog's.
+
+Invariants, all checked by `docstore.collection.validate`:
+
+* every document has one entry in the `_id` index, from the encoded `_id` to its record id, and in each other index
+  one entry for each of its keys there; an index holds nothing else;
+* record ids grow with each insert and are not given again while the process runs: natural order is insertion order;
+* `count` and `size` (bytes of BSON) are those of the committed records; a write unit stores the counters in its own
+  batch;
+* an index whose `multikey` is false has at most one entry for each document.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from docstore.bson import Exists, KeyPattern, Or, Predicate, Value, encode_key
+from docstore.bson.layout import COUNTERS_PREFIX, ident_bytes, ident_end, last_long, long_of, record_id_bytes
+from docstore.bson.namespace import replicates, split_namespace
+from docstore.collection.entry import entry_head
+from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+_INDEXES = Family.INDEXES
+_RECORDS = Family.RECORDS
+
+pack_counters = struct.Struct(">qq").pack
+"""(count, size in bytes) as the counters row holds them."""
+
+unpack_counters = struct.Struct(">qq").unpack
+
+AFTER_RECORD_ID = b"\xff" * 9
+"""Appended to a key without its record id, this is above all entries of that key."""
+
+
+class Index:
+    """One index. `multikey` turns true with the first document that has more than one key, and stays so.
+
+    Entries of the `_id` index are key -> record id; of others key + record id -> nothing, the unique ones too:
+    uniqueness is checked, not built in, so that a clone that is not yet consistent can be stored. `collisions` holds
+    the unique entries (without record id) that were met twice while the index was not `ready`.
+    """
+
+    __slots__ = (
+        "_present",
+        "collisions",
+        "ident",
+        "is_id",
+        "key_pattern",
+        "multikey",
+        "prefix",
+        "ready",
+        "spec",
+        "unique",
+    )
+
+    def __init__(self, spec: IndexSpec, ident: int, *, multikey: bool = False, ready: bool = True) -> None:
+        self.spec = spec
+        self.ident = ident
+        self.multikey = multikey
+        self.ready = ready
+        self.unique = spec.unique
+        self.collisions: set[bytes] = set()
+        self.prefix = ident_bytes(ident)
+        self.key_pattern = KeyPattern(spec.fields)
+        self.is_id = spec.name == ID_INDEX_NAME
+        self._present: Predicate | None = None
+        if spec.sparse:
+            self._present = Or([Exists(path, True) for path, _ in spec.fields])
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def fields(self) -> tuple[tuple[str, int], ...]:
+        """(dotted path, 1 or -1) in order."""
+        return self.spec.fields
+
+    @property
+    def sparse(self) -> bool:
+        return self.spec.sparse
+
+    @property
+    def hidden(self) -> bool:
+        return self.spec.hidden
+
+    @property
+    def end(self) -> bytes:
+        """The end of the range of this index's entries in the `indexes` family."""
+        return ident_end(self.ident)
+
+    def keys(self, raw: bytes) -> tuple[list[bytes], bool]:
+        """(the document's encoded keys, distinct and in order; whether arrays were expanded)."""
+        if self._present is not None and not self._present.matches(raw):
+            return [], False
+        return self.key_pattern.keys(raw)
+
+    def forget_multikey(self) -> None:
+        """Take back that the index has turned multikey: the write that did it is aborted."""
+        self.multikey = False
+
+    def unready(self) -> None:
+        """Take back that the index is ready: the write that ended its build is aborted."""
+        self.ready = False
+
+    def record_id(self, key: bytes, value: bytes) -> bytes:
+        """The 8 bytes of the record id in an entry."""
+        return value if self.is_id else key[-8:]
+
+
+class Collection:
+    """One collection. Reads take a `Reader`; writes go through a `WriteUnit`.
+
+    `indexes` are ready for use, `building` are kept up to date by writes but not yet complete. `heads` are the encoded
+    beginnings of the oplog entries, by operation.
+    """
+
+    __slots__ = (
+        "building",
+        "count",
+        "counters_key",
+        "end",
+        "has_unique",
+        "heads",
+        "id_index",
+        "id_prefix",
+        "ident",
+        "indexes",
+        "next_record_id",
+        "ns",
+        "options",
+        "prefix",
+        "replicates",
+        "secondary",
+        "size",
+        "uuid",
+    )
+
+    def __init__(self, ns: str, uuid: UUID, options: dict[str, Any], ident: int, id_index: Index) -> None:
+        self.ns = ns
+        self.uuid = uuid
+        self.options = options
+        self.ident = ident
+        self.prefix = ident_bytes(ident)
+        self.end = ident_end(ident)
+        self.counters_key = COUNTERS_PREFIX + self.prefix
+        self.replicates = replicates(ns)
+        self.id_index = id_index
+        self.id_prefix = id_index.prefix
+        self.indexes: dict[str, Index] = {id_index.name: id_index}
+        self.building: dict[str, Index] = {}
+        self.secondary: tuple[Index, ...] = ()
+        self.has_unique = False
+        self.heads = {op: entry_head(op, ns, uuid) for op in "iud"}
+        self.count = 0
+        self.size = 0
+        self.next_record_id = 1
+
+    @property
+    def database(self) -> str:
+        return split_namespace(self.ns)[0]
+
+    @property
+    def name(self) -> str:
+        """The namespace without the database."""
+        return split_namespace(self.ns)[1]
+
+    def set_indexes(self, ready: dict[str, Index], building: dict[str, Index]) -> None:
+        """Replace the sets of indexes; `secondary` is what each write keeps up to date besides the `_id` index."""
+        self.indexes = ready
+        self.building = building
+        self.secondary = tuple(index for index in (*ready.values(), *building.values()) if not index.is_id)
+        self.has_unique = any(index.unique for index in self.secondary)
+
+    def rename(self, ns: str) -> None:
+        """Take another name; the catalog keeps the row."""
+        self.ns = ns
+        self.replicates = replicates(ns)
+        self.heads = {op: entry_head(op, ns, self.uuid) for op in "iud"}
+
+    def by_id(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:
+        """(record id, document) of the document with that `_id`."""
+        rid = reader.get(_INDEXES, self.id_prefix + encode_key(id_value))
+        if rid is None:
+            return None
+        raw = reader.get(_RECORDS, self.prefix + rid)
+        assert raw is not None, f"{self.ns}: the _id index leads to no record"
+        return long_of(rid), raw
+
+    def record(self, reader: Reader, record_id: int) -> bytes | None:
+        """The document with that record id."""
+        return reader.get(_RECORDS, self.prefix + record_id_bytes(record_id))
+
+    def documents(self, reader: Reader, *, reverse: bool = False) -> Iterator[bytes]:
+        """All documents in natural order."""
+        return reader.values(_RECORDS, self.prefix, self.end, reverse)
+
+    def records(self, reader: Reader, *, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """(record id, document) in natural order, from the first record id above `after`."""
+        start = self.prefix + record_id_bytes(after + 1)
+        for key, raw in reader.items(_RECORDS, start, self.end):
+            yield long_of(key, 4), raw
+
+    def find_last_record_id(self, reader: Reader) -> int:
+        """The highest record id in use, 0 when there is none."""
+        for key in reader.keys(_RECORDS, self.prefix, self.end, True):
+            return last_long(key)
+        return 0
+
+    def __repr__(self) -> str:
+        return f"Collection({self.ns!r}, ident={self.ident}, count={self.count})"

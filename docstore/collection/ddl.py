@@ -1,0 +1,154 @@
+"""Changes of the catalog inside a write unit, each with its oplog entry in the reference's shape.
+
+A change shows in memory at once and is taken back when the unit aborts. Nothing is removed from disk here: what is
+dropped becomes garbage, and `Store.reclaim` gives its space back when no rollback can want it any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+from docstore.bson import document_from, from_python
+from docstore.bson.namespace import check_collection_name, split_namespace
+from docstore.collection.collection import Collection, Index
+from docstore.collection.entry import uuid_value
+from docstore.collection.index_build import create_index_entry
+from docstore.collection.index_spec import ID_INDEX, MAX_INDEXES, IndexSpec
+from docstore.errors import Code, CommandError
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.collection.catalog import Catalog
+    from docstore.collection.unit import WriteUnit
+
+_OBJECT = 3
+
+
+def create_collection(
+    catalog: Catalog, unit: WriteUnit, ns: str, options: dict[str, Any] | None, uuid: UUID | None
+) -> Collection:
+    """A new empty collection with its `_id` index. NamespaceExists, InvalidNamespace."""
+    database, name = split_namespace(ns)
+    check_collection_name(database, name)
+    if ns in catalog.collections:
+        raise CommandError(Code.NamespaceExists, f"Collection {ns} already exists.")
+    given = dict(options or {})
+    ident, id_ident = catalog.take_ident(unit.batch), catalog.take_ident(unit.batch)
+    coll = Collection(ns, uuid or uuid4(), given, ident, Index(ID_INDEX, id_ident))
+    catalog.add(unit, coll)
+    o = [("create", *from_python(name))]
+    o += [(option, *from_python(value)) for option, value in given.items()]
+    o.append(("idIndex", _OBJECT, ID_INDEX.raw))
+    unit.command(coll, f"{database}.$cmd", document_from(o))
+    return coll
+
+
+def drop_collection(catalog: Catalog, unit: WriteUnit, ns: str) -> None:
+    """Take the collection and its indexes away. NamespaceNotFound."""
+    coll = existing(catalog, ns)
+    catalog.remove(unit, coll)
+    o = document_from([("drop", *from_python(coll.name))])
+    o2 = document_from([("numRecords", *from_python(coll.count))])
+    unit.command(coll, f"{coll.database}.$cmd", o, o2)
+
+
+def drop_database(catalog: Catalog, unit: WriteUnit, database: str) -> None:
+    """Drop every collection of the database, then log the drop of the database itself."""
+    for coll in sorted(catalog.in_database(database), key=lambda coll: coll.ns):
+        drop_collection(catalog, unit, coll.ns)
+    if database != "local":
+        unit.command(None, f"{database}.$cmd", document_from([("dropDatabase", *from_python(1))]))
+
+
+def rename_collection(catalog: Catalog, unit: WriteUnit, source: str, target: str, *, drop_target: bool) -> None:
+    """Give the collection another name; with `drop_target` an existing target goes in the same unit.
+
+    NamespaceNotFound, NamespaceExists, InvalidNamespace; IllegalOperation between replicated and local databases.
+    """
+    coll = existing(catalog, source)
+    check_collection_name(*split_namespace(target))
+    if source == target:
+        raise CommandError(Code.IllegalOperation, "Can't rename a collection to itself")
+    replaced = catalog.collections.get(target)
+    if replaced is not None and not drop_target:
+        raise CommandError(Code.NamespaceExists, "target namespace exists")
+    o = [
+        ("renameCollection", *from_python(source)),
+        ("to", *from_python(target)),
+        ("stayTemp", *from_python(False)),
+    ]
+    was_replicated = coll.replicates
+    if replaced is not None:
+        o.append(("dropTarget", *uuid_value(replaced.uuid)))
+        catalog.remove(unit, replaced)
+    catalog.rename(unit, coll, target)
+    if coll.replicates != was_replicated:
+        raise CommandError(Code.IllegalOperation, "Cannot rename between a replicated and a local database")
+    unit.command(coll, f"{split_namespace(source)[0]}.$cmd", document_from(o))
+
+
+def create_index(catalog: Catalog, unit: WriteUnit, coll: Collection, spec: IndexSpec) -> Index:
+    """A new index on a collection that holds no documents. Exists already under that name: nothing happens."""
+    found = coll.indexes.get(spec.name)
+    if found is not None:
+        return found
+    check_room(coll, 1)
+    for _ in unit.keys(Family.RECORDS, coll.prefix, coll.end):
+        raise AssertionError(f"{coll.ns} holds documents: its indexes are built")
+    index = Index(spec, catalog.take_ident(unit.batch))
+    catalog.set_indexes(unit, coll, coll.indexes | {index.name: index}, coll.building)
+    unit.command(coll, *create_index_entry(coll, spec))
+    return index
+
+
+def drop_index(catalog: Catalog, unit: WriteUnit, coll: Collection, name: str) -> None:
+    """Take an index away. IndexNotFound; InvalidOptions for the `_id` index."""
+    index = coll.indexes.get(name)
+    if index is None:
+        raise CommandError(Code.IndexNotFound, f"index not found with name [{name}]")
+    if index.is_id:
+        raise CommandError(Code.InvalidOptions, "cannot drop _id index")
+    left = {other: kept for other, kept in coll.indexes.items() if kept is not index}
+    catalog.set_indexes(unit, coll, left, coll.building)
+    catalog.discard(unit, index.ident)
+    o = document_from([("dropIndexes", *from_python(coll.name)), ("index", *from_python(name))])
+    unit.command(coll, f"{coll.database}.$cmd", o, index.spec.raw)
+
+
+def hide_index(catalog: Catalog, unit: WriteUnit, coll: Collection, name: str, hidden: bool) -> None:
+    """Show an index to the planner or hide it. IndexNotFound; BadValue for the `_id` index."""
+    index = coll.indexes.get(name)
+    if index is None:
+        raise CommandError(Code.IndexNotFound, f"cannot find index {name} for ns {coll.ns}")
+    if index.is_id:
+        raise CommandError(Code.BadValue, "can't hide _id index")
+    before = index.spec
+    index.spec = before.with_hidden(hidden)
+
+    def restore() -> None:
+        index.spec = before
+
+    unit.on_abort(restore)
+    catalog.set_indexes(unit, coll, coll.indexes, coll.building)
+    change = document_from([("name", *from_python(name)), ("hidden", *from_python(hidden))])
+    old = document_from([("hidden", *from_python(before.hidden))])
+    o = document_from([("collMod", *from_python(coll.name)), ("index", _OBJECT, change)])
+    unit.command(coll, f"{coll.database}.$cmd", o, document_from([("indexOptions_old", _OBJECT, old)]))
+
+
+def existing(catalog: Catalog, ns: str) -> Collection:
+    """The collection of that name, or NamespaceNotFound."""
+    coll = catalog.collections.get(ns)
+    if coll is None:
+        raise CommandError(Code.NamespaceNotFound, f"ns not found {ns}")
+    return coll
+
+
+def check_room(coll: Collection, wanted: int) -> None:
+    """CannotCreateIndex when the collection would have more than 64 indexes."""
+    if len(coll.indexes) + len(coll.building) + wanted > MAX_INDEXES:
+        raise CommandError(
+            Code.CannotCreateIndex,
+            f"add index fails, too many indexes for {coll.ns}: a collection has at most {MAX_INDEXES}",
+        )

@@ -1,0 +1,117 @@
+"""Which index entries a document has, and whether it may have them.
+
+Entries of secondary indexes are key + record id, so a unique key is free when no other record id stands behind it,
+counting what the unit has added and removed. An index that is still being built refuses nothing: a collision is
+noted and decided when the build ends, because the other document may be gone by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
+from docstore.collection.duplicates import duplicate_key
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Engine
+
+_INDEXES = Family.INDEXES
+
+
+class Entries:
+    """The index entries of one write unit. Without `enforce`, unique keys may collide."""
+
+    __slots__ = ("_claims", "_enforce", "_engine", "_pending")
+
+    def __init__(self, engine: Engine, batch: Batch, *, enforce: bool) -> None:
+        self._engine = engine
+        self._pending = batch.changes[_INDEXES]
+        self._enforce = enforce
+        # Unique keys taken by the unit itself, with the record id that took each.
+        self._claims: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """The record id behind a key of an `_id` index."""
+        pending = self._pending
+        if key in pending:
+            return pending[key]
+        return self._engine.get(_INDEXES, key)
+
+    def new_keys(self, coll: Collection, raw: bytes, rid: bytes) -> tuple[list[bytes], list[Index]]:
+        """(entries of a new document outside the `_id` index, indexes that turn multikey by it); DuplicateKey."""
+        added: list[bytes] = []
+        grown: list[Index] = []
+        for index in coll.secondary:
+            keys, multikey = index.keys(raw)
+            if multikey and not index.multikey:
+                grown.append(index)
+            for key in keys:
+                entry = index.prefix + key
+                if index.unique:
+                    self._check(coll, index, raw, entry, rid)
+                added.append(entry + rid)
+        return added, grown
+
+    def old_keys(self, coll: Collection, raw: bytes, rid: bytes) -> list[bytes]:
+        """The entries of a stored document outside the `_id` index."""
+        return [index.prefix + key + rid for index in coll.secondary for key in index.keys(raw)[0]]
+
+    def changed_keys(
+        self, coll: Collection, before: bytes, after: bytes, rid: bytes
+    ) -> tuple[list[bytes], list[bytes], list[Index]]:
+        """(entries that go, entries that come, indexes that turn multikey) when a document changes; DuplicateKey."""
+        removed: list[bytes] = []
+        added: list[bytes] = []
+        grown: list[Index] = []
+        for index in coll.secondary:
+            old = index.keys(before)[0]
+            new, multikey = index.keys(after)
+            if old == new:
+                continue
+            if multikey and not index.multikey:
+                grown.append(index)
+            gone = set(old)
+            for key in new:
+                if key in gone:
+                    gone.discard(key)
+                    continue
+                entry = index.prefix + key
+                if index.unique:
+                    self._check(coll, index, after, entry, rid)
+                added.append(entry + rid)
+            removed += [index.prefix + key + rid for key in gone]
+        return removed, added, grown
+
+    def move(self, coll: Collection, removed: list[bytes], added: list[bytes]) -> None:
+        """Put entries in and out of the batch."""
+        pending = self._pending
+        for key in removed:
+            pending[key] = None
+        for key in added:
+            pending[key] = b""
+        if coll.has_unique:
+            claims = self._claims
+            for key in removed:
+                if claims.get(key[:-8]) == key[-8:]:
+                    del claims[key[:-8]]
+            for key in added:
+                claims[key[:-8]] = key[-8:]
+
+    def _check(self, coll: Collection, index: Index, raw: bytes, entry: bytes, rid: bytes) -> None:
+        if not self._taken(entry, rid):
+            return
+        if not index.ready:
+            index.collisions.add(entry)
+        elif self._enforce:
+            raise duplicate_key(coll, index, raw, entry[len(index.prefix) :])
+
+    def _taken(self, entry: bytes, rid: bytes) -> bool:
+        claim = self._claims.get(entry)
+        if claim is not None and claim != rid:
+            return True
+        pending = self._pending
+        for key in self._engine.keys(_INDEXES, entry, entry + AFTER_RECORD_ID):
+            if key[-8:] != rid and pending.get(key, b"") is not None:
+                return True
+        return False

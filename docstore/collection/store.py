@@ -1,0 +1,222 @@
+"""The documents of one node: collections, indexes, oplog and sessions over one engine.
+
+Reads need no store: a `Collection` and a `Reader` (the engine, a snapshot, a write unit) suffice. All writes go
+through write units, one at a time, on one thread. The store keeps in memory what every write needs (catalog,
+counters, ends of the oplog) and reads it from disk once, at the start; what a crash has left half done is given up
+there: index builds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from docstore.bson.layout import timestamp_key
+from docstore.bson.namespace import split_namespace
+from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.collection import ddl
+from docstore.collection.catalog import BUILDING, Catalog, remove_tree
+from docstore.collection.collection import Collection, Index
+from docstore.collection.index_build import IndexBuild
+from docstore.collection.index_spec import IndexSpec
+from docstore.collection.journal import Journal
+from docstore.collection.oplog import Oplog
+from docstore.collection.rollback import OnRemoved, undo_entries
+from docstore.collection.sessions import SessionTable, SessionWrite
+from docstore.collection.unit import Change, Commit, WriteUnit
+from docstore.collection.validate import Report, validate
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Engine
+
+_UNDO_DISCARDED_AT_ONCE = 256
+"""Undo records of committed entries are left standing until so many entries have come: each removal is a range on
+disk.
+"""
+
+
+class Store:
+    """See the module. `clock` gives seconds since 1970; only timestamps and wall times come from it."""
+
+    def __init__(self, engine: Engine, *, clock: Callable[[], float]) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.catalog = Catalog(engine)
+        self.oplog: Oplog | None = None
+        self.sessions = SessionTable(engine, self._oplog_entry)
+        self.sequence = 0
+        self.has_listeners = False
+        self._listeners: tuple[Callable[[Commit], None], ...] = ()
+        self._undo_limit = 0
+        self._undo_count = 0
+        self._give_up_builds()
+
+    def _oplog_entry(self, timestamp: int) -> bytes | None:
+        return self.oplog.entry(timestamp) if self.oplog is not None else None
+
+    def _give_up_builds(self) -> None:
+        batch = Batch()
+        for ident in [ident for ident, timestamp in self.catalog.garbage.items() if timestamp == BUILDING]:
+            remove_tree(batch, ident)
+            self.catalog.removed(ident)
+        if batch:
+            self.engine.write(batch)
+
+    # What there is
+
+    def collection(self, ns: str) -> Collection | None:
+        return self.catalog.collections.get(ns)
+
+    def namespaces(self, database: str | None = None) -> list[str]:
+        """The namespaces of all collections, or of those of one database."""
+        if database is None:
+            return list(self.catalog.collections)
+        return [coll.ns for coll in self.catalog.in_database(database)]
+
+    def databases(self) -> list[str]:
+        """The databases that have a collection, in order."""
+        return sorted({split_namespace(ns)[0] for ns in self.catalog.collections})
+
+    @property
+    def last_optime(self) -> OpTime:
+        """The optime of the newest oplog entry, NULL_OPTIME without one."""
+        return NULL_OPTIME if self.oplog is None else self.oplog.last
+
+    def attach_oplog(self, max_bytes: int) -> Oplog:
+        """From now on, units log what they do to replicated namespaces. `max_bytes` bounds the oplog
+        (`truncate_old`).
+        """
+        self.oplog = Oplog(self.engine, max_bytes=max_bytes, clock=self.clock)
+        return self.oplog
+
+    # Writing
+
+    def unit(
+        self, *, replicated: bool = True, session: SessionWrite | None = None, from_migrate: bool = False
+    ) -> WriteUnit:
+        """A new write unit. TransactionTooOld when `session` has gone on to a later transaction number.
+
+        Without `replicated` nothing is logged, as in `local`. `session` has a meaning only where there is an oplog.
+        """
+        batch = Batch()
+        journal = None
+        if replicated and self.oplog is not None:
+            journal = Journal(
+                batch,
+                self.oplog,
+                self.sessions,
+                session=session,
+                from_migrate=from_migrate,
+                replay=None,
+                wall_ms=int(self.clock() * 1000),
+            )
+        return WriteUnit(self, batch, journal, from_migrate=from_migrate)
+
+    def create_collection(
+        self, unit: WriteUnit, ns: str, options: dict[str, Any] | None = None, *, uuid: UUID | None = None
+    ) -> Collection:
+        """A new empty collection. NamespaceExists, InvalidNamespace."""
+        return ddl.create_collection(self.catalog, unit, ns, options, uuid)
+
+    def drop_collection(self, unit: WriteUnit, ns: str) -> None:
+        """NamespaceNotFound when it is not there."""
+        ddl.drop_collection(self.catalog, unit, ns)
+
+    def drop_database(self, unit: WriteUnit, database: str) -> None:
+        """Drop all collections of the database; one that has none is dropped all the same."""
+        ddl.drop_database(self.catalog, unit, database)
+
+    def rename_collection(self, unit: WriteUnit, source: str, target: str, *, drop_target: bool = False) -> None:
+        """NamespaceNotFound, NamespaceExists (a target that may not be dropped), InvalidNamespace, IllegalOperation."""
+        ddl.rename_collection(self.catalog, unit, source, target, drop_target=drop_target)
+
+    def create_index(self, unit: WriteUnit, coll: Collection, spec: IndexSpec) -> Index:
+        """A new index on a collection that holds no documents; see `build_index` for others."""
+        return ddl.create_index(self.catalog, unit, coll, spec)
+
+    def build_index(self, coll: Collection, specs: list[IndexSpec]) -> IndexBuild:
+        """Begin to build indexes while the collection is written to. CannotCreateIndex when it would have too many."""
+        ddl.check_room(coll, len(specs))
+        return IndexBuild(self, coll, specs)
+
+    def drop_index(self, unit: WriteUnit, coll: Collection, name: str) -> None:
+        """IndexNotFound; InvalidOptions for the `_id` index."""
+        ddl.drop_index(self.catalog, unit, coll, name)
+
+    # What follows a write
+
+    def subscribe(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
+        """Call `listener` after each commit, before it returns to the writer; the returned function ends that.
+
+        Only units begun after the subscription report their changes. A listener must not write.
+        """
+        self._listeners = (*self._listeners, listener)
+        self.has_listeners = True
+
+        def unsubscribe() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+            self.has_listeners = bool(self._listeners)
+
+        return unsubscribe
+
+    def committed(self, optime: OpTime | None, changes: list[Change] | None) -> None:
+        """A unit has been written; for `WriteUnit`."""
+        self.sequence += 1
+        if changes is not None:
+            commit = Commit(optime, changes)
+            for listener in self._listeners:
+                listener(commit)
+
+    def discard_undo(self, up_to: OpTime) -> None:
+        """Entries up to `up_to` are majority-committed: they will not be undone, and may leave the oplog."""
+        oplog = self.oplog
+        assert oplog is not None, "the commit point moves where there is an oplog"
+        if up_to.timestamp <= oplog.commit_limit:
+            return
+        oplog.commit_limit = up_to.timestamp
+        if oplog.written_entries - self._undo_count < _UNDO_DISCARDED_AT_ONCE:
+            return
+        self._undo_count = oplog.written_entries
+        batch = Batch()
+        batch.delete_range(Family.UNDO, timestamp_key(self._undo_limit), timestamp_key(up_to.timestamp + 1))
+        self.engine.write(batch)
+        self._undo_limit = up_to.timestamp
+
+    def rollback_to(self, optime: OpTime, on_removed: OnRemoved) -> int:
+        """Undo every entry after `optime`; returns how many. Index builds that are under way are given up.
+
+        `on_removed(ns, document)` hears of each document as it stood before. UnrecoverableRollback when an entry cannot
+        be undone, or `optime` is behind the commit point or not in the oplog: what could be undone has been.
+        """
+        oplog = self.oplog
+        assert oplog is not None, "there is nothing to roll back without an oplog"
+        try:
+            return undo_entries(self.engine, oplog, optime, on_removed)
+        finally:
+            self.sequence += 1
+            oplog.load()
+            self.catalog.load()
+            self.sessions.forget()
+            self._give_up_builds()
+
+    def reclaim(self, deadline: float) -> bool:
+        """Give back the space of dropped collections and indexes whose drop is past the commit point.
+
+        Goes on until the monotonic time `deadline`; True when nothing is left that could go now.
+        """
+        limit = None if self.oplog is None else self.oplog.commit_limit
+        for ident in self.catalog.droppable(limit):
+            if monotonic() >= deadline:
+                return False
+            batch = Batch()
+            remove_tree(batch, ident)
+            self.engine.write(batch)
+            self.catalog.removed(ident)
+        return True
+
+    def validate(self, coll: Collection) -> Report:
+        """Hold the collection's documents, indexes and counters against each other."""
+        return validate(coll, self.engine)

@@ -1,0 +1,53 @@
+"""Undo records: what an oplog entry has overwritten, kept until the entry is majority-committed.
+
+A record lists every key that the entry's change has touched, with the value that stood there before, and by how much a
+collection's counters moved. Undoing puts those values back and removes the entry and the record, all in one batch:
+done once or not at all, and harmless when a value is the same already. Records are undone newest first, so each
+finds the state that its own change has left.
+
+Layout (little-endian): ident (4), count change (4), size change (8), then for each key: family (1), key length (4),
+length of the previous value or -1 (4), key, previous value. Ident 0 means no counters.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from docstore.storage import Family
+
+_HEAD = struct.Struct("<Iiq")
+_KEY = struct.Struct("<Bii")
+
+undo_head = _HEAD.pack
+"""(ident, count change, size change): the beginning of a record."""
+
+_pack_key = _KEY.pack
+
+
+def undo_key(family: int, key: bytes, previous: bytes | None) -> bytes:
+    """One key of a record."""
+    if previous is None:
+        return _pack_key(family, len(key), -1) + key
+    return b"".join((_pack_key(family, len(key), len(previous)), key, previous))
+
+
+def undo_counters(record: bytes) -> tuple[int, int, int]:
+    """(ident, count change, size change) of a record."""
+    ident, count, size = _HEAD.unpack_from(record)
+    return ident, count, size
+
+
+def undo_keys(record: bytes) -> Iterator[tuple[Family, bytes, bytes | None]]:
+    """(family, key, previous value or None) of a record, in the order they were touched."""
+    at = _HEAD.size
+    while at < len(record):
+        family, key_bytes, previous_bytes = _KEY.unpack_from(record, at)
+        at += _KEY.size
+        key = record[at : at + key_bytes]
+        at += key_bytes
+        previous = None
+        if previous_bytes >= 0:
+            previous = record[at : at + previous_bytes]
+            at += previous_bytes
+        yield Family(family), key, previous
