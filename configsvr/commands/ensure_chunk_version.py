@@ -16,8 +16,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     record = server.chunks.expect(arguments.value, arguments["epoch"])
     bounds = record.key.range(arguments["min"], arguments["max"])
     shard = server.chunks.raise_version(record, bounds, Lastmod.from_timestamp(arguments["lastmod"]))
+    version = server.chunks.version(record)
     await server.committed()
-    return {"shard": shard}
+    return {"shard": shard, "collectionVersion": version.to_document()}
 
 
 COMMAND = Command(

@@ -104,7 +104,8 @@ def commit_chunk_migration(
 ) -> dict[str, Any]:
     """Give the chunk that `donor` has at exactly `lastmod` to `recipient`: the one place where ownership changes.
 
-    -> `{version: {v, e}}` of the donor after it; ok also when it has happened already.
+    -> `{version: {v, e}, collectionVersion: {v, e}}`: the donor's and the collection's after it; ok also when it has
+    happened already.
     StaleEpoch, ConflictingOperationInProgress: it has not happened and, with these arguments, never will.
     """
     return {
@@ -121,7 +122,7 @@ def commit_chunk_migration(
 def ensure_chunk_version_greater(namespace: str, epoch: ObjectId, bounds: KeyRange, lastmod: Lastmod) -> dict[str, Any]:
     """Raise the version of the chunk above `lastmod` unless it is: a commit still under way can then no longer succeed.
 
-    -> `{shard}`: who owns the chunk now, empty when no chunk has these bounds. StaleEpoch.
+    -> `{shard, collectionVersion: {v, e}}`: who owns the key at the chunk's low end now. StaleEpoch.
     """
     return {
         "_configsvrEnsureChunkVersionIsGreaterThan": namespace,

@@ -1,1 +1,25 @@
-"""mongod.migration"""
+"""What makes a data node a shard: ownership, migrations in both directions, range deletions, and their commands.
+
+An executable adds it to a node as an extension:
+
+    tunables = Tunables()
+    Extension(commands=COMMANDS, services=lambda node, pool: [attach(node, pool, tunables)],
+    parameters=tunables.parameters())
+"""
+
+from __future__ import annotations
+
+from docstore.net import Pool
+from docstore.node.node import DataNode
+from mongod.migration.commands import COMMANDS
+from mongod.migration.shard import Shard
+from mongod.migration.tunables import Tunables
+
+__all__ = ["COMMANDS", "Shard", "Tunables", "attach"]
+
+
+def attach(node: DataNode, pool: Pool, tunables: Tunables) -> Shard:
+    """Make the node a shard: the service to start and stop with it. Installs the node's ownership."""
+    shard = Shard(node, pool, tunables)
+    node.ownership = shard.ownership
+    return shard

@@ -1,1 +1,28 @@
-"""mongod.migration.commands"""
+"""The commands that only a shard has, one module each."""
+
+from __future__ import annotations
+
+from docstore.commands.declaration import Command
+from mongod.migration.commands import (
+    add_shard,
+    check_sharding_index,
+    drop_collection,
+    get_shard_version,
+    move_range,
+    recv_chunk_commit,
+    recv_chunk_documents,
+    recv_chunk_resolve,
+    recv_chunk_start,
+    recv_chunk_status,
+    shard_collection,
+    split_chunk,
+    split_vector,
+)
+
+_MODULES = (
+    add_shard, check_sharding_index, drop_collection, get_shard_version, move_range, recv_chunk_commit,
+    recv_chunk_documents, recv_chunk_resolve, recv_chunk_start, recv_chunk_status, shard_collection, split_chunk,
+    split_vector,
+)  # fmt: skip
+
+COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

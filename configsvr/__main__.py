@@ -1,0 +1,39 @@
+"""`configsvr`: a config server, one member of the replica set that keeps a cluster's metadata."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from configsvr.composition import IMPLICIT_SET_NAME, extension
+from docstore.net.process import run
+from docstore.node.serving import serve
+from docstore.node.settings import ClusterRole
+from docstore.options import (
+    LOGGING,
+    NETWORK,
+    PARAMETERS,
+    PROCESS,
+    REPLICATION,
+    ROLE,
+    STORAGE,
+    Options,
+    RoleOptions,
+    program,
+)
+
+
+@program("configsvr", NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, PARAMETERS)
+def main(options: Options) -> None:
+    """A config server. Without --replSet it belongs to a set that the first router with a bare --configdb list makes."""
+    if options.role.shardsvr:
+        sys.exit("configsvr: a config server is no shard: leave out --shardsvr")
+    set_name = options.replication.set_name or IMPLICIT_SET_NAME
+    options = replace(
+        options, role=RoleOptions(configsvr=True), replication=replace(options.replication, set_name=set_name)
+    )
+    run("configsvr", lambda process: serve(process, options, ClusterRole.CONFIG, extension()), options)
+
+
+if __name__ == "__main__":
+    main()

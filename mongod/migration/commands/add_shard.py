@@ -1,0 +1,48 @@
+"""_addShard: the config servers tell this replica set that it is a shard, and which one.
+
+    {_addShard: 1, shardIdentity: {_id: "shardIdentity", shardName, clusterId, configsvrConnectionString}}
+
+Once told, a shard keeps its name and cluster; being told the same again is fine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.errors import Code, CommandError
+from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    shard = shard_of(context)
+    try:
+        told = ShardIdentity.from_raw(arguments["shardIdentity"])
+    except KeyError as error:
+        raise CommandError(Code.BadValue, f"a shard identity has the field {error}") from None
+    shard.load_identity()
+    known = shard.identity
+    if known is not None and (known.name, known.cluster) != (told.name, told.cluster):
+        raise CommandError(
+            Code.IllegalOperation, f"this is already the shard {known.name} of the cluster {known.cluster}"
+        )
+    document = bson.decode(arguments["shardIdentity"])
+    await shard.records.committed(shard.records.write((SYSTEM_VERSION, document)))
+    return {}
+
+
+COMMAND = Command(
+    "_addShard",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    admin_only=True,
+    parameters=(Parameter("shardIdentity", Type.OBJECT, required=True, internal=True),),
+    help="become a shard",
+)

@@ -1,0 +1,35 @@
+"""_recvChunkCommit: the donor has sent all; make it survive any failover of this shard.
+
+    {_recvChunkCommit: 1, migrationId, last: long}       `last`: the number of the last batch
+
+OperationFailed when not everything was received; then the donor must not commit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    await shard_of(context).reception(arguments["migrationId"]).secure(arguments["last"])
+    return {}
+
+
+COMMAND = Command(
+    "_recvChunkCommit",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    admin_only=True,
+    parameters=(
+        Parameter("migrationId", Type.UUID, required=True, internal=True),
+        Parameter("last", Type.LONG, required=True, internal=True),
+    ),
+    help="make what was received of a chunk permanent",
+)

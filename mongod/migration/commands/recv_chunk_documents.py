@@ -1,0 +1,43 @@
+"""_recvChunkDocuments: a donor sends documents of the range, or what has changed of it since.
+
+    {_recvChunkDocuments: 1, migrationId, number: long, majority: bool, deleted: [_id, ...], documents: [...]}
+
+`number` counts from 1; a repeated batch is acknowledged and ignored. `documents` are stored, replacing those with the
+same `_id`; with `majority` the answer waits until a majority has everything so far. OperationFailed when it does not
+fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.bson import values
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    reception = shard_of(context).reception(arguments["migrationId"])
+    gone = [] if arguments["deleted"] is None else values(arguments["deleted"])
+    await reception.apply(arguments["number"], arguments["documents"], gone, majority=arguments["majority"])
+    return {}
+
+
+COMMAND = Command(
+    "_recvChunkDocuments",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    admin_only=True,
+    parameters=(
+        Parameter("migrationId", Type.UUID, required=True, internal=True),
+        Parameter("number", Type.LONG, required=True, internal=True),
+        Parameter("majority", Type.BOOL, default=False, internal=True),
+        Parameter("deleted", Type.ARRAY, internal=True),
+        Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
+    ),
+    help="store documents of a chunk that comes to this shard",
+)

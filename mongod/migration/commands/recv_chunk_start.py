@@ -1,0 +1,56 @@
+"""_recvChunkStart: a donor begins a migration to this shard.
+
+    {_recvChunkStart: 1, migrationId, ns, uuid, epoch, keyPattern, min, max, lastmod, fromShard, toShard,
+     options: {...}, indexes: [spec, ...]}
+    -> {state}
+
+Answers at once; `_recvChunkStatus` tells when documents may be sent. Sent again it is the same migration.
+ConflictingOperationInProgress while another one runs here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+
+from docstore.collection.index_spec import parse_index_spec
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.sharding.migration import migration_from
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    shard = shard_of(context)
+    migration = migration_from(context.raw)
+    for spec in arguments["indexes"]:
+        parse_index_spec(spec)
+    reception = shard.receive(migration, bson.decode(arguments["options"]), arguments["indexes"])
+    return {"state": reception.state.name.lower()}
+
+
+COMMAND = Command(
+    "_recvChunkStart",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    admin_only=True,
+    parameters=(
+        Parameter("migrationId", Type.UUID, required=True, internal=True),
+        Parameter("ns", Type.NAMESPACE, required=True, internal=True),
+        Parameter("uuid", Type.UUID, required=True, internal=True),
+        Parameter("epoch", Type.OBJECT_ID, required=True, internal=True),
+        Parameter("keyPattern", Type.OBJECT, required=True, internal=True),
+        Parameter("min", Type.OBJECT, required=True, internal=True),
+        Parameter("max", Type.OBJECT, required=True, internal=True),
+        Parameter("lastmod", Type.TIMESTAMP, required=True, internal=True),
+        Parameter("fromShard", Type.STRING, required=True, internal=True),
+        Parameter("toShard", Type.STRING, required=True, internal=True),
+        Parameter("options", Type.OBJECT, required=True, internal=True),
+        Parameter("indexes", Type.DOCUMENTS, required=True, internal=True),
+    ),
+    help="begin to receive a chunk",
+)

@@ -1,0 +1,39 @@
+"""_recvChunkStatus: how far a migration to this shard is.
+
+    {_recvChunkStatus: 1, migrationId, waitMillis: n}
+    -> {state, reason, ns, min, max}; waits at most `waitMillis` for the preparation to end
+
+OperationFailed when the migration does not run here (any more).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from mongod.migration.reception import describe
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    reception = shard_of(context).reception(arguments["migrationId"])
+    if arguments["waitMillis"]:
+        await reception.wait_ready(arguments["waitMillis"] / 1000)
+    return describe(reception)
+
+
+COMMAND = Command(
+    "_recvChunkStatus",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    admin_only=True,
+    parameters=(
+        Parameter("migrationId", Type.UUID, required=True, internal=True),
+        Parameter("waitMillis", Type.INT, default=0, minimum=0, maximum=30_000, internal=True),
+    ),
+    help="how far a migration to this shard is",
+)

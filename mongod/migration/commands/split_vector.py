@@ -1,0 +1,131 @@
+"""splitVector: where a chunk of this shard should be cut; see `docstore.sharding.requests.split_vector`.
+
+Without `openEnds` as in MongoDB: a point at every half of the size. With it, the rules of `docstore.sharding.split` for
+chunks at the ends of the key space. Sizes are estimated from the number of keys and the average size of a document.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+
+from docstore.collection.collection import Collection
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.node import DataNode, node_of
+from docstore.sharding.key import Bound, KeyRange, ShardKey
+from docstore.sharding.split import MIB, SplitScan, cut_for, median_of
+from mongod.migration.ranges import entries, key_index
+
+_NO_LIMIT = 1 << 62
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    node = node_of(context)
+    key = ShardKey.parse(bson.decode(arguments["keyPattern"]))
+    low = key.min if arguments["min"] is None else key.prefix_bound(arguments["min"])
+    high = key.max if arguments["max"] is None else key.prefix_bound(arguments["max"])
+    if low.key >= high.key:
+        raise CommandError(Code.BadValue, f"the range {KeyRange(low, high)} is empty")
+    collection = node.store.collection(arguments.value)
+    if collection is None:
+        return {"splitKeys": []}
+    bounds = KeyRange(low, high)
+    if arguments["force"]:
+        found = await _median(node, collection, key, bounds)
+    else:
+        found = await _points(node, collection, key, bounds, _target(arguments), arguments["openEnds"])
+    limit = arguments["maxSplitPoints"] or len(found)
+    return {"splitKeys": [_bound(node, collection, key, bounds, point).document() for point in found[:limit]]}
+
+
+def _target(arguments: Arguments) -> int:
+    """The size in bytes at which a chunk is to be cut."""
+    if arguments["maxChunkSizeBytes"]:
+        return int(arguments["maxChunkSizeBytes"])
+    if arguments["maxChunkSize"]:
+        return int(arguments["maxChunkSize"]) * MIB
+    raise CommandError(Code.InvalidOptions, "need to specify the desired max chunk size (maxChunkSize or force)")
+
+
+async def _points(
+    node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, target: int, open_ends: bool
+) -> list[bytes]:
+    low, high = bounds.min.key, bounds.max.key
+    average = collection.size // collection.count if collection.count else 0
+    cut = cut_for(open_ends and low == key.min.key, open_ends and high == key.max.key, target, average)
+    if collection.count < cut.keys_in_target:
+        return []
+    index = key_index(collection, key)
+    scan = SplitScan(low, cut)
+    until = node.clock() + SLICE_SECONDS
+    prefix_only = len(index.fields) > len(key.fields)
+    snapshot = node.engine.snapshot()
+    try:
+        for count, (encoded, record_id) in enumerate(entries(snapshot, index, low, high)):
+            point = key.key_of(collection.record(snapshot, record_id) or b"") if prefix_only else encoded
+            if not scan.add(point):
+                break
+            if count % 512 == 511 and node.clock() >= until:
+                await node.pause()
+                until = node.clock() + SLICE_SECONDS
+        last = next(entries(snapshot, index, low, high, reverse=True), None)
+        if last is None:
+            return []
+        highest = key.key_of(collection.record(snapshot, last[1]) or b"") if prefix_only else last[0]
+        return scan.points(highest)
+    finally:
+        snapshot.close()
+
+
+async def _median(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange) -> list[bytes]:
+    index = key_index(collection, key)
+    snapshot = node.engine.snapshot()
+    try:
+        keys: list[bytes] = []
+        until = node.clock() + SLICE_SECONDS
+        for encoded, _ in entries(snapshot, index, bounds.min.key, bounds.max.key):
+            keys.append(encoded)
+            if len(keys) % 512 == 0 and node.clock() >= until:
+                await node.pause()
+                until = node.clock() + SLICE_SECONDS
+    finally:
+        snapshot.close()
+    middle = median_of(keys)
+    return [] if middle is None or middle <= bounds.min.key else [middle]
+
+
+def _bound(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, point: bytes) -> Bound:
+    """The bound whose encoding (or whose encoding's beginning) is `point`, read from the first document there."""
+    index = key_index(collection, key)
+    for _, record_id in entries(node.engine, index, point, bounds.max.key):
+        raw = collection.record(node.engine, record_id)
+        assert raw is not None, f"{collection.ns}: an index entry leads to no record"
+        return key.bound_of(raw)
+    raise CommandError(Code.ConflictingOperationInProgress, "the documents at a split point have just gone")
+
+
+COMMAND = Command(
+    "splitVector",
+    run,
+    privilege=Privilege("splitVector", Resource.COLLECTION),
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.NAMESPACE,
+    parameters=(
+        Parameter("keyPattern", Type.OBJECT, required=True),
+        Parameter("min", Type.OBJECT),
+        Parameter("max", Type.OBJECT),
+        Parameter("maxChunkSize", Type.INT, default=0, minimum=0),
+        Parameter("maxChunkSizeBytes", Type.INT, default=0, minimum=0),
+        Parameter("maxSplitPoints", Type.INT, default=0, minimum=0),
+        Parameter("maxChunkObjects", Type.INT, unsupported="a bound on the number of documents is not supported"),
+        Parameter("force", Type.SAFE_BOOL, default=False),
+        Parameter("openEnds", Type.BOOL, default=False, internal=True),
+    ),
+    help="where a chunk should be cut",
+)

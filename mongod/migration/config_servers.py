@@ -1,0 +1,60 @@
+"""The config servers as a shard reaches them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import bson
+
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.net import NetworkError, Pool, ReplicaSetClient
+from docstore.sharding.chunks import TornChunks
+from docstore.sharding.routing import Routing, apply_routing, routing_request
+from mongod.migration.identity import ShardIdentity
+
+LOG = component("SHARDING")
+SECONDS = 20.0
+
+
+class ConfigServers:
+    """A client of the config set that the shard's identity names."""
+
+    def __init__(self, identity: ShardIdentity, pool: Pool) -> None:
+        self.identity = identity
+        self._client = ReplicaSetClient(identity.config_hosts, identity.config_set, pool)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def command(self, command: Mapping[str, Any], *, db: str = "admin", timeout: float = SECONDS) -> bytes:
+        """Run a command on the primary, again after failures: only for commands that may run twice.
+
+        Errors: those of the reply; HostUnreachable when the outcome is unknown.
+        """
+        try:
+            return await self._client.command(db, command, retry=True, timeout=timeout)
+        except NetworkError as error:
+            raise CommandError(Code.HostUnreachable, f"the config servers do not answer: {error}") from error
+
+    async def routing(self, namespace: str, known: Routing | None) -> Routing:
+        """`known` brought up to date."""
+        for _ in range(10):
+            try:
+                return apply_routing(namespace, known, await self.command(routing_request(namespace, known)))
+            except TornChunks as error:
+                if known is None:
+                    LOG.info("Routing was read while it changed", ns=namespace, reason=str(error))
+                    await asyncio.sleep(0.01)
+                known = None
+        raise CommandError(Code.OperationFailed, f"the routing of {namespace} does not become consistent")
+
+    async def shard_host(self, shard: str) -> str:
+        """The connection string of a shard. ShardNotFound."""
+        command = {"find": "shards", "filter": {"_id": shard}, "readConcern": {"level": "majority"}}
+        rows = bson.decode(await self.command(command, db="config"))["cursor"]["firstBatch"]
+        if not rows:
+            raise CommandError(Code.ShardNotFound, f"Shard {shard} not found")
+        return str(rows[0]["host"])

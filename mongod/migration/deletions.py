@@ -1,0 +1,155 @@
+"""Deleting ranges that this shard does not own (any more), as the durable documents in `config.rangeDeletions` say.
+
+Always true:
+
+* nothing is deleted while its document is `pending`, before its delay is over, or while the routing shows any key of
+  the
+  range as owned here;
+* the document is removed after the last of its documents, so an interrupted deletion is carried on by the next primary;
+* an incoming migration that overlaps waits until the document is gone.
+
+Queries that began before the move read from snapshots and see their documents to the end. The delay serves members and
+routers that have not heard of the move yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from itertools import islice
+from typing import Any
+
+from docstore.collection.collection import Collection
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.node.node import DataNode
+from docstore.sharding.key import KeyRange
+from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
+from mongod.migration.ownership import OwnedRanges
+from mongod.migration.ranges import documents, key_index
+from mongod.migration.records import Records
+from mongod.migration.tunables import Tunables
+
+LOG = component("MIGRATE")
+_LOOK_SECONDS = 1.0
+_RETRY_SECONDS = 5.0
+
+
+class RangeDeleter:
+    """Deletes one range at a time on the primary of a shard."""
+
+    def __init__(self, node: DataNode, records: Records, ownership: OwnedRanges, tunables: Tunables) -> None:
+        self._node = node
+        self._records = records
+        self._ownership = ownership
+        self._tunables = tunables
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._put_off: dict[bytes, float] = {}
+
+    async def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="range deleter")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def changed(self) -> None:
+        """A document was written, or this member has become primary: look again."""
+        self._put_off.clear()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_clear(self, uuid: Any, bounds: KeyRange, seconds: float) -> None:
+        """Wait until no deletion overlaps the range. ExceededTimeLimit after that many seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while any(each.uuid == uuid and each.range.overlaps(bounds) for each in self._records.deletions()):
+            if loop.time() >= deadline:
+                raise CommandError(Code.ExceededTimeLimit, f"documents in {bounds} are still to be deleted here")
+            await self._wait_change(min(_LOOK_SECONDS, deadline - loop.time()))
+
+    async def wait_done(self, identity: Any) -> None:
+        """Wait until the deletion that belongs to a migration is done."""
+        while self._records.deletion(identity) is not None:
+            await self._wait_change(_LOOK_SECONDS)
+
+    async def _wait_change(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), seconds)
+
+    async def _run(self) -> None:
+        while True:
+            changed = self._changed
+            due, wait = self._next()
+            if due is None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), wait)
+                continue
+            try:
+                await self._delete(due)
+            except CommandError as error:
+                LOG.info("Range deletion put off", ns=due.namespace, range=str(due.range), reason=str(error))
+                self._put_off[bytes(due.id)] = asyncio.get_running_loop().time() + _RETRY_SECONDS
+
+    def _next(self) -> tuple[RangeDeletion | None, float]:
+        """(a deletion whose time has come, seconds until it is worth looking again)."""
+        try:
+            self._node.replication.check_write()
+        except CommandError:
+            return None, _LOOK_SECONDS
+        now, soonest = self._node.wall_clock(), _LOOK_SECONDS
+        for each in self._records.deletions():
+            if each.pending or self._put_off.get(bytes(each.id), 0.0) > asyncio.get_running_loop().time():
+                continue
+            delay = each.written.time + (self._tunables.orphan_delay if each.delayed else 0.0) - now
+            if delay <= 0:
+                return each, 0.0
+            soonest = min(soonest, delay)
+        return None, soonest
+
+    async def _delete(self, deletion: RangeDeletion) -> None:
+        node = self._node
+        await self._check_not_owned(deletion)
+        removed = 0
+        while (collection := self._collection(deletion)) is not None:
+            count = self._delete_batch(collection, deletion)
+            if count == 0:
+                break
+            removed += count
+            await asyncio.sleep(self._tunables.delete_pause)
+        await self._records.committed(node.store.last_optime)
+        await self._records.committed(self._records.write((RANGE_DELETIONS, deletion.id)))
+        LOG.info("Range deleted", ns=deletion.namespace, range=str(deletion.range), documents=removed)
+        self._wake()
+
+    def _collection(self, deletion: RangeDeletion) -> Collection | None:
+        """The collection if it is still the one that the range belongs to."""
+        collection = self._node.store.collection(deletion.namespace)
+        if collection is None or collection.uuid != deletion.uuid.as_uuid():
+            return None
+        return collection
+
+    def _delete_batch(self, collection: Collection, deletion: RangeDeletion) -> int:
+        node = self._node
+        node.replication.check_write()
+        index = key_index(collection, deletion.key)
+        found = list(islice(documents(node.engine, collection, index, deletion.range), self._tunables.delete_batch))
+        if found:
+            with node.store.unit(from_migrate=True) as unit:
+                for record_id, raw in found:
+                    unit.remove(collection, record_id, raw)
+        return len(found)
+
+    async def _check_not_owned(self, deletion: RangeDeletion) -> None:
+        known = await self._ownership.refresh(deletion.namespace)
+        collection = known.routing.collection
+        if collection is None or collection.uuid != deletion.uuid:
+            return
+        if collection.chunks.owns_any(self._ownership.shard.identity.name, deletion.range):
+            raise CommandError(Code.ConflictingOperationInProgress, "the routing shows the range as owned here")

@@ -1,0 +1,65 @@
+"""Walking a range of shard keys in a collection by an index that begins with the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docstore.bson import Value, get_field
+from docstore.bson.layout import long_of
+from docstore.collection.collection import Collection, Index
+from docstore.errors import Code, CommandError
+from docstore.sharding.key import KeyRange, ShardKey
+from docstore.storage import Family, Reader
+
+
+def key_index(collection: Collection, key: ShardKey) -> Index:
+    """An index that begins with the shard key. IndexNotFound when there is none that holds every document once."""
+    for index in collection.indexes.values():
+        if serves(index, key):
+            return index
+    raise CommandError(
+        Code.IndexNotFound, f"{collection.ns} has no index that begins with the shard key {key.document()}"
+    )
+
+
+def serves(index: Index, key: ShardKey) -> bool:
+    """Whether the index begins with the shard key and holds every document exactly once."""
+    return key.is_prefix_of(index.fields) and not index.multikey and not index.sparse
+
+
+def entries(
+    reader: Reader, index: Index, low: bytes, high: bytes, *, reverse: bool = False
+) -> Iterator[tuple[bytes, int]]:
+    """(encoded index key, record id) of the documents with shard keys in `[low, high)`, in key order.
+
+    An index that goes on after the shard key gives longer keys, which begin with the shard key.
+    """
+    prefix = len(index.prefix)
+    for entry, value in reader.items(Family.INDEXES, index.prefix + low, index.prefix + high, reverse):
+        end = len(entry) if index.is_id else -8
+        yield entry[prefix:end], long_of(index.record_id(entry, value))
+
+
+def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyRange) -> Iterator[tuple[int, bytes]]:
+    """(record id, document) of the range, in key order."""
+    for _, record_id in entries(reader, index, bounds.min.key, bounds.max.key):
+        raw = collection.record(reader, record_id)
+        assert raw is not None, f"{collection.ns}: an index entry leads to no record"
+        yield record_id, raw
+
+
+def in_range(key: ShardKey, bounds: KeyRange, document: bytes) -> bool:
+    """Whether a document's shard key is in the range; a document that cannot have one is in none."""
+    try:
+        return key.key_of(document) in bounds
+    except CommandError as error:
+        if error.code == Code.ShardKeyNotFound:
+            return False
+        raise
+
+
+def id_of(document: bytes) -> Value:
+    """The `_id` of a stored document."""
+    value = get_field(document, "_id")
+    assert value is not None, "a stored document has an _id"
+    return value

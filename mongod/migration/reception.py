@@ -1,0 +1,282 @@
+"""Driving the recipient's state machine: what a donor sends is stored here, invisible until the config servers say that
+the range is ours.
+
+A session lives in the memory of the primary that began it. Its durable trace is the pending range deletion: after a
+crash or failover the donor's requests are refused (the session is not known), the donor aborts, and tells the decision
+to whoever is primary then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import bson
+from bson.timestamp import Timestamp
+
+from docstore.bson import Value
+from docstore.collection.collection import Collection
+from docstore.collection.index_spec import parse_index_spec
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.node.cursors import SLICE_SECONDS
+from docstore.sharding.migration import RANGE_DELETIONS, Decision, Migration, RangeDeletion
+from docstore.sharding.recipient import Recipient, State
+from mongod.migration.ranges import documents, id_of, in_range, key_index
+
+LOG = component("MIGRATE")
+_SWEEP_BATCH = 256
+
+
+class Reception:
+    """One migration to this shard. `options` and `indexes` are those of the donor's collection."""
+
+    def __init__(self, shard: Any, migration: Migration, options: dict[str, Any], indexes: list[bytes]) -> None:
+        self.migration = migration
+        self._shard = shard
+        self._node = shard.node
+        self._options = options
+        self._indexes = indexes
+        self._machine = Recipient(migration, self._now())
+        self._changed = asyncio.Event()
+        self._applying = asyncio.Lock()
+        self._task = asyncio.get_running_loop().create_task(self._prepare(), name="recipient")
+
+    @property
+    def state(self) -> State:
+        self._machine.tick(self._now())
+        return self._machine.state
+
+    @property
+    def reason(self) -> str:
+        return self._machine.reason
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def end(self, reason: str) -> None:
+        """Take nothing more."""
+        self._machine.fail(reason)
+        self._task.cancel()
+        self._tell()
+
+    async def wait_ready(self, seconds: float) -> None:
+        """Return when the preparation has ended, or after that many seconds."""
+        self._machine.heard(self._now())
+        deadline = self._now() + seconds
+        while self.state not in (State.RECEIVING, State.ENDED) and self._now() < deadline:
+            try:
+                await asyncio.wait_for(self._changed.wait(), deadline - self._now())
+            except TimeoutError:
+                return
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # Preparation
+
+    async def _prepare(self) -> None:
+        machine, migration = self._machine, self.migration
+        steps: dict[State, Callable[[], Any]] = {
+            State.CLEARING: self._clear,
+            State.PERSISTING: self._persist,
+            State.SWEEPING: self._sweep,
+        }
+        try:
+            while machine.state in steps:
+                step = machine.state
+                await steps[step]()
+                machine.prepared(step)
+                machine.heard(self._now())
+        except CommandError as error:
+            LOG.info("Migration refused", ns=migration.namespace, state=machine.state.name, reason=error.message)
+            machine.fail(error.message)
+        self._tell()
+
+    async def _clear(self) -> None:
+        migration, seconds = self.migration, self._shard.tunables.wait_for_deletion
+        await self._shard.deleter.wait_clear(migration.uuid, migration.range, seconds)
+        known = await self._shard.ownership.refresh(migration.namespace)
+        routing = known.routing.collection
+        if routing is None or routing.epoch != migration.epoch:
+            self._shard.ownership.forget(migration.namespace)
+            known = await self._shard.ownership.refresh(migration.namespace)
+            routing = known.routing.collection
+        if routing is None or routing.epoch != migration.epoch:
+            raise CommandError(Code.StaleEpoch, f"{migration.namespace} is not sharded under the donor's epoch")
+        if routing.chunks.owns_any(migration.recipient, migration.range):
+            raise CommandError(Code.ConflictingOperationInProgress, f"{migration.range} is owned here already")
+
+    async def _persist(self) -> None:
+        node, migration = self._node, self.migration
+        node.replication.check_write()
+        collection = node.store.collection(migration.namespace)
+        if collection is not None and collection.uuid != migration.uuid.as_uuid():
+            if collection.count:
+                raise CommandError(Code.InvalidUUID, f"{migration.namespace} is another collection here")
+            with node.store.unit() as unit:
+                node.store.drop_collection(unit, migration.namespace)
+            collection = None
+        if collection is None:
+            with node.store.unit() as unit:
+                collection = node.store.create_collection(
+                    unit, migration.namespace, self._options, uuid=migration.uuid.as_uuid()
+                )
+        await self._make_indexes(collection)
+        seconds = int(node.wall_clock())
+        deletion = RangeDeletion.of(migration, pending=True, delayed=False, seconds=seconds)
+        records = self._shard.records
+        await records.committed(records.write((RANGE_DELETIONS, deletion.document())))
+
+    async def _make_indexes(self, collection: Collection) -> None:
+        node = self._node
+        missing = [
+            spec
+            for spec in map(parse_index_spec, self._indexes)
+            if not any(index.spec.same_index(spec) for index in collection.indexes.values())
+        ]
+        if not missing:
+            return
+        if not collection.count:
+            for spec in missing:
+                with node.store.unit() as unit:
+                    node.store.create_index(unit, collection, spec)
+            return
+        build = node.store.build_index(collection, missing)
+        try:
+            while not build.step(node.clock() + SLICE_SECONDS):
+                await node.pause()
+                node.replication.check_write()
+            with node.store.unit() as unit:
+                build.finish(unit)
+        except BaseException:
+            build.abort()
+            raise
+
+    async def _sweep(self) -> None:
+        """Delete what an earlier time has left in the range."""
+        node, migration = self._node, self.migration
+        collection = self._collection()
+        index = key_index(collection, migration.key)
+        swept = 0
+        while True:
+            node.replication.check_write()
+            batch = []
+            for record_id, raw in documents(node.engine, collection, index, migration.range):
+                batch.append((record_id, raw))
+                if len(batch) == _SWEEP_BATCH:
+                    break
+            if not batch:
+                break
+            with node.store.unit(from_migrate=True) as unit:
+                for record_id, raw in batch:
+                    unit.remove(collection, record_id, raw)
+            swept += len(batch)
+            await node.pause()
+        if swept:
+            LOG.info("Leftovers deleted", ns=migration.namespace, range=str(migration.range), documents=swept)
+
+    # Receiving
+
+    async def apply(self, number: int, reload: list[bytes], gone: list[Value], *, majority: bool) -> None:
+        """Store a batch, each number once. Errors: OperationFailed when the migration does not take it."""
+        async with self._applying:
+            if self._machine.take(number, self._now()):
+                try:
+                    await self._apply(reload, gone)
+                except CommandError as error:
+                    self._machine.fail(error.message)
+                    raise
+        if majority:
+            await self._shard.records.committed(self._node.store.last_optime)
+            self._machine.heard(self._now())
+
+    async def _apply(self, reload: list[bytes], gone: list[Value]) -> None:
+        """Documents that are replaced go first, so that values of unique indexes can move between documents."""
+        node = self._node
+        collection = self._collection()
+        until = node.clock() + SLICE_SECONDS
+        for identities, keep_outside in ((gone, True), (map(id_of, reload), False)):
+            for identity in identities:
+                self._remove(collection, identity, keep_outside=keep_outside)
+                if node.clock() >= until:
+                    until = await self._pause()
+        at = 0
+        while at < len(reload):
+            self._check()
+            with node.store.unit(from_migrate=True) as unit:
+                while at < len(reload):
+                    unit.insert(collection, reload[at])
+                    at += 1
+                    if at % 64 == 0 and node.clock() >= until:
+                        break
+            until = await self._pause()
+
+    async def _pause(self) -> float:
+        await self._node.pause()
+        self._check()
+        return float(self._node.clock()) + SLICE_SECONDS
+
+    def _check(self) -> None:
+        """Nothing is written once the migration has ended or this member is not primary."""
+        self._node.replication.check_write()
+        if self._machine.state is State.ENDED:
+            raise CommandError(Code.OperationFailed, f"the migration has ended: {self._machine.reason}")
+
+    def _remove(self, collection: Collection, identity: Value, *, keep_outside: bool) -> None:
+        """Remove the document with that `_id` if it is in the range. One outside of it is another document: it stays,
+        or (when a document with its `_id` is to be stored) refuses the migration."""
+        found = collection.by_id(self._node.engine, identity)
+        if found is None:
+            return
+        record_id, raw = found
+        if in_range(self.migration.key, self.migration.range, raw):
+            with self._node.store.unit(from_migrate=True) as unit:
+                unit.remove(collection, record_id, raw)
+        elif not keep_outside:
+            raise CommandError(
+                Code.DuplicateKey, f"this shard has another document with the same _id in {self.migration.namespace}"
+            )
+
+    async def secure(self, last: int) -> None:
+        """Return when a majority has all that was received, up to batch `last`."""
+        if self._machine.secure(last, self._now()):
+            await self._shard.records.committed(self._node.store.last_optime)
+            self._machine.secured()
+
+    def _collection(self) -> Collection:
+        collection: Collection | None = self._node.store.collection(self.migration.namespace)
+        if collection is None or collection.uuid != self.migration.uuid.as_uuid():
+            raise CommandError(Code.NamespaceNotFound, f"{self.migration.namespace} was dropped")
+        return collection
+
+
+async def resolve(shard: Any, identity: Any, namespace: str, decision: Decision) -> None:
+    """Make the donor's decision true here; the answer is given when a majority has it. Again is the same as once."""
+    shard.end_reception(identity, decision)
+    deletion: RangeDeletion | None = shard.records.deletion(identity)
+    change: Any = identity
+    if deletion is not None:
+        if decision is Decision.ABORTED:
+            written = Timestamp(int(shard.node.wall_clock()), 1)
+            change = replace(deletion, pending=False, delayed=False, written=written).document()
+        shard.records.write((RANGE_DELETIONS, change))
+    await shard.records.committed(shard.node.store.last_optime)
+    if decision is Decision.COMMITTED:
+        shard.ownership.forget(namespace)
+    shard.deleter.changed()
+
+
+def describe(reception: Reception) -> dict[str, Any]:
+    """`{state, reason, ns, min, max}` for the donor and for people."""
+    migration = reception.migration
+    return {
+        "state": reception.state.name.lower(),
+        "reason": reception.reason,
+        "ns": migration.namespace,
+        "min": bson.decode(migration.range.min.raw),
+        "max": bson.decode(migration.range.max.raw),
+    }

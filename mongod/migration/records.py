@@ -1,0 +1,97 @@
+"""The durable documents of migrations on a shard, and writing them so that a failover cannot undo them.
+
+Documents that belong together are written in one unit, in an order in which every beginning of the list is sound: a
+failover may keep the first of a unit's oplog entries only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import bson
+
+from docstore.bson import from_python
+from docstore.bson.optime import OpTime
+from docstore.collection.collection import Collection
+from docstore.collection.unit import WriteUnit
+from docstore.commands.concerns import WriteConcern
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode
+from docstore.node.schema import make_collection
+from docstore.sharding.migration import COORDINATORS, RANGE_DELETIONS, Coordinator, RangeDeletion
+
+ROUTING_SIGNALS = "config.cache.collections"
+"""One document for each collection whose routing changed on this shard; a write to it makes every member read the
+routing anew."""
+MAJORITY_MS = 30_000
+_MAJORITY = WriteConcern("majority", timeout_ms=MAJORITY_MS)
+
+
+class Records:
+    """Reads and writes the records of one shard member."""
+
+    def __init__(self, node: DataNode) -> None:
+        self._node = node
+
+    def coordinators(self) -> list[Coordinator]:
+        """The migrations that this shard gives documents away in and has not forgotten yet."""
+        return [Coordinator.from_raw(raw) for raw in self._all(COORDINATORS)]
+
+    def deletions(self) -> list[RangeDeletion]:
+        """The ranges that are to be deleted here, now, later or perhaps."""
+        return [RangeDeletion.from_raw(raw) for raw in self._all(RANGE_DELETIONS)]
+
+    def deletion(self, identity: Any) -> RangeDeletion | None:
+        """The range deletion of one migration."""
+        found = self._find(RANGE_DELETIONS, identity)
+        return None if found is None else RangeDeletion.from_raw(found[1])
+
+    def write(self, *changes: tuple[str, Mapping[str, Any] | Any]) -> OpTime | None:
+        """Apply changes in one unit, in order: (namespace, document) stores it, (namespace, _id) removes the document.
+
+        NotWritablePrimary when this member may not write.
+        """
+        node = self._node
+        node.replication.check_write()
+        for namespace, _ in changes:
+            if node.store.collection(namespace) is None:
+                make_collection(node.store, namespace)
+        with node.store.unit() as unit:
+            for namespace, change in changes:
+                collection = node.store.collection(namespace)
+                assert collection is not None, "it has just been made"
+                if isinstance(change, Mapping):
+                    _put(unit, collection, change)
+                else:
+                    _remove(unit, collection, change)
+        return node.store.last_optime
+
+    async def committed(self, optime: OpTime | None) -> None:
+        """Wait until a majority of the shard has what was written. WriteConcernFailed after half a minute."""
+        error = await self._node.replication.wait_write(optime, _MAJORITY, None)
+        if error is not None:
+            raise CommandError(Code.WriteConcernFailed, f"no majority of the shard has it yet: {error.get('errmsg')}")
+
+    def _find(self, namespace: str, identity: Any) -> tuple[int, bytes] | None:
+        collection = self._node.store.collection(namespace)
+        return None if collection is None else collection.by_id(self._node.engine, from_python(identity))
+
+    def _all(self, namespace: str) -> Iterator[bytes]:
+        collection = self._node.store.collection(namespace)
+        return iter(()) if collection is None else iter(list(collection.documents(self._node.engine)))
+
+
+def _put(unit: WriteUnit, collection: Collection, document: Mapping[str, Any]) -> None:
+    raw = bson.encode(document)
+    found = collection.by_id(unit, from_python(document["_id"]))
+    if found is None:
+        unit.insert(collection, raw)
+    elif found[1] != raw:
+        unit.replace(collection, found[0], found[1], raw)
+
+
+def _remove(unit: WriteUnit, collection: Collection, identity: Any) -> None:
+    found = collection.by_id(unit, from_python(identity))
+    if found is not None:
+        unit.remove(collection, found[0], found[1])

@@ -1,0 +1,260 @@
+"""A shard's own parts, over those of a data node: who it is, what it owns, its migrations and range deletions.
+
+A shard takes part in one migration at a time, as donor or recipient; what is left of a donation after its decision
+(telling the recipient, forgetting) goes on beside the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from typing import Any, cast
+
+from bson.binary import Binary
+
+from docstore.collection.unit import Commit
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.net import Pool, ReplicaSetClient
+from docstore.node.node import DataNode, node_of
+from docstore.sharding.chunks import Chunk
+from docstore.sharding.key import KeyRange
+from docstore.sharding.migration import Decision, Migration
+from docstore.sharding.routing import CollectionRouting
+from mongod.migration.config_servers import ConfigServers
+from mongod.migration.deletions import RangeDeleter
+from mongod.migration.donation import Donation
+from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
+from mongod.migration.ownership import OwnedRanges
+from mongod.migration.reception import Reception
+from mongod.migration.records import Records
+from mongod.migration.tunables import Tunables
+
+LOG = component("SHARDING")
+_LOOK_SECONDS = 0.5
+
+
+class Shard:
+    """Composed by a data node that was started with --shardsvr. Its `ownership` is the node's."""
+
+    def __init__(self, node: DataNode, pool: Pool, tunables: Tunables) -> None:
+        self.node = node
+        self.tunables = tunables
+        self.records = Records(node)
+        self.ownership = OwnedRanges(node, pool, self)
+        self.ownership.on_term = self._new_term
+        self.deleter = RangeDeleter(node, self.records, self.ownership, tunables)
+        self.identity: ShardIdentity | None = None
+        self._pool = pool
+        self._config: ConfigServers | None = None
+        self._donations: dict[bytes, tuple[Donation, asyncio.Task[None]]] = {}
+        self._reception: Reception | None = None
+        self._starting = False
+        self._watch: asyncio.Task[None] | None = None
+        self._unsubscribe = node.store.subscribe(self._committed)
+
+    async def start(self) -> None:
+        """Read the identity and begin to watch for being primary."""
+        self.load_identity()
+        await self.deleter.start()
+        self._watch = asyncio.get_running_loop().create_task(self._watch_terms(), name="migrations")
+
+    async def stop(self) -> None:
+        """End what runs; the durable documents say where to go on."""
+        self._unsubscribe()
+        tasks = [task for task in (self._watch, *(task for _, task in self._donations.values())) if task is not None]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        if self._reception is not None:
+            self._reception.end("the shard's member stops")
+        await self.deleter.stop()
+        await self.ownership.stop()
+        if self._config is not None:
+            await self._config.close()
+
+    # Identity
+
+    def load_identity(self) -> None:
+        """Take the identity from disk, where there is one."""
+        identity = stored_identity(self.node.store)
+        if identity != self.identity:
+            LOG.info("This shard's identity", name=identity and identity.name, config=identity and identity.config)
+            self.identity = identity
+            self._config = None if identity is None else ConfigServers(identity, self._pool)
+
+    def config_servers(self) -> ConfigServers:
+        """NotYetInitialized before the shard was added to a cluster."""
+        if self._config is None:
+            raise CommandError(Code.NotYetInitialized, "this node has not been added to a cluster as a shard")
+        return self._config
+
+    @property
+    def name(self) -> str:
+        """The shard's name. NotYetInitialized before it has one."""
+        if self.identity is None:
+            raise CommandError(Code.NotYetInitialized, "this node has not been added to a cluster as a shard")
+        return self.identity.name
+
+    def _committed(self, commit: Commit) -> None:
+        if any(change.ns == SYSTEM_VERSION for change in commit.changes):
+            self.load_identity()
+
+    async def client_of(self, shard: str) -> ReplicaSetClient:
+        """A client of another shard; the caller closes it. ShardNotFound."""
+        set_name, _, hosts = (await self.config_servers().shard_host(shard)).partition("/")
+        return ReplicaSetClient(hosts.split(","), set_name, self._pool)
+
+    # Terms
+
+    async def _watch_terms(self) -> None:
+        """Notice being primary even when no operation comes."""
+        replication = self.node.replication
+        while True:
+            self.ownership.settle_term()
+            counter = int(replication.topology_version()["counter"])
+            await replication.wait_topology_change(counter, _LOOK_SECONDS)
+
+    def _new_term(self) -> None:
+        """This member is primary anew: end what an earlier term began here, go on with what is on disk."""
+        for _, task in self._donations.values():
+            task.cancel()
+        self._donations.clear()
+        if self._reception is not None:
+            self._reception.end("the recipient's primary changed")
+            self._reception = None
+        self.load_identity()
+        for coordinator in self.records.coordinators():
+            donation = Donation(self, coordinator.migration, None)
+            LOG.info("Migration resumed", ns=coordinator.migration.namespace, decision=str(coordinator.decision))
+            self._run(donation, donation.begin_resumed(coordinator.decision))
+        self.deleter.changed()
+
+    # Donor
+
+    async def move(self, namespace: str, raw_min: bytes, raw_max: bytes, epoch: Any, to: str) -> Binary:
+        """Move a chunk to another shard; the migration's id, once the move is committed.
+
+        Asked again for a move that runs or has happened, it is the same move. Errors: StaleEpoch,
+        ConflictingOperationInProgress when there is no such chunk here or another migration runs, OperationFailed.
+        """
+        known = await self.ownership.refresh(namespace)
+        self.ownership.forget(namespace)
+        known = await self.ownership.refresh(namespace)
+        collection = known.routing.collection
+        if collection is None or collection.epoch != epoch:
+            raise CommandError(Code.StaleEpoch, f"{namespace} is not sharded under the epoch {epoch}")
+        bounds = collection.key.range(raw_min, raw_max)
+        donation = self._running(namespace, bounds, to)
+        if donation is None:
+            chunk = collection.chunks.exact(bounds)
+            if chunk is not None and chunk.shard == to:
+                return Binary(bytes(16), 4)
+            if chunk is None or chunk.shard != self.name:
+                raise CommandError(
+                    Code.ConflictingOperationInProgress, f"{self.name} has no chunk {bounds} of {namespace}"
+                )
+            donation = await self._begin_move(collection, chunk, to)
+        await asyncio.shield(donation.finished)
+        return donation.migration.id
+
+    def _running(self, namespace: str, bounds: KeyRange, to: str) -> Donation | None:
+        for donation, _ in self._donations.values():
+            migration = donation.migration
+            same = (migration.namespace, migration.recipient) == (namespace, to) and migration.range.same(bounds)
+            if same and not donation.decided:
+                return donation
+        return None
+
+    async def _begin_move(self, collection: CollectionRouting, chunk: Chunk, to: str) -> Donation:
+        self.check_free()
+        migration = Migration(
+            id=Binary(uuid.uuid4().bytes, 4),
+            namespace=collection.namespace,
+            uuid=collection.uuid,
+            epoch=collection.epoch,
+            key=collection.key,
+            range=chunk.range,
+            lastmod=chunk.lastmod,
+            donor=self.name,
+            recipient=to,
+        )
+        self._starting = True
+        try:
+            client = await self.client_of(to)
+        finally:
+            self._starting = False
+        donation = Donation(self, migration, client)
+        self._run(donation, None)
+        return donation
+
+    def _run(self, donation: Donation, resumed: list[Any] | None) -> None:
+        identity = bytes(donation.migration.id)
+        task = asyncio.get_running_loop().create_task(donation.run(resumed), name="donor")
+        self._donations[identity] = (donation, task)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            if self._donations.get(identity, (None, None))[1] is done:
+                del self._donations[identity]
+
+        task.add_done_callback(ended)
+
+    def check_free(self) -> None:
+        """ConflictingOperationInProgress while a migration runs here."""
+        for donation, _ in self._donations.values():
+            if not donation.decided:
+                raise _busy(donation.migration)
+        if self._reception is not None and self._reception.state.name != "ENDED":
+            raise _busy(self._reception.migration)
+        if self._starting:
+            raise CommandError(Code.ConflictingOperationInProgress, "a migration begins here just now")
+
+    def check_not_moving(self, namespace: str, bounds: KeyRange) -> None:
+        """ConflictingOperationInProgress while a chunk that overlaps is being moved away."""
+        for donation, _ in self._donations.values():
+            migration = donation.migration
+            if not donation.decided and migration.namespace == namespace and migration.range.overlaps(bounds):
+                raise _busy(migration)
+
+    # Recipient
+
+    def receive(self, migration: Migration, options: dict[str, Any], indexes: list[bytes]) -> Reception:
+        """Begin to receive a migration, or go on with it when it is the one that runs."""
+        current = self._reception
+        if current is not None and current.migration.id == migration.id:
+            return current
+        if migration.recipient != self.name:
+            raise CommandError(Code.ConflictingOperationInProgress, f"this is {self.name}, not {migration.recipient}")
+        self.check_free()
+        self._reception = Reception(self, migration, options, indexes)
+        return self._reception
+
+    def reception(self, identity: bytes) -> Reception:
+        """The migration with that id. OperationFailed when it does not run here (any more)."""
+        current = self._reception
+        if current is None or bytes(current.migration.id) != identity:
+            raise CommandError(Code.OperationFailed, "no such migration runs here")
+        return current
+
+    def end_reception(self, identity: bytes, decision: Decision) -> None:
+        """Let go of a migration that was decided."""
+        if self._reception is not None and bytes(self._reception.migration.id) == bytes(identity):
+            self._reception.end(decision.value)
+            self._reception = None
+
+
+def _busy(migration: Migration) -> CommandError:
+    return CommandError(
+        Code.ConflictingOperationInProgress,
+        f"a migration of {migration.namespace} {migration.range} from {migration.donor} to {migration.recipient} runs",
+    )
+
+
+def shard_of(context: Context) -> Shard:
+    """The shard that answers this request."""
+    ownership = cast(OwnedRanges, node_of(context).ownership)
+    return cast(Shard, ownership.shard)

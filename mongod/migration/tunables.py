@@ -1,0 +1,59 @@
+"""The server parameters of migrations and range deletions, under MongoDB's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from docstore.errors import Code, CommandError
+from docstore.node.parameters import ServerParameter
+
+
+@dataclass(slots=True)
+class Tunables:
+    """`orphan_delay`: seconds that queries which began before a move still find their documents here.
+
+    `delete_batch`: documents in one step of a range deletion, `delete_pause` the seconds between two.
+    `wait_for_deletion`: how long an incoming migration waits for a deletion that overlaps it.
+    """
+
+    orphan_delay: float = 900.0
+    delete_batch: int = 128
+    delete_pause: float = 0.02
+    wait_for_deletion: float = 10.0
+
+    def parameters(self) -> tuple[ServerParameter, ...]:
+        """As getParameter and setParameter know them."""
+        return (
+            ServerParameter(
+                name="orphanCleanupDelaySecs",
+                get=lambda: int(self.orphan_delay),
+                put=lambda value: setattr(self, "orphan_delay", float(whole("orphanCleanupDelaySecs", value))),
+            ),
+            ServerParameter(
+                name="rangeDeleterBatchSize",
+                get=lambda: self.delete_batch,
+                put=lambda value: setattr(self, "delete_batch", whole("rangeDeleterBatchSize", value) or 128),
+            ),
+            ServerParameter(
+                name="rangeDeleterBatchDelayMS",
+                get=lambda: int(self.delete_pause * 1000),
+                put=lambda value: setattr(self, "delete_pause", whole("rangeDeleterBatchDelayMS", value) / 1000),
+            ),
+            ServerParameter(
+                name="receiveChunkWaitForRangeDeleterTimeoutMS",
+                get=lambda: int(self.wait_for_deletion * 1000),
+                put=lambda value: setattr(
+                    self, "wait_for_deletion", whole("receiveChunkWaitForRangeDeleterTimeoutMS", value) / 1000
+                ),
+            ),
+        )
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number that is not negative, also as the text that a command line gives. BadValue otherwise."""
+    if isinstance(value, str) and value.isdigit():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+        raise CommandError(Code.BadValue, f"{name} must be a whole number of 0 or more")
+    return int(value)
