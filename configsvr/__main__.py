@@ -25,7 +25,7 @@ from docstore.options import (
 
 @program("configsvr", NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, PARAMETERS)
 def main(options: Options) -> None:
-    """A config server. Without --replSet it belongs to a set that the first router with a bare --configdb list makes."""
+    """A config server. Without --replSet its set is the one that a router with a bare --configdb list makes."""
     if options.role.shardsvr:
         sys.exit("configsvr: a config server is no shard: leave out --shardsvr")
     set_name = options.replication.set_name or IMPLICIT_SET_NAME

@@ -49,6 +49,7 @@ class Changelog:
         }
         with tables.store.unit() as unit:
             tables.put(unit, CHANGELOG, entry)
+            unit.commit()
         if collection.count > MAX_ENTRIES:
             self._forget_oldest()
 
@@ -60,3 +61,4 @@ class Changelog:
         with self._tables.store.unit() as unit:
             for record_id, raw in oldest:
                 unit.remove(collection, record_id, raw)
+            unit.commit()

@@ -140,6 +140,7 @@ class Chunks:
                 tables.delete(unit, CHUNKS, identity)
             tables.put(unit, CHUNKS, chunk.document())
             tables.put(unit, COLLECTIONS, record.document())
+            unit.commit()
         return ShardVersion(record.epoch, chunk.chunk.lastmod)
 
     def split(self, record: CollectionRecord, shard: str, bounds: KeyRange, points: list[Bound]) -> ShardVersion:
@@ -158,6 +159,7 @@ class Chunks:
             for part in reversed(uppers):
                 tables.put(unit, CHUNKS, replace(found, id=ObjectId(), chunk=part).document())
             tables.put(unit, CHUNKS, replace(found, chunk=lower).document())
+            unit.commit()
         return self.version(record)
 
     def _is_cut(self, record: CollectionRecord, shard: str, bounds: KeyRange, points: list[Bound]) -> bool:
@@ -191,6 +193,7 @@ class Chunks:
             if remaining is not None and bumped is not None:
                 tables.put(unit, CHUNKS, replace(remaining, chunk=bumped).document())
             tables.put(unit, CHUNKS, replace(found, chunk=moved, history=history).document())
+            unit.commit()
         return self.shard_version(record, donor)
 
     def _first_remaining(self, record: CollectionRecord, shard: str, leaving: ChunkRecord) -> ChunkRecord | None:
@@ -209,12 +212,14 @@ class Chunks:
             tables = self._tables
             with tables.store.unit() as unit:
                 tables.put(unit, CHUNKS, replace(found, chunk=replace(found.chunk, lastmod=higher)).document())
+                unit.commit()
         return found.chunk.shard
 
     def begin_drop(self, record: CollectionRecord) -> None:
         """Mark a collection as being dropped: no chunk of it moves any more."""
         with self._tables.store.unit() as unit:
             self._tables.put(unit, COLLECTIONS, replace(record, dropping=True).document())
+            unit.commit()
 
     def finish_drop(self, record: CollectionRecord) -> None:
         """Remove a collection's record, then its chunks."""
@@ -224,6 +229,7 @@ class Chunks:
             tables.delete(unit, COLLECTIONS, record.namespace)
             for identity in chunks:
                 tables.delete(unit, CHUNKS, identity)
+            unit.commit()
 
     def being_dropped(self) -> list[CollectionRecord]:
         """Drops that an earlier primary has begun."""

@@ -77,16 +77,19 @@ class Cluster:
             for database in databases:
                 if tables.one(DATABASES, database) is None:
                     tables.put(unit, DATABASES, self._new_database(database, name, False).document())
+            unit.commit()
 
     def drain(self, shard: ShardRecord) -> None:
         """Mark a shard as draining."""
         with self._tables.store.unit() as unit:
             self._tables.put(unit, SHARDS, replace(shard, draining=True).document())
+            unit.commit()
 
     def remove_shard(self, shard: ShardRecord) -> None:
         """Remove an empty shard."""
         with self._tables.store.unit() as unit:
             self._tables.delete(unit, SHARDS, shard.name)
+            unit.commit()
 
     # Databases
 
@@ -119,12 +122,14 @@ class Cluster:
         wanted = known if known.partitioned or not partitioned else replace(known, partitioned=True)
         with self._tables.store.unit() as unit:
             self._tables.put(unit, DATABASES, wanted.document())
+            unit.commit()
         return wanted
 
     def drop_database(self, name: str) -> None:
         """Remove a database's record."""
         with self._tables.store.unit() as unit:
             self._tables.delete(unit, DATABASES, name)
+            unit.commit()
 
     def _new_database(self, name: str, primary: str, partitioned: bool) -> DatabaseRecord:
         return DatabaseRecord(
@@ -168,3 +173,4 @@ class Cluster:
         }
         with self._tables.store.unit() as unit:
             self._tables.put(unit, MONGOS, document)
+            unit.commit()

@@ -60,4 +60,5 @@ class Leases:
         if granted:
             with self._tables.store.unit() as unit:
                 self._tables.put(unit, LOCKS, record.document())
+                unit.commit()
         return granted, record

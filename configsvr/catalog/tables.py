@@ -67,10 +67,12 @@ class Tables:
                         name = index_name(key)
                         spec = parse_index_spec(bson.encode({"v": 2, "key": key, "name": name, "unique": True}))
                         self.store.create_index(unit, collection, spec)
+                    unit.commit()
         if self.one(VERSION, 1) is None:
             version = {"_id": 1, "minCompatibleVersion": 5, "currentVersion": 6, "clusterId": ObjectId()}
             with self.store.unit() as unit:
                 self.put(unit, VERSION, version)
+                unit.commit()
 
     def one(self, namespace: str, identity: Any, reader: Reader | None = None) -> bytes | None:
         """The document with that `_id`."""

@@ -144,6 +144,7 @@ class RangeDeleter:
             with node.store.unit(from_migrate=True) as unit:
                 for record_id, raw in found:
                     unit.remove(collection, record_id, raw)
+                unit.commit()
         return len(found)
 
     async def _check_not_owned(self, deletion: RangeDeletion) -> None:

@@ -119,12 +119,14 @@ class Reception:
                 raise CommandError(Code.InvalidUUID, f"{migration.namespace} is another collection here")
             with node.store.unit() as unit:
                 node.store.drop_collection(unit, migration.namespace)
+                unit.commit()
             collection = None
         if collection is None:
             with node.store.unit() as unit:
                 collection = node.store.create_collection(
                     unit, migration.namespace, self._options, uuid=migration.uuid.as_uuid()
                 )
+                unit.commit()
         await self._make_indexes(collection)
         seconds = int(node.wall_clock())
         deletion = RangeDeletion.of(migration, pending=True, delayed=False, seconds=seconds)
@@ -144,6 +146,7 @@ class Reception:
             for spec in missing:
                 with node.store.unit() as unit:
                     node.store.create_index(unit, collection, spec)
+                    unit.commit()
             return
         build = node.store.build_index(collection, missing)
         try:
@@ -152,6 +155,7 @@ class Reception:
                 node.replication.check_write()
             with node.store.unit() as unit:
                 build.finish(unit)
+                unit.commit()
         except BaseException:
             build.abort()
             raise
@@ -174,6 +178,7 @@ class Reception:
             with node.store.unit(from_migrate=True) as unit:
                 for record_id, raw in batch:
                     unit.remove(collection, record_id, raw)
+                unit.commit()
             swept += len(batch)
             await node.pause()
         if swept:
@@ -213,6 +218,7 @@ class Reception:
                     at += 1
                     if at % 64 == 0 and node.clock() >= until:
                         break
+                unit.commit()
             until = await self._pause()
 
     async def _pause(self) -> float:
@@ -236,6 +242,7 @@ class Reception:
         if in_range(self.migration.key, self.migration.range, raw):
             with self._node.store.unit(from_migrate=True) as unit:
                 unit.remove(collection, record_id, raw)
+                unit.commit()
         elif not keep_outside:
             raise CommandError(
                 Code.DuplicateKey, f"this shard has another document with the same _id in {self.migration.namespace}"

@@ -65,6 +65,7 @@ class Records:
                     _put(unit, collection, change)
                 else:
                     _remove(unit, collection, change)
+            unit.commit()
         return node.store.last_optime
 
     async def committed(self, optime: OpTime | None) -> None:

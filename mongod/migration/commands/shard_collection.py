@@ -65,6 +65,7 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
     spec = {"v": 2, "key": key.document(), "name": name, **({"unique": True} if unique else {})}
     with node.store.unit() as unit:
         node.store.create_index(unit, collection, parse_index_spec(bson.encode(spec)))
+        unit.commit()
     return collection
 
 
