@@ -21,7 +21,7 @@ from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Result, Role
-from docstore.commands.envelope import open_request
+from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.operations import Operation
 from docstore.commands.peer import Peer
 from docstore.commands.values import integer_of, type_name
@@ -115,6 +115,9 @@ class Dispatcher:
         translate: Callable[[Exception], CommandError | None] = lambda _error: None,
         slow_ms: float = 100.0,
     ) -> None:
+        for command in services.table:
+            hidden = ENVELOPE_FIELDS & command.by_name.keys()
+            assert not hidden, f"{command.name} declares {sorted(hidden)}, which every command has"
         self.node = node
         self.services = services
         self._translate = translate

@@ -1,0 +1,82 @@
+"""Tables of commands hold each spelling once."""
+
+from __future__ import annotations
+
+import bson
+import pytest
+
+from docstore.commands.arguments import declared, parse_fields
+from docstore.commands.declaration import CommandTable, Parameter, Role, Type
+from docstore.errors import CommandError
+from tests.harness.dispatching import command, dispatcher_of
+
+
+def test_a_spelling_belongs_to_one_command() -> None:
+    with pytest.raises(AssertionError, match="twice"):
+        CommandTable([command("a"), command("b", aliases=("a",))])
+
+
+def test_a_name_is_not_both_declared_and_unsupported() -> None:
+    with pytest.raises(AssertionError, match="unsupported"):
+        CommandTable([command("a")], unsupported={"a": "no"})
+
+
+def test_a_table_lists_each_command_once_in_order() -> None:
+    table = CommandTable([command("b", aliases=("B",)), command("a")])
+    assert [each.name for each in table] == ["a", "b"]
+    assert len(table) == 2
+    assert "B" in table
+
+
+def test_a_parameter_is_declared_once() -> None:
+    with pytest.raises(AssertionError, match="twice"):
+        command("a", parameters=(Parameter("x", Type.ANY), Parameter("x", Type.BOOL)))
+
+
+def test_a_parameter_is_not_named_like_a_field_that_every_command_has() -> None:
+    with pytest.raises(AssertionError, match="lsid"):
+        dispatcher_of(command("a", parameters=(Parameter("lsid", Type.ANY),)))
+
+
+def test_writes_take_a_write_concern_unless_declared_otherwise() -> None:
+    assert command("a", role=Role.PRIMARY).takes_write_concern
+    assert not command("a", role=Role.ANY).takes_write_concern
+    assert command("a", role=Role.ANY, write_concern=True).takes_write_concern
+
+
+STATEMENT = declared(
+    Parameter("q", Type.OBJECT, required=True),
+    Parameter("limit", Type.INT, required=True, maximum=1),
+    Parameter("hint", (Type.STRING, Type.OBJECT)),
+    Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+    Parameter("ids", Type.LONGS, default=()),
+)
+
+
+def outcome(fields: dict) -> int | dict:
+
+    try:
+        return dict(parse_fields("delete.deletes", bson.encode(fields), STATEMENT).given())
+    except CommandError as error:
+        return error.code
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"q": {}, "limit": 1}, {"q": b"\5\0\0\0\0", "limit": 1}),
+        ({"q": {}, "limit": 1.0, "hint": "a_1"}, {"q": b"\5\0\0\0\0", "limit": 1, "hint": "a_1"}),
+        ({"q": {}, "limit": 1, "hint": None}, {"q": b"\5\0\0\0\0", "limit": 1}),
+        ({"q": {}, "limit": 1, "collation": {}}, {"q": b"\5\0\0\0\0", "limit": 1, "collation": b"\5\0\0\0\0"}),
+        ({"q": {}, "limit": 1, "collation": {"locale": "de"}}, 238),
+        ({"q": {}, "limit": 1, "hint": 5}, 14),
+        ({"q": {}, "limit": 5}, 51024),
+        ({"q": {}}, 40414),
+        ({"q": {}, "limit": None}, 40414),
+        ({"q": 1, "limit": 1}, 14),
+        ({"q": {}, "limit": 1, "foo": 1}, 40415),
+        ({"q": {}, "limit": 1, "ids": [1]}, 14),
+    ],
+)
+def test_sub_documents_are_read_by_the_same_rules(fields: dict, expected: int | dict) -> None:
+    assert outcome(fields) == expected
