@@ -131,6 +131,7 @@ class Code(IntEnum):
     StaleClusterTime = 209
     CannotVerifyAndSignLogicalTime = 210
     KeyNotFound = 211
+    QueryFeatureNotAllowed = 224
     TransactionTooOld = 225
     NotImplemented = 238
     ConversionFailure = 241

@@ -10,6 +10,7 @@ from docstore.query.tree import (
     Always,
     And,
     Comparison,
+    DocumentTest,
     ElemMatchObject,
     ElemMatchValue,
     Exists,
@@ -38,6 +39,8 @@ def compile_filter(tree: Filter) -> Predicate:
             return predicate.Not(compile_filter(child))
         case Always(value):
             return predicate.Always(value)
+        case DocumentTest(test):
+            return leaves.Call(test)
         case ElemMatchObject(path, inner):
             return leaves.ElemMatch(path, compile_filter(inner))
         case ElemMatchValue(path, inner):

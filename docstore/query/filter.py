@@ -15,6 +15,7 @@ from docstore.query.tree import (
     MATCH_ALL,
     Always,
     And,
+    DocumentTest,
     ElemMatchObject,
     ElemMatchValue,
     Filter,
@@ -27,16 +28,22 @@ from docstore.query.unsupported import FILTER_OPERATORS, not_supported
 from docstore.query.values import display, integral_of
 
 _DBREF_FIELDS = ("$ref", "$id", "$db")
-_LOGICAL_IN_ELEM_MATCH = frozenset(("$and", "$nor", "$or", "$where"))
+ExpressionCompiler = Callable[[Value], Callable[[bytes], bool]]
+"""Compiles an expression to a test of documents."""
+
+_LOGICAL_IN_ELEM_MATCH = frozenset(("$and", "$expr", "$nor", "$or", "$where"))
 
 
-def parse_filter(raw: bytes) -> Filter:
-    """The tree of a filter document. An empty document matches everything."""
+def parse_filter(raw: bytes, expressions: ExpressionCompiler | None = None) -> Filter:
+    """The tree of a filter document. An empty document matches everything.
+
+    `$expr` belongs to the aggregation language; whoever serves it passes its compiler.
+    """
     children: list[Filter] = []
     for name, code, data in elements(raw):
         value = (code, data)
         if name.startswith("$") and name not in _DBREF_FIELDS:
-            child = _top_level(name, value)
+            child = _top_level(name, value, expressions)
             if child is not None:
                 children.append(child)
         else:
@@ -83,17 +90,35 @@ def is_operator_document(raw: bytes) -> bool:
     return not (names[0] in _DBREF_FIELDS and "$ref" in names and "$id" in names)
 
 
-def _top_level(name: str, value: Value) -> Filter | None:
-    parse = _TOP_LEVEL.get(name)
-    if parse is not None:
-        return parse(name, value)
+def _top_level(name: str, value: Value, expressions: ExpressionCompiler | None) -> Filter | None:
+    match name:
+        case "$and":
+            return conjunction(list(_clauses(name, value, expressions)))
+        case "$or":
+            clauses = _clauses(name, value, expressions)
+            return clauses[0] if len(clauses) == 1 else Or(clauses)
+        case "$nor":
+            return Nor(_clauses(name, value, expressions))
+        case "$alwaysTrue" | "$alwaysFalse":
+            if integral_of(value) != 1:
+                raise CommandError(Code.FailedToParse, f"{name} must be an integer value of 1")
+            return Always(name == "$alwaysTrue")
+        case "$comment":
+            return None
+        case "$expr" if expressions is not None:
+            return DocumentTest(expressions(value))
+        case _:
+            raise _unknown_at_top(name)
+
+
+def _unknown_at_top(name: str) -> CommandError:
     if name in FILTER_OPERATORS:
-        raise not_supported("query operator", name)
+        return not_supported("query operator", name)
     if name == "$not":
         hint = "If you are trying to negate an entire expression, use $nor."
     else:
         hint = "If you have a field name that starts with a '$' symbol, consider using $getField or $setField."
-    raise CommandError(Code.BadValue, f"unknown top level operator: {name}. {hint}")
+    return CommandError(Code.BadValue, f"unknown top level operator: {name}. {hint}")
 
 
 def _unknown_operator(name: str) -> CommandError:
@@ -104,7 +129,7 @@ def _unknown_operator(name: str) -> CommandError:
     return CommandError(Code.BadValue, f"unknown operator: {name}")
 
 
-def _clauses(name: str, value: Value) -> tuple[Filter, ...]:
+def _clauses(name: str, value: Value, expressions: ExpressionCompiler | None) -> tuple[Filter, ...]:
     if value[0] != ARRAY:
         raise CommandError(Code.BadValue, f"{name} must be an array")
     clauses = values(value[1])
@@ -112,40 +137,7 @@ def _clauses(name: str, value: Value) -> tuple[Filter, ...]:
         raise CommandError(Code.BadValue, "$and/$or/$nor must be a nonempty array")
     if any(code != OBJECT for code, _ in clauses):
         raise CommandError(Code.BadValue, "$or/$and/$nor entries need to be full objects")
-    return tuple(parse_filter(raw) for _, raw in clauses)
-
-
-def _parse_and(name: str, value: Value) -> Filter:
-    return conjunction(list(_clauses(name, value)))
-
-
-def _parse_or(name: str, value: Value) -> Filter:
-    clauses = _clauses(name, value)
-    return clauses[0] if len(clauses) == 1 else Or(clauses)
-
-
-def _parse_nor(name: str, value: Value) -> Filter:
-    return Nor(_clauses(name, value))
-
-
-def _parse_constant(name: str, value: Value) -> Filter:
-    if integral_of(value) != 1:
-        raise CommandError(Code.FailedToParse, f"{name} must be an integer value of 1")
-    return Always(name == "$alwaysTrue")
-
-
-def _parse_comment(name: str, value: Value) -> None:
-    """A comment says nothing about documents."""
-
-
-_TOP_LEVEL: dict[str, Callable[[str, Value], Filter | None]] = {
-    "$and": _parse_and,
-    "$or": _parse_or,
-    "$nor": _parse_nor,
-    "$alwaysTrue": _parse_constant,
-    "$alwaysFalse": _parse_constant,
-    "$comment": _parse_comment,
-}
+    return tuple(parse_filter(raw, expressions) for _, raw in clauses)
 
 
 def _parse_not(path: str, value: Value) -> Filter:
@@ -165,8 +157,9 @@ def parse_elem_match(path: str, value: Value) -> Filter:
     raw = value[1]
     if is_operator_document(raw) and elements(raw)[0][0] not in _LOGICAL_IN_ELEM_MATCH:
         return ElemMatchValue(path, parse_operators("", raw))
-    if any(name == "$where" for name, _, _ in elements(raw)):
-        raise CommandError(Code.BadValue, "$where can only be applied to the top-level document")
+    for name, _, _ in elements(raw):
+        if name in ("$expr", "$where"):
+            raise CommandError(Code.BadValue, f"{name} can only be applied to the top-level document")
     return ElemMatchObject(path, parse_filter(raw))
 
 

@@ -38,18 +38,21 @@ ExpressionParser = Callable[[Value], Compute]
 _POSITIONAL = ".$"
 
 
-def parse_projection(raw: bytes) -> Projection | None:
-    """The projection of a find command; None for an empty one, which returns whole documents."""
+def parse_projection(raw: bytes, expressions: ExpressionParser | None = None) -> Projection | None:
+    """The projection of a find command; None for an empty one, which returns whole documents.
+
+    Without a parser of expressions, computed fields are refused.
+    """
     if not elements(raw):
         return None
-    return _Parser(expressions=None).parse(raw)
+    return _Parser(expressions, for_find=True).parse(raw)
 
 
 def parse_project_stage(raw: bytes, expressions: ExpressionParser) -> Projection:
     """The projection of a `$project` stage."""
     if not elements(raw):
         raise CommandError(51272, "projection specification must have at least one field")
-    return _Parser(expressions=expressions).parse(raw)
+    return _Parser(expressions, for_find=False).parse(raw)
 
 
 @dataclass(slots=True)
@@ -57,6 +60,7 @@ class _Parser:
     """Collects (path, leaf) pairs and the kind of the projection; `excludes` is None while it is open."""
 
     expressions: ExpressionParser | None
+    for_find: bool
     excludes: bool | None = None
     leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
     id_kept: bool | None = None
@@ -103,7 +107,7 @@ class _Parser:
     def _field(self, prefix: str, name: str, value: Value) -> None:
         path = prefix + name
         if name == "$" or name.endswith(_POSITIONAL):
-            if self.expressions is not None:
+            if not self.for_find:
                 raise CommandError(31324, "Cannot use positional projection in aggregation projection")
             raise not_supported("projection", "positional $")
         check_field_path(name)
@@ -136,9 +140,9 @@ class _Parser:
             self._fields(path + ".", value[1])
             return
         name, code, data = fields[0]
-        if self.expressions is None and name == "$slice":
+        if self.for_find and name == "$slice":
             self._slice(path, (code, data))
-        elif self.expressions is None and name == "$elemMatch":
+        elif self.for_find and name == "$elemMatch":
             self.leaves.append((path, _elem_match(path, (code, data))))
         elif name == "$meta":
             raise not_supported("projection operator", name)

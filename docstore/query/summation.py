@@ -86,9 +86,10 @@ class Summation:
         """The sum of everything."""
         if self._special != 0.0 or math.isnan(self._special):
             return DECIMAL_CONTEXT.add(self._decimal, Decimal(self._special))
-        total = DECIMAL_CONTEXT.add(self._decimal, Decimal(self._whole))
-        total = DECIMAL_CONTEXT.add(total, DECIMAL_CONTEXT.create_decimal_from_float(self._high))
-        return DECIMAL_CONTEXT.add(total, DECIMAL_CONTEXT.create_decimal_from_float(self._low))
+        high = DECIMAL_CONTEXT.create_decimal_from_float(self._high)
+        low = DECIMAL_CONTEXT.create_decimal_from_float(self._low)
+        binary = DECIMAL_CONTEXT.add(DECIMAL_CONTEXT.add(Decimal(self._whole), high), low)
+        return DECIMAL_CONTEXT.add(self._decimal, binary)
 
     def result(self) -> Value:
         """The sum as a value of its kind."""

@@ -7,6 +7,7 @@ an implicit equality is a `Comparison`: every consumer (predicates, bounds, targ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -56,6 +57,13 @@ class Always:
     """A constant: `$alwaysTrue`, `$alwaysFalse`, an empty `$all`."""
 
     value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTest:
+    """`$expr`: what an expression of the aggregation language says about the whole document."""
+
+    test: Callable[[bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,7 @@ Filter = (
     | Nor
     | Not
     | Always
+    | DocumentTest
     | Comparison
     | RegexMatch
     | In

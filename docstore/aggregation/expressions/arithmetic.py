@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from docstore.aggregation.expressions.model import OperatorParser, Table, is_nullish, nary, unary
+from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, unary
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
 from docstore.query import arithmetic
@@ -316,7 +316,7 @@ def _square_root(number: float) -> float:
 
 OPERATORS: Table = {
     "$abs": unary(_abs),
-    "$add": nary(_add),
+    "$add": commutative(_add),
     "$ceil": _to_whole("$ceil", lambda number: float(math.ceil(number)), ROUND_CEILING),
     "$divide": nary(_divide, 2, 2),
     "$exp": _transcendental("$exp", math.exp, DECIMAL_CONTEXT.exp),
@@ -329,7 +329,7 @@ OPERATORS: Table = {
         "$log10", math.log10, DECIMAL_CONTEXT.log10, (28761, lambda number: number <= 0, "a positive number")
     ),
     "$mod": nary(_mod, 2, 2),
-    "$multiply": nary(_multiply),
+    "$multiply": commutative(_multiply),
     "$pow": nary(_pow, 2, 2),
     "$round": _rounding("$round", ROUND_HALF_EVEN, _round_double),
     "$sqrt": _transcendental(

@@ -91,6 +91,21 @@ def nary(
     return parse
 
 
+def commutative(function: Callable[[list[Value | None]], Value | None]) -> OperatorParser:
+    """An operator whose constant arguments are calculated first, together, and put behind the others."""
+
+    def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+        arguments = [parsing.expression(item) for item in argument_list(value)]
+        constants = [argument.constant for argument in arguments if argument.is_constant]
+        functions = [argument.evaluate for argument in arguments if not argument.is_constant]
+        if not functions:
+            return constant(function(constants))
+        rest = constants if len(constants) < 2 else [function(constants)]
+        return Expression(lambda scope: function([*(evaluate(scope) for evaluate in functions), *rest]))
+
+    return parse
+
+
 def unary(function: Callable[[Value | None], Value | None]) -> OperatorParser:
     """An operator of exactly one argument."""
 

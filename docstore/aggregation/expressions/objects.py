@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from docstore.aggregation.accumulators import ACCUMULATORS
-from docstore.aggregation.expressions.model import OperatorParser, Table, is_nullish, nary
+from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
@@ -45,8 +45,11 @@ def _accumulated(name: str) -> OperatorParser:
             state.add(operand)
         return state.result()
 
-    return nary(calculate)
+    return nary(calculate) if name in _UNORDERED_ONLY else commutative(calculate)
 
+
+_UNORDERED_ONLY = ("$avg", "$stdDevPop", "$stdDevSamp")
+"""What cannot be calculated from the results of its parts."""
 
 OPERATORS: Table = {
     "$mergeObjects": nary(_merge_objects),

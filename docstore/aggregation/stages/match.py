@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from docstore.aggregation.find_language import compile_test
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
 from docstore.bson.build import document_from
 from docstore.bson.predicate import Predicate
@@ -37,7 +38,7 @@ class Match:
 def _parse(value: Value) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15959, "the match filter must be an expression in an object")
-    return [Match(document_from([("$match", *value)]), parse_filter(value[1]))]
+    return [Match(document_from([("$match", *value)]), parse_filter(value[1], compile_test))]
 
 
 DECLARATIONS = (Declaration("$match", _parse),)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docstore.aggregation.expressions.model import Scope
-from docstore.aggregation.expressions.parse import is_operator, parse_expression
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.find_language import compile_field
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
@@ -33,18 +34,10 @@ def _compute(value: Value) -> Compute:
     return lambda document: evaluate(Scope(document))
 
 
-def _compute_projected(value: Value) -> Compute:
-    if value[0] == OBJECT:
-        names = [name for name, _, _ in elements(value[1])]
-        if len(names) == 1 and names[0].startswith("$") and not is_operator(names[0]):
-            raise CommandError(31325, f"Unknown expression {names[0]}")
-    return _compute(value)
-
-
 def _parse_project(value: Value) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15969, "$project specification must be an object")
-    projection = parse_project_stage(value[1], _compute_projected)
+    projection = parse_project_stage(value[1], compile_field)
     return [Project(document_from([("$project", *value)]), projection)]
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
 from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
 from docstore.bson.build import document_from
-from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.walk import OBJECT, Value
+from docstore.bson.keys import KEY_OF_NULL, encode_key
+from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError
 from docstore.query.sort import Sort, parse_sort_fields
 
@@ -32,7 +32,14 @@ class SortStage:
     limit: int | None = None
 
     def start(self, environment: Environment) -> StageRun:
-        return _SortRun(self.sort.pattern(), self.limit, environment)
+        key = _whole_id if self.sort.fields == (("_id", 1),) else self.sort.pattern().sort_key
+        return _SortRun(key, self.limit, environment)
+
+
+def _whole_id(document: bytes) -> bytes:
+    """The key of a sort by `_id` alone: arrays count as a whole there, since no stored `_id` is one."""
+    found = get_field(document, "_id")
+    return KEY_OF_NULL if found is None else encode_key(found)
 
 
 class _SortRun:
@@ -40,8 +47,8 @@ class _SortRun:
 
     satisfied = False
 
-    def __init__(self, pattern: KeyPattern, limit: int | None, environment: Environment) -> None:
-        self._sort_key = pattern.sort_key
+    def __init__(self, sort_key: Callable[[bytes], bytes], limit: int | None, environment: Environment) -> None:
+        self._sort_key = sort_key
         self._limit = limit
         self._environment = environment
         self._open: list[tuple[bytes, bytes]] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from docstore.bson.build import array_from, array_value, document_from
+from docstore.bson.build import array_value, document_from
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, Value, elements, get_field, values
@@ -14,7 +14,6 @@ from docstore.errors import Code, CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import is_operator_document, parse_filter, parse_operators
 from docstore.query.path_operators import parse_equality
-from docstore.query.tree import ElemMatchValue
 from docstore.query.update.modifier import Blocked, Situation
 from docstore.query.values import NUMBERS, display, integral_of, type_name
 
@@ -204,7 +203,7 @@ class Pull:
     """`$pull` and `$pullAll`: remove the elements for which `unwanted` holds."""
 
     unwanted: Callable[[Value], bool]
-    blocked: ClassVar[Blocked] = Blocked.NOTHING
+    blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_TRAVERSE
 
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
         if current is None:
@@ -222,13 +221,13 @@ def parse_pull(value: Value) -> Pull:
         predicate = compile_filter(parse_filter(value[1]))
         return Pull(lambda member: member[0] == OBJECT and predicate.matches(member[1]))
     if value[0] == OBJECT:
-        on_value = compile_filter(ElemMatchValue("a", parse_operators("", value[1])))
+        predicate = compile_filter(parse_operators("a", value[1]))
     elif value[0] == REGEX:
-        on_value = compile_filter(ElemMatchValue("a", parse_equality("", value)))
+        predicate = compile_filter(parse_equality("a", value))
     else:
         wanted = encode_key(value)
         return Pull(lambda member: encode_key(member) == wanted)
-    return Pull(lambda member: on_value.matches(document_from([("a", ARRAY, array_from([member]))])))
+    return Pull(lambda member: predicate.matches(document_from([("a", *member)])))
 
 
 def _names_value_operator(raw: bytes) -> bool:

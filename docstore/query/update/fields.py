@@ -86,12 +86,11 @@ def parse_current_date(value: Value) -> CurrentDate:
 
 @dataclass(frozen=True, slots=True)
 class RenameSource:
-    """The end of `$rename` that loses its field."""
+    """The end of `$rename` that loses its field. Whether it may is checked at the other end."""
 
     blocked: ClassVar[Blocked] = Blocked.NOTHING
 
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
-        _refuse_array(situation, path, "source")
         return None
 
 
@@ -103,27 +102,50 @@ class RenameTarget:
     blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
 
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
-        moved = _refuse_array(situation, self.source, "source")
+        moved = _source_value(situation, self.source)
         if moved is None:
             return current
-        _refuse_array(situation, path, "destination")
+        _check_target(situation, path)
         return moved
 
 
-def _refuse_array(situation: Situation, path: str, role: str) -> Value | None:
-    """The value at a path of the document before the update; an array on the way is refused."""
+def _source_value(situation: Situation, path: str) -> Value | None:
+    """The value to be moved, in the document before the update; an element of an array is refused."""
     value: Value = (OBJECT, situation.document)
+    in_array = False
+    name = ""
     for part in path.split("."):
-        if value[0] == ARRAY:
+        if value[0] not in (ARRAY, OBJECT) or (value[0] == ARRAY and not part.isdigit()):
             raise CommandError(
-                Code.BadValue,
-                f"The {role} field cannot be an array element, '{path}' in doc with {situation.identity()}",
+                Code.PathNotViable,
+                f"cannot use the part ({name} of {path}) to traverse the element ({{{name}: {display(value)}}})",
             )
-        found = get_field(value[1], part) if value[0] == OBJECT else None
+        name = part
+        in_array = in_array or value[0] == ARRAY
+        found = get_field(value[1], part)
         if found is None:
             return None
         value = found
+    if in_array:
+        raise _array_element("source", path, situation)
     return value
+
+
+def _check_target(situation: Situation, path: str) -> None:
+    """Refuse a target inside an array."""
+    value: Value | None = (OBJECT, situation.document)
+    for part in path.split("."):
+        if value is None or value[0] not in (ARRAY, OBJECT):
+            return
+        if value[0] == ARRAY:
+            raise _array_element("destination", path, situation)
+        value = get_field(value[1], part)
+
+
+def _array_element(role: str, path: str, situation: Situation) -> CommandError:
+    return CommandError(
+        Code.BadValue, f"The {role} field cannot be an array element, '{path}' in doc with {situation.identity()}"
+    )
 
 
 def parse_rename(source: str, value: Value) -> str:

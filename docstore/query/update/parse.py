@@ -23,6 +23,7 @@ from docstore.query.update.fields import (
 )
 from docstore.query.update.modifier import Modifier
 from docstore.query.update.numbers import parse_bit, parse_inc, parse_mul
+from docstore.query.update.tree import dollar_field
 from docstore.query.update.update import Change, OperatorUpdate, Replacement, Update
 from docstore.query.values import display, type_name
 
@@ -77,7 +78,7 @@ def parse_update(specification: bytes | Sequence[bytes], array_filters: Sequence
 def _parse_replacement(raw: bytes) -> Replacement:
     for name, _, _ in elements(raw):
         if name.startswith("$"):
-            raise _dollar_field(name, name)
+            raise dollar_field(name)
     return Replacement(raw)
 
 
@@ -109,17 +110,7 @@ def _check_path(path: str) -> None:
             Code.BadValue,
             f"Cannot have array filter identifier (i.e. '$[<id>]') element in the first position in path '{path}'",
         )
-    if parts[0].startswith("$"):
-        raise _dollar_field(parts[0], path)
     if any(part.startswith("$[") and part.endswith("]") for part in parts):
         raise not_supported("update path part", "$[...]")
     if parts.count("$") > 1:
         raise CommandError(Code.BadValue, f"Too many positional (i.e. '$') elements found in path '{path}'")
-
-
-def _dollar_field(name: str, path: str) -> CommandError:
-    return CommandError(
-        Code.DollarPrefixedFieldName,
-        f"The dollar ($) prefixed field '{name}' in '{path}' is not allowed in the context of an update's replacement"
-        " document. Consider using an aggregation pipeline with $replaceWith.",
-    )

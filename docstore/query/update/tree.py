@@ -57,6 +57,14 @@ def _conflict(path: str, at: str) -> CommandError:
     )
 
 
+def dollar_field(name: str) -> CommandError:
+    return CommandError(
+        Code.DollarPrefixedFieldName,
+        f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's replacement"
+        " document. Consider using an aggregation pipeline with $replaceWith.",
+    )
+
+
 def apply_tree(root: PathNode, raw: bytes, situation: Situation) -> bytes:
     """The document after the update."""
     return _Application(situation).document(root, raw, "")
@@ -67,19 +75,30 @@ class _Application:
     situation: Situation
 
     def document(self, node: PathNode, raw: bytes, prefix: str) -> bytes:
-        fields: list[tuple[str, int, bytes]] = []
-        done: set[str] = set()
-        for name, code, data in elements(raw):
-            child = node.children.get(name)
-            if child is None or name in done:
-                fields.append((name, code, data))
-                continue
-            done.add(name)
-            value = self.place(child, (code, data), prefix + name)
-            if value is not None:
-                fields.append((name, *value))
-        fields.extend(self._created(node, done, prefix))
-        return document_from(fields)
+        fields = elements(raw)
+        present: dict[str, Value] = {}
+        for name, code, data in fields:
+            if name in node.children:
+                present.setdefault(name, (code, data))
+        results: dict[str, Value | None] = {}
+        for name, child in node.in_order():
+            path = prefix + name
+            current = present.get(name)
+            made = self._made(child, path) if current is None else self.place(child, current, path)
+            if made != current and not prefix and name.startswith("$"):
+                raise dollar_field(name)
+            results[name] = made
+        changed: list[tuple[str, int, bytes]] = []
+        for name, code, data in fields:
+            if name in present:
+                del present[name]
+                made = results.pop(name)
+                if made is not None:
+                    changed.append((name, *made))
+            else:
+                changed.append((name, code, data))
+        changed.extend((name, *made) for name, made in results.items() if made is not None)
+        return document_from(changed)
 
     def place(self, node: PathNode | Modifier, value: Value, path: str) -> Value | None:
         if not isinstance(node, PathNode):
@@ -109,19 +128,13 @@ class _Application:
                 members += [NULL_VALUE] * (position - len(members)) + [made]
         return array_from(members)
 
-    def _created(self, node: PathNode, done: set[str], prefix: str) -> Iterator[tuple[str, int, bytes]]:
-        for name, child in node.in_order():
-            if name not in done:
-                made = self._made(child, prefix + name)
-                if made is not None:
-                    yield (name, *made)
-
     def _made(self, node: PathNode | Modifier, path: str) -> Value | None:
         """The value that comes into being where there was none."""
         if not isinstance(node, PathNode):
             return node.apply(path, None, self.situation)
-        fields = list(self._created(node, set(), path + "."))
-        return (OBJECT, document_from(fields)) if fields else None
+        fields = [(name, self._made(child, f"{path}.{name}")) for name, child in node.in_order()]
+        made = [(name, *value) for name, value in fields if value is not None]
+        return (OBJECT, document_from(made)) if made else None
 
     def _check_blocked(self, node: PathNode, value: Value, path: str) -> None:
         """Refuse, for the sake of the first operator below that cannot do without its place."""

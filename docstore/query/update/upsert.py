@@ -6,7 +6,7 @@ from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.errors import Code, CommandError
 from docstore.query.bounds import fixed_values
 from docstore.query.paths import covers
-from docstore.query.tree import Filter
+from docstore.query.tree import And, DocumentTest, Filter, Nor, Or
 from docstore.query.update.fields import Set
 from docstore.query.update.modifier import Situation
 from docstore.query.update.tree import PathNode, apply_tree
@@ -14,6 +14,7 @@ from docstore.query.update.tree import PathNode, apply_tree
 
 def seed_document(tree: Filter) -> bytes:
     """The document that the filter's equalities describe; refused where they overlap (NotSingleValueField)."""
+    _refuse_expressions(tree)
     root = PathNode()
     fixed = fixed_values(tree)
     _refuse_overlaps([path for path, _ in fixed])
@@ -24,6 +25,7 @@ def seed_document(tree: Filter) -> bytes:
 
 def seeded_id(tree: Filter) -> Value | None:
     """The `_id` that the filter fixes for a replacement; a part of it alone is refused."""
+    _refuse_expressions(tree)
     found: Value | None = None
     for path, value in fixed_values(tree):
         if path == "_id":
@@ -33,6 +35,14 @@ def seeded_id(tree: Filter) -> Value | None:
                 Code.NotExactValueField, f"field at '_id' must be exactly specified, field at sub-path '{path}'found"
             )
     return found
+
+
+def _refuse_expressions(tree: Filter) -> None:
+    if isinstance(tree, DocumentTest):
+        raise CommandError(Code.QueryFeatureNotAllowed, "$expr is not allowed in the query predicate for an upsert")
+    if isinstance(tree, And | Or | Nor):
+        for child in tree.children:
+            _refuse_expressions(child)
 
 
 def _refuse_overlaps(paths: list[str]) -> None:
