@@ -81,7 +81,7 @@ class Isolate:
 
     def __init__(self, *, heap_limit: int | None = None) -> None:
         self._dll = initialize()
-        self._done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._hosts: dict[int, Callable[[], None]] = {}
         self._ids = count(1)
         self._callback = _dll.MR_CALLBACK(self._called)  # V8 keeps only the address: this reference keeps it valid
@@ -101,9 +101,10 @@ class Isolate:
         """Run a script and wait for its completion value."""
         return self._await(self.start(source), timeout)
 
-    def call(self, function: Value, timeout: float | None = None) -> Value:
-        """Call a function handle without arguments and wait for its value."""
-        return self._await(self.start_call(function), timeout)
+    def call(self, function: Value, argument: Handle | None = None) -> Value:
+        """Call a function handle, with one argument or none, and wait for its value."""
+        self.start_call(function, argument)
+        return self.finished()
 
     def start(self, source: str) -> int:
         """Begin a script; `finished` then tells its value. Returns the task, for `stop`."""
@@ -114,15 +115,19 @@ class Isolate:
         finally:
             self._dll.mr_free_value(self._context, handle)
 
-    def start_call(self, function: Value) -> int:
-        """Begin a call without arguments."""
+    def start_call(self, function: Value, argument: Handle | None = None) -> int:
+        """Begin a call with one argument or none. Returns the task."""
         assert isinstance(function, Handle)
-        assert isinstance(self._no_arguments, Handle)
-        return int(
-            self._dll.mr_call_function(
-                self._context, function.raw, self._undefined, self._no_arguments.raw, next(self._ids)
-            )
-        )
+        arguments = self._no_arguments
+        if argument is not None:
+            arguments = self.evaluate("[]")
+            assert isinstance(arguments, Handle)
+            self._free(self._dll.mr_array_push(self._context, arguments.raw, argument.raw))
+        assert isinstance(arguments, Handle)
+        task = self._dll.mr_call_function(self._context, function.raw, self._undefined, arguments.raw, next(self._ids))
+        if argument is not None:
+            self._free(arguments.raw)
+        return int(task)
 
     def stop(self, task: int) -> None:
         """Ask V8 to end a task; it then finishes with `Failure.STOPPED`. Ignored when it has ended by itself."""
@@ -130,11 +135,17 @@ class Isolate:
 
     def finished(self, timeout: float | None = None) -> Value:
         """The value of the task begun last; waits up to `timeout` seconds, `TimeUp` after that."""
-        try:
-            _, raw = self._done.get(timeout=timeout)
-        except queue.Empty:
-            raise TimeUp from None
-        return self._to_python(raw)
+        return self._to_python(self._result(timeout))
+
+    def finished_handle(self, timeout: float | None = None) -> Handle:
+        """The same, but the value stays in JavaScript, whatever its type; give the handle back with `free`."""
+        raw = self._result(timeout)
+        self._raise_failure(raw)
+        return Handle(raw)
+
+    def free(self, handle: Handle) -> None:
+        """Let go of a value."""
+        self._free(handle.raw)
 
     def host_function(self, body: Callable[[], None]) -> Handle:
         """A JavaScript function whose call runs `body` and returns undefined when `body` has returned.
@@ -144,15 +155,6 @@ class Isolate:
         number = next(self._ids)
         self._hosts[number] = body
         return Handle(self._dll.mr_make_js_callback(self._context, number))
-
-    def pass_to(self, function: Value, argument: Handle) -> Value:
-        """Call a function handle with one handle as its argument."""
-        assert isinstance(function, Handle)
-        arguments = self.evaluate("[]")
-        assert isinstance(arguments, Handle)
-        self._free(self._dll.mr_array_push(self._context, arguments.raw, argument.raw))
-        self._dll.mr_call_function(self._context, function.raw, self._undefined, arguments.raw, next(self._ids))
-        return self.finished()
 
     def exhausted(self) -> bool:
         """Whether the heap limit ended a task; V8 does not always say so in the failure."""
@@ -165,13 +167,19 @@ class Isolate:
             self.stop(task)
             raise
 
+    def _result(self, timeout: float | None) -> Any:
+        try:
+            return self._done.get(timeout=timeout)
+        except queue.Empty:
+            raise TimeUp from None
+
     def _called(self, number: int, raw: Any) -> None:
         host = self._hosts.get(number)
         if host is not None:
             host()
             self._free(raw)
             return
-        self._done.put((number, raw))
+        self._done.put(raw)
 
     def _free(self, raw: Any) -> None:
         self._dll.mr_free_value(self._context, raw)
@@ -182,10 +190,7 @@ class Isolate:
             if not length:
                 return memoryview(b"")
             return memoryview((ctypes.c_ubyte * length).from_address(value.value_ptr)).cast("B")
-        if kind in _FAILURES:
-            message = value.bytes_val[0:length].decode("utf-8", "replace")
-            self._free(raw)
-            raise ScriptError(_FAILURES[kind], message)
+        self._raise_failure(raw)
         plain: Value
         if kind in (_NULL, _UNDEFINED):
             plain = None
@@ -201,3 +206,10 @@ class Isolate:
             return Handle(raw)
         self._free(raw)
         return plain
+
+    def _raise_failure(self, raw: Any) -> None:
+        kind = raw.contents.type
+        if kind in _FAILURES:
+            message = raw.contents.value.bytes_val[0 : raw.contents.len].decode("utf-8", "replace")
+            self._free(raw)
+            raise ScriptError(_FAILURES[kind], message)

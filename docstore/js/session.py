@@ -147,7 +147,7 @@ class Session:
 
     def _load(self) -> None:
         names = ("control", "input", "output", "takePrinted", "step")
-        self._isolate.evaluate(f"var entry = {source(SERVER, 2 * HALF)}")
+        self._isolate.evaluate(f"var entry = {source(SERVER, input_bytes=2 * HALF)}")
         self._entry = {name: self._isolate.evaluate(f"entry.{name}") for name in names}
         self._isolate.evaluate("delete globalThis.entry; entry = undefined")
         self._control = self._buffer("control").cast("d")

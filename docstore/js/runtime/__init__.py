@@ -14,12 +14,14 @@ SERVER = (*CORE, "mapreduce", "server")
 
 
 @cache
-def source(names: tuple[str, ...], input_bytes: int, further: tuple[str, ...] = ()) -> str:
-    """One expression whose value is what the last file returns; `input_bytes` is the decoder's capacity.
+def source(names: tuple[str, ...], *, input_bytes: int, fixed_output: int = 0, further: tuple[str, ...] = ()) -> str:
+    """One expression whose value is what the last file returns.
 
-    `further` are texts of files from elsewhere (the shell's), joined after the named ones.
+    `input_bytes` is the capacity of the decoder's buffer. The encoder's grows and moves, unless `fixed_output` gives
+    its size: then it stays where it is and what does not fit is refused. `further` are texts of files from elsewhere
+    (the shell's), joined after the named ones.
     """
     package = resources.files(__name__)
     files = [(package / f"{name}.js").read_text(encoding="utf-8") for name in names]
     body = "\n".join((*files, *further))
-    return f'(function (INPUT_BYTES) {{ "use strict";\n{body}\n}})({input_bytes})'
+    return f'(function (INPUT_BYTES, FIXED_OUTPUT) {{ "use strict";\n{body}\n}})({input_bytes}, {fixed_output})'

@@ -7,7 +7,7 @@
 const MAX_DOCUMENT = 16 * 1024 * 1024;
 const MAX_DEPTH = 180;
 
-let output = new Uint8Array(1 << 21);
+let output = new Uint8Array(FIXED_OUTPUT || 1 << 21);
 let outputView = new DataView(output.buffer);
 let end = 0;
 let undefinedType = 10;
@@ -26,6 +26,7 @@ function rewind() {
 
 function reserve(size) {
   if (end + size <= output.length) return;
+  if (FIXED_OUTPUT) throw new Refusal(10334, `a message of more than ${FIXED_OUTPUT} bytes is too large`);
   const larger = new Uint8Array(Math.max(output.length * 2, end + size));
   larger.set(output.subarray(0, end));
   output = larger;

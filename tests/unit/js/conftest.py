@@ -23,7 +23,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self.isolate = Isolate()
-        self.isolate.evaluate(f"var entry = {source(CORE, 1 << 20, (TAIL,))}")
+        self.isolate.evaluate(f"var entry = {source(CORE, input_bytes=1 << 20, further=(TAIL,))}")
         self._input = self.isolate.evaluate("entry.input()")
 
     def load(self, raw: bytes) -> None:

@@ -75,8 +75,33 @@ def test_host_functions_run_inside_the_call(isolate: Isolate) -> None:
     def double() -> None:
         pair[1] = pair[0] * 2
 
-    isolate.pass_to(isolate.evaluate("(host => { globalThis.host = host })"), isolate.host_function(double))
+    isolate.call(isolate.evaluate("(host => { globalThis.host = host })"), isolate.host_function(double))
     assert isolate.evaluate("[3, 1, 2].map(n => { shared[0] = n; host(); return shared[1] }).join()") == "6,2,4"
+
+
+def test_values_of_any_type_can_stay_in_javascript(isolate: Isolate) -> None:
+    describe = isolate.evaluate("(value => typeof value + ' ' + value)")
+    expected = {
+        "1.5": "number 1.5",
+        "'x'": "string x",
+        "({})": "object [object Object]",
+        "undefined": "undefined undefined",
+    }
+    for source, text in expected.items():
+        isolate.start(source)
+        handle = isolate.finished_handle()
+        assert isolate.call(describe, handle) == text
+        isolate.free(handle)
+
+
+def test_variables_survive_a_stopped_script(isolate: Isolate) -> None:
+    isolate.evaluate("let kept = 1")
+    with pytest.raises(TimeUp):
+        isolate.evaluate("while (true);", timeout=0.05)
+    with pytest.raises(ScriptError) as stopped:
+        isolate.finished(5)
+    assert stopped.value.failure is Failure.STOPPED
+    assert isolate.evaluate("kept") == 1
 
 
 def test_isolates_do_not_share_globals() -> None:

@@ -1,0 +1,109 @@
+"""What JavaScript can ask of Python: the body of the host function, run on the isolate's thread.
+
+JavaScript has written a document into its output buffer and numbers into `control` (see prelude/host.js for the slots);
+the answer goes into its input buffer as a document. Nothing raised here may reach the engine, so failures that a user
+can cause become answers of their own kind and are thrown again in JavaScript.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+import bson
+
+import docstore
+from shell.address import parse_address
+from shell.deployment import Deployment, Unreachable
+
+COMMAND, CALL = 1, 2
+ANSWERED, FAILED = 0, 1
+_OPERATION, _LENGTH, _CONNECTION, _ANY_MEMBER, _STATUS = range(5)
+
+
+class Host:
+    """State shared by all calls: connections, where output goes, what Python wants to hand to JavaScript next."""
+
+    def __init__(self, deployment: Deployment | None, output: TextIO) -> None:
+        self._connections: list[Deployment | None] = [deployment]
+        self._output = output
+        self.argument: Any = None
+        self.exit_code: int | None = None
+        self._interrupted = False
+        self._functions: dict[str, Callable[..., Any]] = {
+            "write": self._write, "read": _read, "quit": self._quit, "argument": lambda: self.argument,
+            "sleep": self._sleep, "version": lambda: docstore.__version__, "pwd": os.getcwd, "cd": os.chdir,
+            "ls": lambda path: sorted(os.listdir(path)), "hostname": socket.gethostname, "connect": self._connect,
+            "host": lambda number: str(self._deployment(int(number)).address),
+            "database": lambda: self._deployment(0).address.database,
+            "databaseOf": lambda text: parse_address(text).database,
+        }  # fmt: skip
+
+    def attach(self, control: memoryview[float], answer: memoryview, request: memoryview) -> None:
+        """The isolate's buffers: the numbers, where answers go, where requests are."""
+        self._control, self._answer, self._request = control, answer, request
+
+    def exchange(self) -> None:
+        """One call from JavaScript."""
+        request = bytes(self._request[: int(self._control[_LENGTH])])
+        try:
+            if self._control[_OPERATION] == COMMAND:
+                connection = self._deployment(int(self._control[_CONNECTION]))
+                answer = connection.run(request, any_member=bool(self._control[_ANY_MEMBER]))
+            else:
+                answer = self._call(request)
+        except (Unreachable, ValueError, OSError) as error:
+            self._control[_STATUS] = FAILED
+            answer = bson.encode({"message": str(error)})
+        else:
+            self._control[_STATUS] = ANSWERED
+        self._answer[: len(answer)] = answer
+
+    def interrupt(self) -> None:
+        """Make what JavaScript waits for fail; called from the terminal's thread."""
+        self._interrupted = True
+        for connection in self._connections:
+            if connection is not None:
+                connection.interrupt()
+
+    def close(self) -> None:
+        for connection in self._connections:
+            if connection is not None:
+                connection.close()
+
+    def _call(self, request: bytes) -> bytes:
+        fields = bson.decode(request)
+        return bson.encode({"value": self._functions[fields["name"]](*fields["values"])})
+
+    def _deployment(self, number: int) -> Deployment:
+        connection = self._connections[number]
+        if connection is None:
+            raise Unreachable("not connected: the shell was started with --nodb")
+        return connection
+
+    def _connect(self, text: str) -> int:
+        deployment = Deployment(parse_address(text))
+        deployment.run(bson.encode({"ping": 1, "$db": "admin"}), any_member=True)
+        self._connections.append(deployment)
+        return len(self._connections) - 1
+
+    def _write(self, text: str) -> None:
+        self._output.write(text)
+        self._output.flush()
+
+    def _quit(self, code: float) -> None:
+        self.exit_code = int(code)
+
+    def _sleep(self, milliseconds: float) -> None:
+        self._interrupted = False
+        end = time.monotonic() + milliseconds / 1000
+        while not self._interrupted and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")

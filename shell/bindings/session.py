@@ -1,0 +1,173 @@
+"""One shell's isolate: scripts in, printed text out.
+
+* Scripts run as V8 scripts of one global scope, so top-level `let`, `const` and `class` stay.
+* `interrupt` is safe from a signal handler's thread: it stops the script and whatever it waits for. The isolate stays
+  good; variables keep their values.
+* Errors of user code come out as `ScriptFailure` with the text that the classic shell prints.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TextIO
+
+from docstore.js.engine import Failure, Handle, Isolate, ScriptError, TimeUp
+from docstore.js.engine import Value as ScriptValue
+from docstore.js.runtime import CORE, source
+from shell.bindings.host import Host
+from shell.deployment import Deployment
+from shell.prelude import texts
+
+MESSAGE_BYTES = 64 * 1024 * 1024
+"""Room for the longest message that the protocol allows, each way."""
+
+PRELUDE = "prelude"
+ENTRIES = ("control", "input", "output", "setHost", "show", "promptText", "connect", "completions", "magic")
+STOP_WAIT = 5.0
+
+# What V8 says, besides "Unexpected end of input", when a script may have ended too early.
+_UNFINISHED = ("SyntaxError: missing ) after argument list", "SyntaxError: Missing catch or finally after try")
+_REPORT = re.compile(r"^[^\n]*?:(\d+): (.*?)\n([^\n]*)\n([ \t]*)\^+\n(.*)$", re.DOTALL)
+_FRAME = re.compile(
+    r"^    at (?:(?P<name>\S+) )?\(?(?P<file>[^()\s]*?):(?P<line>\d+):(?P<column>\d+)\)?$", re.MULTILINE
+)
+_UNCLOSED_COMMENT = re.compile(r"/\*(?:(?!\*/).)*$", re.DOTALL)
+
+
+class ScriptFailure(Exception):
+    """User code failed; the message is the classic shell's."""
+
+
+class Unfinished(Exception):
+    """The source ends in the middle of something: more lines are wanted."""
+
+
+class Interrupted(Exception):
+    """The script was stopped by the user."""
+
+
+class Session:
+    """An isolate with the shell's prelude. `deployment` is None without a connection."""
+
+    def __init__(self, deployment: Deployment | None, output: TextIO) -> None:
+        self.host = Host(deployment, output)
+        self._isolate = Isolate()
+        runtime = source(CORE, input_bytes=MESSAGE_BYTES, fixed_output=MESSAGE_BYTES, further=texts())
+        self._isolate.evaluate(f"var entry = {runtime}\n//# sourceURL={PRELUDE}")
+        self._entry = {name: self._isolate.evaluate(f"entry.{name}") for name in ENTRIES}
+        self._isolate.evaluate("delete globalThis.entry; entry = undefined")
+        control, answers, requests = (self._buffer(name) for name in ("control", "input", "output"))
+        self.host.attach(control.cast("d"), answers, requests)
+        self._isolate.call(self._entry["setHost"], self._isolate.host_function(self.host.exchange))
+        if deployment is not None:
+            self.call("connect")
+
+    def close(self) -> None:
+        """End the isolate and all connections."""
+        self.host.close()
+        self._isolate.close()
+
+    def show(self, text: str) -> None:
+        """Run a script and print its value. Errors: ScriptFailure, Unfinished, Interrupted."""
+        value = self._run(text, text)
+        try:
+            self.call("show", value)
+        finally:
+            self._isolate.free(value)
+
+    def run_file(self, text: str, name: str) -> None:
+        """Run a script and print nothing of its own. Errors: ScriptFailure, Interrupted."""
+        try:
+            self._isolate.free(self._run(f"{_without_interpreter(text)}\n//# sourceURL={name}", text))
+        except Unfinished as error:
+            raise ScriptFailure(str(error)) from error
+
+    def command(self, name: str, *words: str) -> None:
+        """One of the commands that are no JavaScript: use, show, it, help."""
+        self.host.argument = [name, *words]
+        self.call("magic")
+
+    def prompt(self) -> str:
+        """The prompt for the state of the server now."""
+        text = self.call("promptText")
+        assert isinstance(text, str)
+        return text
+
+    def completions(self, text: str) -> list[str]:
+        """Names that could stand where `text` ends, each for the whole last word."""
+        self.host.argument = text
+        names = self.call("completions")
+        assert isinstance(names, str)
+        return names.split("\n") if names else []
+
+    def call(self, entry: str, value: Handle | None = None) -> ScriptValue:
+        """Call an entry point of the prelude."""
+        task = self._isolate.start_call(self._entry[entry], value)
+        try:
+            return self._isolate.finished()
+        except ScriptError as error:
+            raise _failure(error) from error
+        except KeyboardInterrupt:
+            self._stop(task)
+            raise Interrupted from None
+
+    def _run(self, script: str, typed: str) -> Handle:
+        task = self._isolate.start(script)
+        try:
+            return self._isolate.finished_handle()
+        except ScriptError as error:
+            if error.failure is Failure.SYNTAX and _is_unfinished(str(error), typed):
+                raise Unfinished(str(_failure(error))) from error
+            raise _failure(error) from error
+        except KeyboardInterrupt:
+            self._stop(task)
+            raise Interrupted from None
+
+    def _stop(self, task: int) -> None:
+        self.host.interrupt()
+        self._isolate.stop(task)
+        try:
+            self._isolate.free(self._isolate.finished_handle(STOP_WAIT))
+        except ScriptError:
+            return
+        except TimeUp:
+            raise ScriptFailure("the script cannot be stopped; please leave the shell") from None
+
+    def _buffer(self, name: str) -> memoryview:
+        view = self._isolate.call(self._entry[name])
+        assert isinstance(view, memoryview)
+        return view
+
+
+def _without_interpreter(text: str) -> str:
+    return f"//{text}" if text.startswith("#!") else text
+
+
+def _is_unfinished(report: str, typed: str) -> bool:
+    match = _REPORT.match(report)
+    if match is None:
+        return False
+    line, message, shown, indent = int(match[1]), match[2], match[3], match[4]
+    lines = typed.split("\n")
+    at_end = line >= len(lines) and len(indent) >= len(shown.rstrip())
+    if message == "SyntaxError: Unexpected end of input":
+        return True
+    if message in _UNFINISHED:
+        return at_end
+    return message == "SyntaxError: Invalid or unexpected token" and _UNCLOSED_COMMENT.search(typed) is not None
+
+
+def _failure(error: ScriptError) -> ScriptFailure:
+    match = _REPORT.match(str(error))
+    if match is None:
+        return ScriptFailure(f"uncaught exception: {str(error).strip()}")
+    frames = "".join(
+        f"{frame['name'] or ''}@{_file_name(frame['file'])}:{frame['line']}:{frame['column']}\n"
+        for frame in _FRAME.finditer(match[5])
+        if frame["file"] != PRELUDE
+    )
+    return ScriptFailure(f"uncaught exception: {match[2]}" + (f" :\n{frames.rstrip()}" if frames else ""))
+
+
+def _file_name(name: str) -> str:
+    return "(shell)" if name == "<anonymous>" else name

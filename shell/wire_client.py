@@ -1,0 +1,105 @@
+"""A blocking client for one server: one socket, one command at a time.
+
+* A command that was sent and not answered has an unknown outcome: `ConnectionLost.sent` says so. One that could not
+  be sent (`sent` False) has certainly not run.
+* `interrupt` may be called from another thread; it makes a waiting command fail at once.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from itertools import count
+from typing import Any
+
+import bson
+
+from docstore.wire import FrameBuffer, ProtocolError, decode_frame, encode_message
+
+RECEIVE_BYTES = 1 << 20
+
+
+class ConnectionLost(Exception):
+    """No reply. `sent` tells whether the server may have got the command."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class WireClient:
+    """A connection to `host`, opened when first used."""
+
+    def __init__(self, host: tuple[str, int], *, timeout: float) -> None:
+        self.host = host
+        self._timeout = timeout
+        self._socket: socket.socket | None = None
+        self._buffer = FrameBuffer()
+        self._ids = count(1)
+
+    def hello(self) -> dict[str, Any]:
+        """Ask the server for its role. Errors: ConnectionLost."""
+        body = {"hello": 1, "helloOk": True, "$db": "admin"}
+        return dict(bson.decode(self.run(bson.encode(body))))
+
+    def run(self, body: bytes) -> bytes:
+        """Send one command (a whole document with `$db`) and wait for its reply. Errors: ConnectionLost."""
+        self._drop_if_closed()
+        if self._socket is None:
+            self._connect()
+        try:
+            frame = encode_message(body, request_id=next(self._ids))
+        except ProtocolError as error:
+            raise ConnectionLost(str(error), sent=False) from error
+        sent = False
+        try:
+            assert self._socket is not None
+            self._socket.sendall(frame)
+            sent = True
+            return self._reply()
+        except (OSError, ProtocolError) as error:
+            self.close()
+            raise ConnectionLost(f"{self._name()}: {error}", sent=sent) from error
+
+    def interrupt(self) -> None:
+        """Break the connection under a waiting `run`."""
+        if self._socket is not None:
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return  # it was broken already, which is what we want
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._buffer = FrameBuffer()
+
+    def _connect(self) -> None:
+        try:
+            connection = socket.create_connection(self.host, timeout=self._timeout)
+        except OSError as error:
+            raise ConnectionLost(f"couldn't connect to server {self._name()}: {error}", sent=False) from error
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = connection
+
+    def _drop_if_closed(self) -> None:
+        """Notice that the server closed an idle connection, so that the command goes out on a new one."""
+        if self._socket is not None:
+            poller = select.poll()
+            poller.register(self._socket, select.POLLIN | select.POLLRDHUP)
+            if poller.poll(0):
+                self.close()
+
+    def _reply(self) -> bytes:
+        assert self._socket is not None
+        while (frame := self._buffer.next_frame()) is None:
+            data = self._socket.recv(RECEIVE_BYTES)
+            if not data:
+                raise OSError("the server closed the connection")
+            self._buffer.feed(data)
+        return decode_frame(frame).body
+
+    def _name(self) -> str:
+        return "{}:{}".format(*self.host)
