@@ -60,6 +60,7 @@ class Catalog:
         self._engine = engine
         self.collections: dict[str, Collection] = {}
         self.garbage: dict[int, int] = {}
+        self._by_uuid: dict[UUID, Collection] = {}
         self._next_ident = 1
         self.load()
 
@@ -73,6 +74,7 @@ class Catalog:
         for key, row in engine.items(_META, CATALOG_PREFIX, after_prefix(CATALOG_PREFIX)):
             coll = self._read(ident_of(key, 1), row, known)
             self.collections[coll.ns] = coll
+        self._by_uuid = {coll.uuid: coll for coll in self.collections.values()}
         self.garbage = {
             ident_of(key, 1): long_of(value)
             for key, value in engine.items(_META, GARBAGE_PREFIX, after_prefix(GARBAGE_PREFIX))
@@ -131,10 +133,7 @@ class Catalog:
         return [coll for ns, coll in self.collections.items() if split_namespace(ns)[0] == database]
 
     def by_uuid(self, uuid: UUID) -> Collection | None:
-        for coll in self.collections.values():
-            if coll.uuid == uuid:
-                return coll
-        return None
+        return self._by_uuid.get(uuid)
 
     def take_ident(self, batch: Batch) -> int:
         """An ident that nothing has had. It stays taken when the batch is dropped or undone."""
@@ -145,17 +144,22 @@ class Catalog:
 
     def add(self, unit: WriteUnit, coll: Collection) -> None:
         """Enter the collection under its namespace, in memory and in the unit."""
-        self.collections[coll.ns] = coll
+        self._enter(coll)
         unit.on_abort(lambda: self._forget(coll))
         unit.touch(*self.row(coll))
 
+    def _enter(self, coll: Collection) -> None:
+        self.collections[coll.ns] = coll
+        self._by_uuid[coll.uuid] = coll
+
     def _forget(self, coll: Collection) -> None:
         del self.collections[coll.ns]
+        del self._by_uuid[coll.uuid]
 
     def remove(self, unit: WriteUnit, coll: Collection) -> None:
         """Take the collection out and mark its trees as garbage."""
-        del self.collections[coll.ns]
-        unit.on_abort(lambda: self.collections.__setitem__(coll.ns, coll))
+        self._forget(coll)
+        unit.on_abort(lambda: self._enter(coll))
         unit.touch(CATALOG_PREFIX + coll.prefix, None)
         for ident in (coll.ident, *(index.ident for index in coll.indexes.values())):
             self.discard(unit, ident)

@@ -22,6 +22,7 @@ from docstore.bson.layout import COUNTERS_PREFIX, ident_bytes, ident_end, last_l
 from docstore.bson.namespace import replicates, split_namespace
 from docstore.collection.entry import entry_head
 from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec
+from docstore.errors import Code, CommandError
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -96,11 +97,19 @@ class Index:
         """The end of the range of this index's entries in the `indexes` family."""
         return ident_end(self.ident)
 
-    def keys(self, raw: bytes) -> tuple[list[bytes], bool]:
-        """(the document's encoded keys, distinct and in order; whether arrays were expanded)."""
+    def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], bool]:
+        """(the document's encoded keys, distinct and in order; whether arrays were expanded).
+
+        CannotIndexParallelArrays for a document that the index cannot hold; where that is tolerated it has no keys.
+        """
         if self._present is not None and not self._present.matches(raw):
             return [], False
-        return self.key_pattern.keys(raw)
+        try:
+            return self.key_pattern.keys(raw)
+        except CommandError as error:
+            if tolerant and error.code == Code.CannotIndexParallelArrays:
+                return [], False
+            raise
 
     def forget_multikey(self) -> None:
         """Take back that the index has turned multikey: the write that did it is aborted."""

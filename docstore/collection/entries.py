@@ -43,7 +43,7 @@ class Entries:
         added: list[bytes] = []
         grown: list[Index] = []
         for index in coll.secondary:
-            keys, multikey = index.keys(raw)
+            keys, multikey = index.keys(raw, tolerant=not self._enforce)
             if multikey and not index.multikey:
                 grown.append(index)
             for key in keys:
@@ -55,7 +55,11 @@ class Entries:
 
     def old_keys(self, coll: Collection, raw: bytes, rid: bytes) -> list[bytes]:
         """The entries of a stored document outside the `_id` index."""
-        return [index.prefix + key + rid for index in coll.secondary for key in index.keys(raw)[0]]
+        return [
+            index.prefix + key + rid
+            for index in coll.secondary
+            for key in index.keys(raw, tolerant=not self._enforce)[0]
+        ]
 
     def changed_keys(
         self, coll: Collection, before: bytes, after: bytes, rid: bytes
@@ -65,8 +69,8 @@ class Entries:
         added: list[bytes] = []
         grown: list[Index] = []
         for index in coll.secondary:
-            old = index.keys(before)[0]
-            new, multikey = index.keys(after)
+            old = index.keys(before, tolerant=not self._enforce)[0]
+            new, multikey = index.keys(after, tolerant=not self._enforce)
             if old == new:
                 continue
             if multikey and not index.multikey:

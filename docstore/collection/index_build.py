@@ -33,8 +33,9 @@ _ABORTED = 276  # IndexBuildAborted
 class IndexBuild:
     """Made by `Store.build_index`. Call `step` until it is done, then `finish` in a unit, which is then committed."""
 
-    def __init__(self, store: Store, coll: Collection, specs: list[IndexSpec]) -> None:
+    def __init__(self, store: Store, coll: Collection, specs: list[IndexSpec], *, tolerant: bool) -> None:
         self.collection = coll
+        self._tolerant = tolerant
         self._store = store
         batch = Batch()
         self._indexes = [Index(spec, store.catalog.take_ident(batch), ready=False) for spec in specs]
@@ -83,12 +84,13 @@ class IndexBuild:
 
     def _add(self, added: dict[bytes, bytes | None], claims: dict[bytes, bytes], rid: bytes, raw: bytes) -> None:
         for index in self._indexes:
-            keys, multikey = index.keys(raw)
+            keys, multikey = index.keys(raw, tolerant=self._tolerant)
             if multikey:
                 index.multikey = True
+            check = index.unique and not self._tolerant
             for key in keys:
                 entry = index.prefix + key
-                if index.unique and (claims.setdefault(entry, rid) != rid or self._holders(entry) - {rid}):
+                if check and (claims.setdefault(entry, rid) != rid or self._holders(entry) - {rid}):
                     raise duplicate_key(self.collection, index, raw, key)
                 added[entry + rid] = b""
 
@@ -104,8 +106,9 @@ class IndexBuild:
         """
         self._check()
         assert self._place >= self._last, "the build is not complete"
-        for index in self._indexes:
-            self._check_unique(index)
+        if not self._tolerant:
+            for index in self._indexes:
+                self._check_unique(index)
         coll = self.collection
         catalog = self._store.catalog
         building = {name: index for name, index in coll.building.items() if index not in self._indexes}

@@ -137,10 +137,13 @@ class Store:
         """A new index on a collection that holds no documents; see `build_index` for others."""
         return ddl.create_index(self.catalog, unit, coll, spec)
 
-    def build_index(self, coll: Collection, specs: list[IndexSpec]) -> IndexBuild:
-        """Begin to build indexes while the collection is written to. CannotCreateIndex when it would have too many."""
+    def build_index(self, coll: Collection, specs: list[IndexSpec], *, tolerant: bool = False) -> IndexBuild:
+        """Begin to build indexes while the collection is written to. CannotCreateIndex when it would have too many.
+
+        `tolerant`: for initial sync, where the documents may not fit the indexes yet.
+        """
         ddl.check_room(coll, len(specs))
-        return IndexBuild(self, coll, specs)
+        return IndexBuild(self, coll, specs, tolerant=tolerant)
 
     def drop_index(self, unit: WriteUnit, coll: Collection, name: str) -> None:
         """IndexNotFound; InvalidOptions for the `_id` index."""

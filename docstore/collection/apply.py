@@ -1,0 +1,254 @@
+"""Applying another member's oplog entries: each in a unit of its own, with the entry itself, its undo record and its
+session row.
+
+Strict (steady state): the data stands exactly where the entry expects it; anything else is a broken invariant.
+Tolerant (initial sync): the data may already hold what later entries did. An insert on an existing `_id` takes its
+place, an update or removal of what is missing does nothing, an existing collection or index is left, and unique keys
+may collide until the end is reached. Applying a suffix of the oplog a second time then ends in the same state.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from docstore.bson import Value, document_from, document_to_python, elements, get_field, to_python
+from docstore.bson.namespace import split_namespace
+from docstore.bson.optime import OpTime
+from docstore.collection.collection import Collection
+from docstore.collection.ddl import hide_index
+from docstore.collection.diff import apply_update
+from docstore.collection.index_build import IndexBuild
+from docstore.collection.index_spec import IndexSpec, parse_index_spec
+from docstore.collection.journal import Journal, Replay
+from docstore.collection.oplog import entry_optime
+from docstore.collection.unit import WriteUnit
+from docstore.storage import Batch
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+
+
+class ApplyError(Exception):
+    """An entry does not fit the data that it is applied to: this member differs from the one that wrote it."""
+
+
+def apply_entry(store: Store, entry: bytes, *, tolerant: bool = False, build: IndexBuild | None = None) -> OpTime:
+    """Apply one entry; its optime. ApplyError when, strictly, the data is not what the entry expects.
+
+    A new index on a collection that holds documents is built on the spot, which takes its time, unless `build` is what
+    `begin_build` gave for the entry, stepped to its end.
+    """
+    optime = entry_optime(entry)
+    oplog = store.oplog
+    assert oplog is not None, "entries are applied where there is an oplog"
+    batch = Batch()
+    journal = Journal(
+        batch,
+        oplog,
+        store.sessions,
+        session=None,
+        from_migrate=False,
+        replay=Replay(entry, optime, tolerant),
+        wall_ms=0,
+    )
+    from_migrate = get_field(entry, "fromMigrate") is not None
+    with WriteUnit(store, batch, journal, from_migrate=from_migrate, tolerant=tolerant) as unit:
+        _Applier(store, unit, entry, tolerant, build).run()
+        unit.commit()
+    return optime
+
+
+def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexBuild | None:
+    """The build that the entry asks for, when it is one of an index over documents; else None.
+
+    To be stepped to its end before `apply_entry`; the collection may be written to meanwhile.
+    """
+    o = get_field(entry, "o")
+    if o is None or get_field(o[1], "createIndexes") is None or get_field(entry, "ui") is None:
+        return None
+    coll = _collection_of(store, entry)
+    spec = _spec_of(o[1])
+    if coll is None or spec.name in coll.indexes or coll.count == 0:
+        return None
+    return store.build_index(coll, [spec], tolerant=tolerant)
+
+
+class _Applier:
+    """One entry on its way into one unit."""
+
+    def __init__(self, store: Store, unit: WriteUnit, entry: bytes, tolerant: bool, build: IndexBuild | None) -> None:
+        self._store = store
+        self._unit = unit
+        self._entry = entry
+        self._tolerant = tolerant
+        self._build = build
+        self._o = self._field("o")[1]
+
+    def _field(self, name: str) -> Value:
+        value = get_field(self._entry, name)
+        if value is None:
+            raise ApplyError(f"an oplog entry has no {name!r}")
+        return value
+
+    def _text(self, name: str) -> str:
+        return str(to_python(self._field(name)))
+
+    def run(self) -> None:
+        op = self._text("op")
+        if op == "n":
+            self._unit.noop(self._o)
+        elif op == "c":
+            self._command()
+        elif op in ("i", "u", "d"):
+            coll = self._collection()
+            if coll is None:
+                return
+            if op == "i":
+                self._insert(coll)
+            elif op == "u":
+                self._update(coll)
+            else:
+                self._remove(coll)
+        else:
+            raise ApplyError(f"an oplog entry has the unknown op {op!r}")
+
+    def _collection(self) -> Collection | None:
+        """The collection that the entry names by its UUID; None when that is gone, which only a tolerant run allows."""
+        coll = _collection_of(self._store, self._entry)
+        if coll is None and not self._tolerant:
+            raise ApplyError(f"there is no collection {self._text('ns')}")
+        return coll
+
+    def _insert(self, coll: Collection) -> None:
+        existing = coll.by_id(self._unit, _id_of(self._o)) if self._tolerant else None
+        if existing is None:
+            self._unit.insert(coll, self._o)
+        else:
+            self._unit.replace(coll, *existing, self._o)
+
+    def _update(self, coll: Collection) -> None:
+        identity = _id_of(self._field("o2")[1])
+        found = coll.by_id(self._unit, identity)
+        if found is not None:
+            self._unit.replace(coll, *found, apply_update(found[1], self._o))
+        elif not self._tolerant:
+            raise ApplyError(f"there is no document to update in {coll.ns}")
+
+    def _remove(self, coll: Collection) -> None:
+        found = coll.by_id(self._unit, _id_of(self._o))
+        if found is not None:
+            self._unit.remove(coll, *found)
+        elif not self._tolerant:
+            raise ApplyError(f"there is no document to remove in {coll.ns}")
+
+    def _command(self) -> None:
+        name = elements(self._o)[0][0]
+        if name == "create":
+            self._create()
+        elif name == "dropDatabase":
+            # Its collections have been dropped by entries of their own.
+            self._unit.command(None, self._text("ns"), self._o)
+        elif name == "renameCollection":
+            self._rename()
+        elif name in ("drop", "createIndexes", "dropIndexes", "collMod"):
+            coll = self._collection()
+            if coll is None:
+                return
+            if name == "drop":
+                self._store.drop_collection(self._unit, coll.ns)
+            elif name == "createIndexes":
+                self._create_index(coll)
+            elif name == "dropIndexes":
+                self._drop_index(coll)
+            else:
+                self._modify_index(coll)
+        else:
+            raise ApplyError(f"an oplog entry has the unknown command {name!r}")
+
+    def _create(self) -> None:
+        uuid = UUID(bytes=self._field("ui")[1][5:])
+        if self._store.catalog.by_uuid(uuid) is not None:
+            if not self._tolerant:
+                raise ApplyError(f"a collection with the UUID {uuid} exists already")
+            return
+        database = split_namespace(self._text("ns"))[0]
+        fields = document_to_python(self._o)
+        ns = f"{database}.{fields.pop('create')}"
+        fields.pop("idIndex", None)
+        if self._tolerant and self._store.collection(ns) is not None:
+            # The name belongs to a later collection already: this one has been dropped or renamed by a later entry.
+            ns = _spare_name(database, uuid)
+        self._store.create_collection(self._unit, ns, fields, uuid=uuid)
+
+    def _rename(self) -> None:
+        store, unit = self._store, self._unit
+        target = str(to_python(_part(self._o, "to")))
+        dropped = get_field(self._o, "dropTarget")
+        replaced = None
+        if dropped is not None:
+            replaced = store.catalog.by_uuid(UUID(bytes=dropped[1][5:]))
+        coll = self._collection()
+        if coll is None or coll.ns == target:
+            if replaced is not None and replaced is not coll:
+                store.drop_collection(unit, replaced.ns)
+            return
+        standing = store.collection(target)
+        if self._tolerant and standing is not None and standing is not replaced:
+            store.rename_collection(unit, target, _spare_name(standing.database, standing.uuid))
+        store.rename_collection(unit, coll.ns, target, drop_target=replaced is not None)
+
+    def _create_index(self, coll: Collection) -> None:
+        spec = _spec_of(self._o)
+        if spec.name in coll.indexes:
+            if not self._tolerant:
+                raise ApplyError(f"{coll.ns} has an index {spec.name} already")
+            return
+        if coll.count == 0:
+            self._store.create_index(self._unit, coll, spec)
+            return
+        build = self._build or self._store.build_index(coll, [spec], tolerant=self._tolerant)
+        while not build.step(inf):
+            continue
+        build.finish(self._unit)
+
+    def _drop_index(self, coll: Collection) -> None:
+        name = str(to_python(_part(self._o, "index")))
+        if name in coll.indexes:
+            self._store.drop_index(self._unit, coll, name)
+        elif not self._tolerant:
+            raise ApplyError(f"{coll.ns} has no index {name}")
+
+    def _modify_index(self, coll: Collection) -> None:
+        change = document_to_python(_part(self._o, "index")[1])
+        name = str(change["name"])
+        if name in coll.indexes:
+            hide_index(self._store.catalog, self._unit, coll, name, bool(change["hidden"]))
+        elif not self._tolerant:
+            raise ApplyError(f"{coll.ns} has no index {name}")
+
+
+def _collection_of(store: Store, entry: bytes) -> Collection | None:
+    ui = get_field(entry, "ui")
+    return None if ui is None else store.catalog.by_uuid(UUID(bytes=ui[1][5:]))
+
+
+def _spec_of(o: bytes) -> IndexSpec:
+    return parse_index_spec(document_from(elements(o)[1:]))
+
+
+def _part(o: bytes, name: str) -> Value:
+    value = get_field(o, name)
+    if value is None:
+        raise ApplyError(f"an oplog entry has no {name!r} in its o")
+    return value
+
+
+def _id_of(raw: bytes) -> Value:
+    return _part(raw, "_id")
+
+
+def _spare_name(database: str, uuid: UUID) -> str:
+    """A name out of the way for a collection whose own name belongs to another one for a while."""
+    return f"{database}.tmp.{uuid.hex}"

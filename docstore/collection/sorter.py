@@ -1,0 +1,69 @@
+"""Sorting in memory what no index yields in order, a slice at a time.
+
+With a limit only so many documents are kept. Without one, sorted runs are made while documents come in and are
+merged while they go out, so that no single step takes long. Equal documents keep the order in which they came.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Generic, TypeVar
+
+from docstore.bson import KeyPattern
+from docstore.errors import Code, CommandError
+
+MAX_BYTES = 100 * 1024 * 1024
+
+_RUN = 4_096
+_LARGEST_TOP = 4_096
+
+T = TypeVar("T")
+
+
+class Sorter(Generic[T]):
+    """Sorts items by the sort key of the document that each stands for; `limit` 0 means all are wanted."""
+
+    def __init__(self, pattern: KeyPattern, limit: int) -> None:
+        self._sort_key = pattern.sort_key
+        self._limit = limit if limit <= _LARGEST_TOP else 0
+        self._open: list[tuple[bytes, int, T]] = []
+        self._runs: list[list[tuple[bytes, int, T]]] = []
+        self._sequence = 0
+        self._bytes = 0
+        self._worst: bytes | None = None
+
+    def add(self, raw: bytes, item: T) -> None:
+        """Take an item in. QueryExceededMemoryLimitNoDiskUseAllowed above 100 MiB; BadValue for parallel arrays."""
+        key = self._sort_key(raw)
+        if self._worst is not None and key >= self._worst:
+            return
+        self._sequence += 1
+        self._open.append((key, self._sequence, item))
+        if self._limit:
+            if len(self._open) >= 2 * self._limit + 16:
+                self._cut()
+            return
+        self._bytes += len(raw)
+        if self._bytes > MAX_BYTES:
+            raise CommandError(
+                Code.QueryExceededMemoryLimitNoDiskUseAllowed,
+                f"Executor error during find command :: caused by :: Sort exceeded memory limit of {MAX_BYTES} bytes, "
+                "but did not opt in to external sorting.",
+            )
+        if len(self._open) == _RUN:
+            self._open.sort()
+            self._runs.append(self._open)
+            self._open = []
+
+    def _cut(self) -> None:
+        self._open.sort()
+        del self._open[self._limit :]
+        self._worst = self._open[-1][0]
+
+    def result(self) -> Iterator[T]:
+        """The items in order. Nothing may be added afterwards."""
+        self._open.sort()
+        merged = heapq.merge(*self._runs, self._open) if self._runs else iter(self._open)
+        return map(itemgetter(2), merged)
