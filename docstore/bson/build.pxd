@@ -1,1 +1,1 @@
-from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, name_end, value_end
+from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, name_end, part, value_end

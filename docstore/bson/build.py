@@ -14,7 +14,7 @@ from docstore.bson.walk import Value, encoded_name
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, value_end
+    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, part, value_end
 
 
 def enclosed(body: bytes) -> bytes:
@@ -59,7 +59,7 @@ def array_documents(raw: bytes) -> list[bytes]:
             raise CommandError(Code.TypeMismatch, f"an array of documents holds a value of type {code}")
         at = name_end(raw, at + 1, stop) + 1
         end = value_end(raw, code, at, stop)
-        documents.append(raw[at:end])
+        documents.append(part(raw, at, end))
         at = end
     return documents
 
@@ -85,8 +85,8 @@ def project_fields(raw: bytes, names: Collection[str], exclude: bool = False) ->
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
-        if (raw[at + 1 : named] in wanted) != exclude:
-            parts.append(raw[at:end])
+        if (part(raw, at + 1, named) in wanted) != exclude:
+            parts.append(part(raw, at, end))
         at = end
     return enclosed(b"".join(parts))
 

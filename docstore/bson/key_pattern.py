@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import cython
 
-from docstore.bson.keys import INVERTED
+from docstore.bson.key_writer import KeyWriter
 from docstore.bson.walk import EMPTY_DOCUMENT, Value, encoded_name, get_field, place_in_array, values
 from docstore.errors import Code, CommandError
 
@@ -26,16 +26,18 @@ _AMBIGUOUS_NUMBER = 16746
 
 
 class KeyPattern:
-    """An ordered list of (dotted path, 1 for ascending or -1 for descending)."""
+    """An ordered list of (dotted path, 1 for ascending or -1 for descending). Used by one thread at a time."""
 
     fields: tuple[tuple[str, int], ...]
     _paths: list[list[bytes]]
     _descending: list[bool]
+    _out: KeyWriter
 
     def __init__(self, fields: Sequence[tuple[str, int]]) -> None:
         self.fields = tuple([(path, direction) for path, direction in fields])
         self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in self.fields]
         self._descending = [direction < 0 for _, direction in self.fields]
+        self._out = KeyWriter()
 
     def __repr__(self) -> str:
         return f"KeyPattern({list(self.fields)!r})"
@@ -76,34 +78,36 @@ class KeyPattern:
 
     def encode(self, members: Sequence[Value]) -> bytes:
         """The key of one value per field (fewer values: the beginning of a key), in the pattern's directions."""
-        out = bytearray()
+        out = KeyWriter()
         for (code, raw), descending in zip(members, self._descending, strict=False):
             _append_directed(out, code, raw, 0, len(raw), descending)
-        return bytes(out)
+        return out.taken()
 
     def plain_key(self, raw: bytes) -> bytes | None:
         """The key when no array is on the way, else None."""
-        out: bytearray = bytearray()
+        out: KeyWriter = self._out
         position: cython.Py_ssize_t
+        out.clear()
         for position in range(len(self._paths)):
             if not _append_path(out, raw, self._paths[position], self._descending[position]):
                 return None
-        return bytes(out)
+        return out.taken()
 
 
 def _append_directed(
-    out: bytearray, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, descending: cython.bint
+    out: KeyWriter,
+    code: cython.int,
+    raw: bytes,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    descending: cython.bint,
 ) -> cython.int:
-    inverse: bytearray
-    if descending:
-        inverse = bytearray()
-        append_key(inverse, code, raw, at, end)
-        out += inverse.translate(INVERTED)
-        return 0
-    return append_key(out, code, raw, at, end)
+    begin: cython.Py_ssize_t = out.size
+    append_key(out, code, raw, at, end)
+    return out.invert(begin) if descending else 0
 
 
-def _append_path(out: bytearray, raw: bytes, names: list[bytes], descending: cython.bint) -> cython.int:
+def _append_path(out: KeyWriter, raw: bytes, names: list[bytes], descending: cython.bint) -> cython.int:
     """Append the key of the value at a path; 0 when there is an array at it or on the way to it, else 1."""
     start: cython.Py_ssize_t = 0
     limit: cython.Py_ssize_t = len(raw)

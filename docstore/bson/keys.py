@@ -31,12 +31,11 @@ from math import nextafter
 
 import cython
 
+from docstore.bson.key_writer import KeyWriter
 from docstore.bson.number import EXACT, exact_value
 from docstore.bson.walk import Value
 
 if not cython.compiled:
-    from struct import pack
-
     from docstore.bson.number import integer_at
     from docstore.bson.order import (
         CLASS_ARRAY,
@@ -54,7 +53,17 @@ if not cython.compiled:
         CLASS_TIMESTAMP,
         class_of,
     )
-    from docstore.bson.walk import DECIMAL, DOUBLE, STRING, document_stop, double_at, name_end, value_end
+    from docstore.bson.walk import (
+        DECIMAL,
+        DOUBLE,
+        STRING,
+        bits_of,
+        document_stop,
+        double_at,
+        name_end,
+        uint64_at,
+        value_end,
+    )
 
     _NAN = 0x28
     _NEGATIVE = 0x2C
@@ -70,22 +79,23 @@ KEY_OF_NULL = b"\x20"
 
 def encode_key(value: Value, descending: bool = False) -> bytes:
     """The key of one value."""
-    out = bytearray()
+    out = KeyWriter()
     append_key(out, value[0], value[1], 0, len(value[1]))
-    return bytes(out.translate(INVERTED) if descending else out)
+    if descending:
+        out.invert(0)
+    return out.taken()
 
 
 def append_key(
-    out: bytearray, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    out: KeyWriter, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.int:
     """Append the ascending key of the value that lies at [at, end)."""
     kind: cython.int = class_of(code)
     if kind == CLASS_NUMBER:
         return _append_number(out, code, raw, at)
     if kind == CLASS_BOOL:
-        out.append(CLASS_BOOL + (1 if raw[at] else 0))
-        return 0
-    out.append(kind)
+        return out.put(CLASS_BOOL + (1 if raw[at] else 0))
+    out.put(kind)
     if kind in (CLASS_STRING, CLASS_CODE):
         _append_text(out, raw, at + 4, end - 1)
     elif kind == CLASS_OBJECT:
@@ -93,17 +103,18 @@ def append_key(
     elif kind == CLASS_ARRAY:
         _append_members(out, raw, at, end)
     elif kind == CLASS_OBJECT_ID:
-        out += raw[at:end]
+        out.put_part(raw, at, end)
     elif kind == CLASS_DATE:
-        _append_reversed(out, raw, at, 0x80)
+        out.put(raw[at + 7] ^ 0x80)
+        out.put_number(uint64_at(raw, at), 7)
     elif kind == CLASS_TIMESTAMP:
-        _append_reversed(out, raw, at, 0)
+        out.put_number(uint64_at(raw, at), 8)
     elif kind == CLASS_BINARY:
-        out += (end - at - 5).to_bytes(4, "big")
-        out += raw[at + 4 : end]
+        out.put_number(end - at - 5, 4)
+        out.put_part(raw, at + 4, end)
     elif kind == CLASS_DB_POINTER:
-        out += (end - at).to_bytes(4, "big")
-        out += raw[at:end]
+        out.put_number(end - at, 4)
+        out.put_part(raw, at, end)
     elif kind == CLASS_REGEX:
         _append_regex(out, raw, at, end)
     elif kind == CLASS_CODE_WITH_SCOPE:
@@ -111,41 +122,30 @@ def append_key(
     return 0
 
 
-def _append_reversed(out: bytearray, raw: bytes, at: cython.Py_ssize_t, flip: cython.int) -> cython.int:
-    i: cython.Py_ssize_t
-    out.append(raw[at + 7] ^ flip)
-    for i in range(6, -1, -1):
-        out.append(raw[at + i])
-    return 0
-
-
-def _append_text(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-    begin: cython.Py_ssize_t = at
+def _append_text(out: KeyWriter, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     while at < end:
         if raw[at] <= 1:
-            out += raw[begin:at]
-            out.append(1)
-            out.append(raw[at] + 1)
-            begin = at + 1
+            out.put(1)
+            out.put(raw[at] + 1)
+        else:
+            out.put(raw[at])
         at += 1
-    out += raw[begin:end]
-    out.append(0)
-    return 0
+    return out.put(0)
 
 
-def _append_regex(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+def _append_regex(out: KeyWriter, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     options: cython.Py_ssize_t = name_end(raw, at, end)
     _append_text(out, raw, at, options)
     return _append_text(out, raw, options + 1, end - 1)
 
 
-def _append_scoped(out: bytearray, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+def _append_scoped(out: KeyWriter, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     scope: cython.Py_ssize_t = value_end(raw, STRING, at + 4, end)
     _append_text(out, raw, at + 8, scope - 1)
     return _append_fields(out, raw, scope, end)
 
 
-def _append_fields(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.int:
+def _append_fields(out: KeyWriter, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.int:
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
@@ -153,15 +153,14 @@ def _append_fields(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit: 
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
-        out.append(class_of(raw[at]))
+        out.put(class_of(raw[at]))
         _append_text(out, raw, at + 1, named)
         append_key(out, raw[at], raw, named + 1, end)
         at = end
-    out.append(0)
-    return 0
+    return out.put(0)
 
 
-def _append_members(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.int:
+def _append_members(out: KeyWriter, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.int:
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
@@ -171,76 +170,59 @@ def _append_members(out: bytearray, raw: bytes, start: cython.Py_ssize_t, limit:
         end = value_end(raw, raw[at], named + 1, stop)
         append_key(out, raw[at], raw, named + 1, end)
         at = end
-    out.append(0)
-    return 0
+    return out.put(0)
 
 
-def _append_number(out: bytearray, code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.int:
+def _append_number(out: KeyWriter, code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.int:
     whole: cython.longlong
+    top: cython.longlong
     if code == DECIMAL:
         return _append_decimal(out, exact_value(code, raw, at))
     if code == DOUBLE:
         return _append_double(out, double_at(raw, at))
     whole = integer_at(code, raw, at)
-    if -9007199254740992 <= whole <= 9007199254740992:
+    top = whole >> 53
+    if -1 <= top <= 0:
         return _append_double(out, cython.cast(cython.double, whole))
     return _append_decimal(out, Decimal(whole))
 
 
-def _append_double(out: bytearray, number: cython.double) -> cython.int:
+def _append_double(out: KeyWriter, number: cython.double) -> cython.int:
+    begin: cython.Py_ssize_t
     if number != number:
-        out.append(_NAN)
-    elif number == 0.0:
-        out.append(_ZERO)
-    elif number > 0.0:
-        out.append(_POSITIVE)
-        _append_bits(out, number, 0)
-        out.append(0)
-    else:
-        out.append(_NEGATIVE)
-        _append_bits(out, -number, 0xFF)
-        out.append(0xFF)
-    return 0
+        return out.put(_NAN)
+    if number == 0.0:
+        return out.put(_ZERO)
+    if number > 0.0:
+        out.put(_POSITIVE)
+        out.put_number(bits_of(number), 8)
+        return out.put(0)
+    out.put(_NEGATIVE)
+    begin = out.size
+    out.put_number(bits_of(-number), 8)
+    out.put(0)
+    return out.invert(begin)
 
 
-def _append_bits(out: bytearray, magnitude: cython.double, flip: cython.int) -> cython.int:
-    bits: cython.ulonglong
-    shift: cython.int
-    if cython.compiled:
-        bits = cython.cast(cython.pointer[cython.ulonglong], cython.address(magnitude))[0]
-    else:
-        bits = int.from_bytes(pack(">d", magnitude), "big")
-    for shift in range(56, -8, -8):
-        out.append(((bits >> shift) & 0xFF) ^ flip)
-    return 0
-
-
-def _append_decimal(out: bytearray, number: Decimal) -> int:
+def _append_decimal(out: KeyWriter, number: Decimal) -> int:
     if number.is_nan():
-        out.append(_NAN)
-        return 0
+        return out.put(_NAN)
     if number.is_zero():
-        out.append(_ZERO)
-        return 0
+        return out.put(_ZERO)
+    out.put(_NEGATIVE if number.is_signed() else _POSITIVE)
+    begin = out.size
     magnitude = number.copy_abs()
     near = float(magnitude)
     if Decimal(near) > magnitude:
         near = nextafter(near, 0.0)
-    key = bytearray()
-    _append_bits(key, near, 0)
+    out.put_number(bits_of(near), 8)
     missing = EXACT.subtract(magnitude, Decimal(near)) if magnitude.is_finite() else Decimal(0)
     if missing.is_zero():
-        key.append(0)
+        out.put(0)
     else:
         digits = "".join(map(str, missing.as_tuple().digits)).lstrip("0").rstrip("0")
-        key.append(1)
-        key += (missing.adjusted() + 0x4000).to_bytes(2, "big")
-        key += digits.encode()
-        key.append(0)
-    if number.is_signed():
-        out.append(_NEGATIVE)
-        out += key.translate(INVERTED)
-    else:
-        out.append(_POSITIVE)
-        out += key
-    return 0
+        out.put(1)
+        out.put_number(missing.adjusted() + 0x4000, 2)
+        out.put_bytes(digits.encode())
+        out.put(0)
+    return out.invert(begin) if number.is_signed() else 0

@@ -1,11 +1,12 @@
 from docstore.bson.key_pattern cimport KeyPattern
+from docstore.bson.key_writer cimport KeyWriter
 from docstore.bson.keys cimport append_key
 from docstore.bson.number cimport integer_at
 from docstore.bson.order cimport (
     CLASS_MAX_KEY, CLASS_MIN_KEY, CLASS_NULL, CLASS_NUMBER, CLASS_STRING, CLASS_UNDEFINED, class_of, compare_at,
 )
 from docstore.bson.predicate cimport MISSING, PathPredicate, Predicate
-from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, OBJECT, document_stop, double_at, name_end, value_end
+from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, OBJECT, document_stop, double_at, name_end, part, value_end
 
 cdef enum:
     _LESS = 1
@@ -27,6 +28,7 @@ cdef bint _is_nan(int code, bytes raw, Py_ssize_t at) except -1
 cdef class In(PathPredicate):
     cdef readonly tuple operands
     cdef set _keys
+    cdef KeyWriter _out
     cdef bint _null
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 

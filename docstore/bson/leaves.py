@@ -9,6 +9,7 @@ from decimal import Decimal
 import cython
 
 from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.key_writer import KeyWriter
 from docstore.bson.keys import encode_key
 from docstore.bson.number import exact_value
 from docstore.bson.predicate import PathPredicate, Predicate
@@ -28,7 +29,7 @@ if not cython.compiled:
         compare_at,
     )
     from docstore.bson.predicate import MISSING
-    from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, OBJECT, document_stop, double_at, name_end, value_end
+    from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, OBJECT, document_stop, double_at, name_end, part, value_end
 
     _LESS = 1
     _EQUAL = 2
@@ -100,11 +101,13 @@ class In(PathPredicate):
 
     operands: tuple[Value, ...]
     _keys: set[bytes]
+    _out: KeyWriter
     _null: bool
 
     def __init__(self, path: str, operands: Sequence[Value]) -> None:
         super().__init__(path, True)
         self.operands = tuple(operands)
+        self._out = KeyWriter()
         self._keys = {encode_key(operand) for operand in operands}
         self._null = encode_key((10, b"")) in self._keys
 
@@ -112,9 +115,9 @@ class In(PathPredicate):
         found: cython.int = CLASS_NULL if code == MISSING else class_of(code)
         if found in (CLASS_NULL, CLASS_UNDEFINED):
             return self._null
-        key: bytearray = bytearray()
-        append_key(key, code, raw, at, end)
-        return bytes(key) in self._keys
+        self._out.clear()
+        append_key(self._out, code, raw, at, end)
+        return self._out.taken() in self._keys
 
 
 class Present(PathPredicate):
@@ -280,7 +283,7 @@ class Regex(PathPredicate):
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         if code == MISSING or class_of(code) != CLASS_STRING:
             return False
-        return bool(self._search(raw[at + 4 : end - 1].decode(errors="replace")))
+        return bool(self._search(part(raw, at + 4, end - 1).decode("utf-8", "replace")))
 
 
 class Call(Predicate):
@@ -292,7 +295,7 @@ class Call(Predicate):
         self._function = function
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
-        return bool(self._function(raw[start:limit]))
+        return bool(self._function(part(raw, start, limit)))
 
 
 class Ranges(Predicate):
@@ -312,7 +315,7 @@ class Ranges(Predicate):
         self._highs = [high for _, high in ordered]
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
-        key: bytes | None = self.pattern.plain_key(raw[start:limit])
+        key: bytes | None = self.pattern.plain_key(raw if start == 0 and limit == len(raw) else part(raw, start, limit))
         if key is None:
             return False
         place: cython.Py_ssize_t = bisect_right(self._lows, key) - 1

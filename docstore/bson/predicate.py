@@ -4,7 +4,7 @@ A predicate is built from the top: `And`, `Or`, `Nor`, `Not` over leaves. A leaf
 
 * on the way, an array stands for its embedded documents (arrays directly inside arrays do not), and a number in the
   path also for the array's element at that place;
-* at the end, an array stands for its elements and for itself (for `Size` and `ElemMatch`, and where a number in the path
+* at the end, an array stands for its elements and for itself (`Size`, `ElemMatch`, and where a number in the path
   has named it, only for itself);
 * a path that ends nowhere gives one missing value, except behind an array element that a number in the path has named.
 

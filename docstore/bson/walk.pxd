@@ -25,6 +25,8 @@ cdef int int32_at(bytes raw, Py_ssize_t at) noexcept
 cdef long long int64_at(bytes raw, Py_ssize_t at) noexcept
 cdef unsigned long long uint64_at(bytes raw, Py_ssize_t at) noexcept
 cdef double double_at(bytes raw, Py_ssize_t at) noexcept
+cdef unsigned long long bits_of(double number) noexcept
+cdef bytes part(bytes raw, Py_ssize_t at, Py_ssize_t end)
 cdef Py_ssize_t document_stop(bytes raw, Py_ssize_t start, Py_ssize_t limit) except? -2
 cdef Py_ssize_t name_end(bytes raw, Py_ssize_t at, Py_ssize_t stop) except? -2
 cdef Py_ssize_t value_end(bytes raw, int code, Py_ssize_t at, Py_ssize_t stop) except? -2

@@ -16,7 +16,7 @@ import cython
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
-    from struct import unpack_from
+    from struct import pack, unpack_from
 
     DOUBLE = 0x01
     STRING = 0x02
@@ -73,6 +73,20 @@ def double_at(raw: bytes, at: cython.Py_ssize_t) -> cython.double:
     if cython.compiled:
         return cython.cast(cython.pointer[cython.double], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
     return float(unpack_from("<d", raw, at)[0])
+
+
+def bits_of(number: cython.double) -> cython.ulonglong:
+    """The IEEE 754 representation of a double, as a number."""
+    if cython.compiled:
+        return cython.cast(cython.pointer[cython.ulonglong], cython.address(number))[0]
+    return int.from_bytes(pack(">d", number), "big")
+
+
+def part(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
+    """The bytes [at, end); compiled, several times faster than a slice."""
+    if cython.compiled:
+        return cython.cast(cython.p_char, raw)[at:end]  # type: ignore[index, return-value]
+    return raw[at:end]
 
 
 def document_stop(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -176,7 +190,7 @@ def place_in_array(name: str) -> int:
 def name_text(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
     """The field name at [begin, end) as text; InvalidBSON when it is not UTF-8."""
     try:
-        return raw[begin:end].decode("utf-8")
+        return part(raw, begin, end).decode("utf-8")
     except UnicodeDecodeError as error:
         raise invalid("a field name is not UTF-8") from error
 
@@ -193,7 +207,7 @@ def elements(raw: bytes) -> list[tuple[str, int, bytes]]:
         code = raw[at]
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, code, named + 1, stop)
-        fields.append((name_text(raw, at + 1, named), code, raw[named + 1 : end]))
+        fields.append((name_text(raw, at + 1, named), code, part(raw, named + 1, end)))
         at = end
     return fields
 
@@ -206,7 +220,7 @@ def get_field(raw: bytes, name: str) -> Value | None:
         return None
     begin: cython.Py_ssize_t = at + len(key) + 2
     code: cython.int = raw[at]
-    return code, raw[begin : value_end(raw, code, begin, len(raw))]
+    return code, part(raw, begin, value_end(raw, code, begin, len(raw)))
 
 
 def get_path(raw: bytes, path: str) -> Value | None:
@@ -235,6 +249,6 @@ def values(raw: bytes) -> list[Value]:
         code = raw[at]
         at = name_end(raw, at + 1, stop) + 1
         end = value_end(raw, code, at, stop)
-        found.append((code, raw[at:end]))
+        found.append((code, part(raw, at, end)))
         at = end
     return found

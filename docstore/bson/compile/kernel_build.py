@@ -24,11 +24,13 @@ COMPILED = (
     "validation",
     "number",
     "order",
+    "key_writer",
     "keys",
     "key_pattern",
     "predicate",
     "leaves",
     "scan",
+    "group",
 )
 """The modules of docstore.bson that run per document."""
 

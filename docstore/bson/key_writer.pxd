@@ -1,0 +1,12 @@
+cdef class KeyWriter:
+    cdef Py_ssize_t size
+    cdef Py_ssize_t _room
+    cdef bytearray _buffer
+    cdef int clear(self) except -1
+    cdef int put(self, int byte) except -1
+    cdef int put_part(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int put_bytes(self, bytes raw) except -1
+    cdef int put_number(self, unsigned long long number, int width) except -1
+    cdef int invert(self, Py_ssize_t at) except -1
+    cdef bytes taken(self)
+    cdef int _grow(self, Py_ssize_t needed) except -1

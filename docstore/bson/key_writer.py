@@ -1,0 +1,71 @@
+"""Where keys are written, byte by byte, before they become `bytes`."""
+
+from __future__ import annotations
+
+import cython
+
+
+class KeyWriter:
+    """A buffer that grows and is used again: `clear`, write, `taken`. One thread at a time."""
+
+    size: cython.Py_ssize_t
+    _room: cython.Py_ssize_t
+    _buffer: bytearray
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._room = 64
+        self._buffer = bytearray(64)
+
+    def clear(self) -> cython.int:
+        """Forget what was written."""
+        self.size = 0
+        return 0
+
+    def put(self, byte: cython.int) -> cython.int:
+        """Append one byte."""
+        if self.size == self._room:
+            self._grow(1)
+        self._buffer[self.size] = byte
+        self.size += 1
+        return 0
+
+    def put_part(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Append the bytes [at, end)."""
+        if self._room - self.size < end - at:
+            self._grow(end - at)
+        while at < end:
+            self._buffer[self.size] = raw[at]
+            self.size += 1
+            at += 1
+        return 0
+
+    def put_bytes(self, raw: bytes) -> cython.int:
+        """Append all of the bytes."""
+        return self.put_part(raw, 0, len(raw))
+
+    def put_number(self, number: cython.ulonglong, width: cython.int) -> cython.int:
+        """Append a number, its most significant byte first."""
+        shift: cython.int = 8 * width
+        while shift > 0:
+            shift -= 8
+            self.put((number >> shift) & 0xFF)
+        return 0
+
+    def invert(self, at: cython.Py_ssize_t) -> cython.int:
+        """Invert every byte from `at` on, which turns an ascending key into a descending one."""
+        while at < self.size:
+            self._buffer[at] = self._buffer[at] ^ 0xFF
+            at += 1
+        return 0
+
+    def taken(self) -> bytes:
+        """What was written since the last `clear`."""
+        if cython.compiled:
+            return cython.cast(cython.p_char, self._buffer)[: self.size]  # type: ignore[index, return-value]
+        return bytes(self._buffer[: self.size])
+
+    def _grow(self, needed: cython.Py_ssize_t) -> cython.int:
+        self._room = 2 * self._room + needed
+        self._buffer.extend(bytes(self._room - len(self._buffer)))
+        return 0
