@@ -1,4 +1,4 @@
-"""What mongod adds to a data node: map-reduce, and on a shard migrations."""
+"""What mongod adds to a data node: map-reduce everywhere, and on a shard ownership and migrations."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from docstore.net.pool import Pool
 from docstore.node.node import DataNode
 from docstore.node.process import Extension, Service
 from docstore.node.settings import ClusterRole
+from mongod import migration
 from mongod.document.commands import map_reduce
 from mongod.document.javascript import JavaScript
 
 
 def extension(role: ClusterRole) -> Extension:
-    """The commands and services of a data node in that role."""
-    del role
-    return Extension(commands=(map_reduce.COMMAND,), services=_services)
+    """The commands, services and parameters of a data node in that role."""
+    if role is not ClusterRole.SHARD:
+        return Extension(commands=(map_reduce.COMMAND,), services=lambda node, _pool: (JavaScript(node),))
+    tunables = migration.Tunables()
 
+    def services(node: DataNode, pool: Pool) -> Iterable[Service]:
+        yield JavaScript(node)
+        yield migration.attach(node, pool, tunables)
 
-def _services(node: DataNode, _pool: Pool) -> Iterable[Service]:
-    yield JavaScript(node)
+    return Extension(
+        commands=(map_reduce.COMMAND, *migration.COMMANDS), services=services, parameters=tunables.parameters()
+    )

@@ -6,12 +6,21 @@ from dataclasses import dataclass
 
 from docstore.bson import Predicate, Value
 from docstore.collection.collection import Collection
+from docstore.commands.arguments import declared, parse_fields
+from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
-from docstore.node.requests import hint_of
+from docstore.node.requests import COLLATION, hint_of
 from docstore.node.search import Match, Search, identity_of
 from docstore.node.statements import UNIT_DOCUMENTS, WriteTarget
 from docstore.query.filter import parse_filter
 from docstore.query.tree import Filter
+
+_FIELDS = declared(
+    Parameter("q", Type.OBJECT, required=True),
+    Parameter("limit", Type.INT, required=True),
+    Parameter("hint", Type.ANY),
+    COLLATION,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +30,17 @@ class DeleteStatement:
     filter: bytes
     multi: bool
     hint: Value | None = None
+
+
+def delete_statement(raw: bytes) -> DeleteStatement:
+    """One element of `deletes`. Errors: Location40414, Location40415, TypeMismatch, FailedToParse for the limit."""
+    fields = parse_fields("delete.deletes", raw, _FIELDS)
+    limit = fields["limit"]
+    if limit not in (0, 1):
+        raise CommandError(
+            Code.FailedToParse, f"The limit field in delete objects must be 0 or 1. Got {limit}"
+        )
+    return DeleteStatement(filter=fields["q"], multi=limit == 0, hint=fields["hint"])
 
 
 class DeleteWork:

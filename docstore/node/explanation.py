@@ -9,22 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.bson import document_to_python
-from docstore.collection.collection import Collection, Index
+from docstore.collection.collection import Index
 from docstore.node.filter_text import filter_document
 from docstore.node.interval_text import field_intervals
 from docstore.query.bounds import field_bounds
 from docstore.query.find import FindQuery
-from docstore.query.plan import Access, CollectionScan, Eof, IdLookup, IndexScan, Plan, choose
+from docstore.query.plan import Access, CollectionScan, Eof, IdLookup, IndexScan, Plan
 
 SORT_MEMORY_BYTES = 100 * 1024 * 1024
-
-
-def plan_of(collection: Collection | None, query: FindQuery) -> Plan:
-    """The plan that the executor takes for the query."""
-    if collection is None:
-        return Plan(Eof(), None, True)
-    usable = [index for index in collection.indexes.values() if not index.hidden]
-    return choose(query.filter, usable, sort=query.sort, hint=query.hint)
 
 
 def query_planner(namespace: str, query: FindQuery, winning: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +33,7 @@ def query_planner(namespace: str, query: FindQuery, winning: dict[str, Any]) -> 
     }
 
 
-def winning_plan(collection: Collection | None, query: FindQuery, plan: Plan, *, owned: bool) -> dict[str, Any]:
+def winning_plan(query: FindQuery, plan: Plan, *, owned: bool) -> dict[str, Any]:
     """The stages of a find, outermost first. `owned`: documents of other shards are filtered out."""
     stage = _access(plan.access, query, plan)
     if owned:

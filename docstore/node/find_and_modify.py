@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from docstore.bson import Predicate, Value, document_from, get_field
 from docstore.bson.walk import BOOL, INT32, NULL, OBJECT
 from docstore.collection.collection import Collection
-from docstore.collection.unit import Image
+from docstore.collection.journal import Image
 from docstore.errors import CommandError
 from docstore.node.modification import Modification
 from docstore.node.schema import make_collection

@@ -16,6 +16,7 @@ from docstore.query.bounds import FieldBounds
 from docstore.query.intervals import Range
 
 _DOUBLE = struct.Struct(">d")
+_NEGATIVE, _POSITIVE = 0x2C, 0x38
 _LOWEST = {
     0x01: "MinKey", 0x28: "nan.0", 0x2C: "-inf.0", 0x40: '""', 0x48: "{}", 0x50: "[]", 0x58: "BinData(0, )",
     0x60: "ObjectId('000000000000000000000000')", 0x68: "false", 0x70: "new Date(-9223372036854775808)",
@@ -76,7 +77,11 @@ def _high(key: bytes) -> str:
 
 def _before(key: bytes) -> bytes:
     """The key that the cut `key` lies just behind."""
-    return key[:-1] + bytes((key[-1] - 1,)) if key and key[-1] else b""
+    if not key or not key[-1]:
+        return b""
+    before = key[:-1] + bytes((key[-1] - 1,))
+    # A cut leaves out the bytes 0xff at the end of the key before it, which an inverted magnitude ends in.
+    return before.ljust(10, b"\xff") if before[0] == _NEGATIVE else before
 
 
 def _value(key: bytes) -> str | None:
@@ -86,11 +91,11 @@ def _value(key: bytes) -> str | None:
     kind, rest = key[0], key[1:]
     if kind in _CONSTANTS:
         return None if rest else _CONSTANTS[kind]
-    if kind in (0x38, 0x2C) and len(rest) == 9:
-        magnitude = rest if kind == 0x38 else rest.translate(INVERTED)
+    if kind in (_POSITIVE, _NEGATIVE) and len(rest) == 9:
+        magnitude = rest if kind == _POSITIVE else rest.translate(INVERTED)
         if magnitude[8]:
             return None
-        number = _DOUBLE.unpack(magnitude[:8])[0] * (1 if kind == 0x38 else -1)
+        number = _DOUBLE.unpack(magnitude[:8])[0] * (1 if kind == _POSITIVE else -1)
         return str(int(number)) if number == int(number) else repr(number)
     if kind == 0x40 and rest.endswith(b"\0") and b"\0" not in rest[:-1]:
         text = rest[:-1].replace(b"\x01\x01", b"\0").replace(b"\x01\x02", b"\x01")

@@ -6,7 +6,7 @@ The parts are made and ended by `docstore.node.process`; commands reach them thr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -29,12 +29,18 @@ if TYPE_CHECKING:
 Replication = ReplicaSet | Standalone
 
 
+async def let_others_run() -> None:
+    """Give the loop to others between two slices of long work."""
+    await asyncio.sleep(0)
+
+
 @dataclass(slots=True, kw_only=True)
 class DataNode:
     """The parts of one process.
 
     `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `ownership` is installed by a shard, `workers` where
     JavaScript is served. `shutdown` asks the process to end, `network` gives the listener's figures once there is one.
+    `pause` is awaited between two slices of long work.
     """
 
     settings: NodeSettings
@@ -49,6 +55,7 @@ class DataNode:
     ownership: Ownership | None = None
     workers: Workers | None = None
     shutdown: Callable[[], None] = lambda: None
+    pause: Callable[[], Awaitable[None]] = let_others_run
     network: Callable[[], NetworkStatistics] | None = None
 
     def now(self) -> DatetimeMS:
@@ -60,10 +67,6 @@ class DataNode:
         oplog = self.store.oplog
         packed = int(self.wall_clock()) << 32 | 1 if oplog is None else oplog.next_timestamp()
         return packed.to_bytes(8, "little")
-
-    async def pause(self) -> None:
-        """Let the loop serve others between two slices of long work."""
-        await asyncio.sleep(0)
 
 
 def node_of(context: Context) -> DataNode:

@@ -8,6 +8,7 @@ with CappedPositionLost.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
+from typing import cast
 
 from docstore.bson import FULL, Predicate, scan
 from docstore.bson.walk import TIMESTAMP
@@ -21,6 +22,7 @@ from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery
 from docstore.query.projection import Projection
 from docstore.query.tree import And, Comparison, Filter, Op
+from docstore.replicaset.replicaset import ReplicaSet
 from docstore.storage.engine import Snapshot
 
 
@@ -132,7 +134,8 @@ class OplogTail:
 
     async def wait(self, timeout: float) -> None:
         """Return when there is an entry behind those read, or after `timeout` seconds."""
-        await self._node.replication.wait_oplog(self._after, timeout)
+        # Only a member of a set has an oplog.
+        await cast(ReplicaSet, self._node.replication).wait_oplog(self._after, timeout)
 
     def close(self) -> None:
         """Nothing is held between batches."""

@@ -25,14 +25,12 @@ from docstore.query.find import Hint
 PUSHED_DOCUMENTS = 1000
 PUSHED_BYTES = 1024 * 1024
 _STATISTICS = declared(
-    (
-        Parameter("count", Type.OBJECT),
-        Parameter("storageStats", Type.OBJECT),
-        Parameter("latencyStats", Type.OBJECT, default=None),
-        Parameter("queryExecStats", Type.OBJECT, unsupported="$collStats has no queryExecStats"),
-    )
+    Parameter("count", Type.OBJECT),
+    Parameter("storageStats", Type.OBJECT),
+    Parameter("latencyStats", Type.OBJECT, default=None),
+    Parameter("queryExecStats", Type.OBJECT, unsupported="$collStats has no queryExecStats"),
 )
-_STORAGE = declared((Parameter("scale", Type.INT, default=1, minimum=1),))
+_STORAGE = declared(Parameter("scale", Type.INT, default=1, minimum=1))
 
 
 class PipelineSource:

@@ -1,7 +1,7 @@
 """The array element that a filter matched: what `$` in an update's path stands for.
 
-It is the first element of the first array on the way of a condition that satisfies the condition all alone. Conditions are tried
-in the order of the filter; negations and disjunctions point at nothing, as in MongoDB.
+It is the first element of the first array on the way of a condition that satisfies the condition all alone. Conditions
+are tried in the order of the filter; negations and disjunctions point at nothing, as in MongoDB.
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ def view_of(context: Context) -> View | Awaitable[View]:
     concern = context.read_concern
     if concern.level not in _NEWEST or concern.after_cluster_time is not None:
         check_level(node, concern.level)
+        if node.replication.set_name is None and concern.after_cluster_time is not None:
+            raise CommandError(Code.IllegalOperation, "afterClusterTime needs a member of a replica set")
         return _view_later(context, node)
     owned = None
     if node.ownership is not None:

@@ -21,7 +21,7 @@ CURSOR = Parameter("cursor", Type.OBJECT)
 """`{batchSize: n}` of commands that answer with a cursor."""
 COLLATION = Parameter("collation", Type.OBJECT, unsupported=NO_COLLATION)
 LET = Parameter("let", Type.OBJECT, unsupported=NO_VARIABLES)
-_CURSOR_FIELDS = declared((Parameter("batchSize", Type.INT, minimum=0),))
+_CURSOR_FIELDS = declared(Parameter("batchSize", Type.INT, minimum=0))
 
 FIND_PARAMETERS = (
     Parameter("filter", Type.OBJECT),
@@ -106,4 +106,14 @@ def cursor_options_of(arguments: Arguments) -> CursorOptions:
         raise CommandError(Code.FailedToParse, "cannot use tailable option with the 'singleBatch' option")
     return CursorOptions(
         arguments["batchSize"], arguments["singleBatch"], arguments["noCursorTimeout"], tailable, await_data
+    )
+
+
+def count_query_of(arguments: Arguments) -> FindQuery:
+    """What a count counts; a negative limit means the same as a positive one."""
+    return FindQuery(
+        filter=filter_of(arguments["query"]),
+        skip=arguments["skip"],
+        limit=abs(arguments["limit"]),
+        hint=hint_of(arguments["hint"]),
     )

@@ -10,13 +10,26 @@ from dataclasses import dataclass
 
 from docstore.bson import Predicate, Value, get_field
 from docstore.collection.collection import Collection
+from docstore.commands.arguments import declared, parse_fields
+from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.node.modification import Modification, modification_of
-from docstore.node.requests import hint_of
+from docstore.node.requests import COLLATION, hint_of
 from docstore.node.schema import make_collection
 from docstore.node.search import Match, Search, identity_of
 from docstore.node.statements import UNIT_DOCUMENTS, WriteTarget, entry_operation
 from docstore.query.filter import parse_filter
+
+_FIELDS = declared(
+    Parameter("q", Type.OBJECT, required=True),
+    Parameter("u", Type.ANY, required=True),
+    Parameter("c", Type.OBJECT, unsupported="constants of pipeline updates are not supported"),
+    Parameter("multi", Type.BOOL, default=False),
+    Parameter("upsert", Type.BOOL, default=False),
+    Parameter("hint", Type.ANY),
+    Parameter("arrayFilters", Type.DOCUMENTS, default=()),
+    COLLATION,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +42,19 @@ class UpdateStatement:
     upsert: bool = False
     hint: Value | None = None
     array_filters: tuple[bytes, ...] = ()
+
+
+def update_statement(raw: bytes) -> UpdateStatement:
+    """One element of `updates`. Errors: Location40414, Location40415, TypeMismatch."""
+    fields = parse_fields("update.updates", raw, _FIELDS)
+    return UpdateStatement(
+        filter=fields["q"],
+        update=fields["u"],
+        multi=fields["multi"],
+        upsert=fields["upsert"],
+        hint=fields["hint"],
+        array_filters=tuple(fields["arrayFilters"]),
+    )
 
 
 class UpdateWork:
@@ -58,7 +84,7 @@ class UpdateWork:
             if statement.multi and self._modification.update.is_replacement:
                 raise CommandError(Code.FailedToParse, "multi update is not supported for replacement-style update")
         collection = target.collection()
-        if self._search is None or collection is not self._collection:
+        if collection is None or self._search is None or collection is not self._collection:
             return self._begin(collection, self._modification, owned, until)
         return self._continue(collection, self._modification, self._search, owned, until)
 

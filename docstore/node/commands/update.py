@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
-from docstore.node.requests import COLLATION
 from docstore.node.statements import StatementLoop, WriteTarget
-from docstore.node.updates import UpdateStatement, UpdateWork
+from docstore.node.updates import UpdateWork, update_statement
 from docstore.node.writes import (
     PARAMETERS,
     Outcome,
@@ -20,19 +19,6 @@ from docstore.node.writes import (
     session_write,
 )
 
-STATEMENT = declared(
-    (
-        Parameter("q", Type.OBJECT, required=True),
-        Parameter("u", Type.ANY, required=True),
-        Parameter("c", Type.OBJECT, unsupported="constants of pipeline updates are not supported"),
-        Parameter("multi", Type.BOOL, default=False),
-        Parameter("upsert", Type.BOOL, default=False),
-        Parameter("hint", Type.ANY),
-        Parameter("arrayFilters", Type.DOCUMENTS, default=()),
-        COLLATION,
-    )
-)
-
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
@@ -40,7 +26,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_batch_size(len(documents))
     check_writable(context.namespace)
     node.counters.update += len(documents)
-    statements = [statement_of(raw) for raw in documents]
+    statements = [update_statement(raw) for raw in documents]
     outcome = Outcome(modified=0)
     target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))
     loop = StatementLoop(
@@ -51,19 +37,6 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         clock=node.clock,
     )
     return run_statements(context, loop)
-
-
-def statement_of(raw: bytes) -> UpdateStatement:
-    """One element of `updates`. Errors: Location40414, Location40415, TypeMismatch."""
-    fields = parse_fields("update.updates", raw, STATEMENT)
-    return UpdateStatement(
-        filter=fields["q"],
-        update=fields["u"],
-        multi=fields["multi"],
-        upsert=fields["upsert"],
-        hint=fields["hint"],
-        array_filters=tuple(fields["arrayFilters"]),
-    )
 
 
 COMMAND = Command(

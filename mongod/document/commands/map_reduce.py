@@ -13,9 +13,9 @@ from inspect import isawaitable
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
-from docstore.collection.execute import open_find
 
 from docstore.bson.namespace import replicates
+from docstore.collection.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type

@@ -1,0 +1,81 @@
+"""count: how many documents match; without a filter from the collection's counter, which every write keeps exact."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+
+from docstore.collection.execute import Counting, open_count
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.node import node_of
+from docstore.node.reading import View, view_of
+from docstore.node.requests import COLLATION, count_query_of
+from docstore.node.statistics import number
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    view = view_of(context)
+    if isawaitable(view):
+        return _run_later(context, arguments, view)
+    counting = _open(context, arguments, view)
+    try:
+        done = counting.advance(_until(context))
+    except BaseException:
+        view.release()
+        raise
+    if not done:
+        return _go_on(context, counting, view)
+    view.release()
+    return {"n": number(counting.count)}
+
+
+async def _run_later(context: Context, arguments: Arguments, viewing: Awaitable[View]) -> Result:
+    view = await viewing
+    return await _go_on(context, _open(context, arguments, view), view)
+
+
+async def _go_on(context: Context, counting: Counting, view: View) -> Result:
+    node = node_of(context)
+    try:
+        while not counting.advance(_until(context)):
+            await node.pause()
+            context.operation.check()
+    finally:
+        view.release()
+    return {"n": number(counting.count)}
+
+
+def _until(context: Context) -> float:
+    return node_of(context).clock() + SLICE_SECONDS
+
+
+def _open(context: Context, arguments: Arguments, view: View) -> Counting:
+    node = node_of(context)
+    try:
+        return open_count(
+            node.store.collection(context.namespace),
+            count_query_of(arguments),
+            view.reader,
+            owned=view.owned,
+            clock=node.clock,
+        )
+    except BaseException:
+        view.release()
+        raise
+
+
+COMMAND = Command(
+    "count", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    parameters=(
+        Parameter("query", Type.OBJECT),
+        Parameter("limit", Type.INT, default=0),
+        Parameter("skip", Type.INT, default=0, minimum=0),
+        Parameter("hint", Type.ANY),
+        Parameter("fields", Type.OBJECT),
+        COLLATION,
+    ),
+    read_concern=True, stable=True, help="how many documents match",
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""distinct: the different values at a path, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+
+from docstore.bson import array_from
+from docstore.bson.build import enclosed
+from docstore.collection.execute import open_find
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.cursors import SLICE_SECONDS, DocumentSource
+from docstore.node.distinct_values import DistinctValues
+from docstore.node.node import node_of
+from docstore.node.reading import View, view_of
+from docstore.node.requests import COLLATION, filter_of, hint_of
+from docstore.query.find import FindQuery
+from docstore.query.paths import check_field_path
+
+_STEP_DOCUMENTS = 1000
+_STEP_BYTES = 1024 * 1024
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    path = arguments["key"]
+    check_field_path(path)
+    query = FindQuery(filter=filter_of(arguments["query"]), hint=hint_of(arguments["hint"]))
+    viewing = view_of(context)
+    found = DistinctValues(path)
+    if isawaitable(viewing):
+        return _run_later(context, query, found, viewing)
+    source = _open(context, query, viewing)
+    try:
+        done = _step(context, source, found)
+    except BaseException:
+        _close(source, viewing)
+        raise
+    if not done:
+        return _go_on(context, source, viewing, found)
+    _close(source, viewing)
+    return _reply(found)
+
+
+async def _run_later(
+    context: Context, query: FindQuery, found: DistinctValues, viewing: Awaitable[View]
+) -> Result:
+    view = await viewing
+    return await _go_on(context, _open(context, query, view), view, found)
+
+
+async def _go_on(context: Context, source: DocumentSource, view: View, found: DistinctValues) -> Result:
+    node = node_of(context)
+    try:
+        while not _step(context, source, found):
+            await node.pause()
+            context.operation.check()
+    finally:
+        _close(source, view)
+    return _reply(found)
+
+
+def _open(context: Context, query: FindQuery, view: View) -> DocumentSource:
+    node = node_of(context)
+    try:
+        source: DocumentSource = open_find(
+            node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
+        )
+    except BaseException:
+        view.release()
+        raise
+    return source
+
+
+def _close(source: DocumentSource, view: View) -> None:
+    source.close()
+    view.release()
+
+
+def _step(context: Context, source: DocumentSource, found: DistinctValues) -> bool:
+    clock = node_of(context).clock
+    until = clock() + SLICE_SECONDS
+    while True:
+        batch = source.next_batch(_STEP_DOCUMENTS, _STEP_BYTES, until)
+        found.add(batch.documents)
+        if batch.exhausted:
+            return True
+        if clock() >= until:
+            return False
+
+
+def _reply(found: DistinctValues) -> bytes:
+    return enclosed(b"\x04values\0" + array_from(found.in_order()))
+
+
+COMMAND = Command(
+    "distinct", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    parameters=(
+        Parameter("key", Type.STRING, required=True),
+        Parameter("query", Type.OBJECT),
+        Parameter("hint", Type.ANY),
+        COLLATION,
+    ),
+    read_concern=True, stable=True, help="the different values at a path",
+)  # fmt: skip

@@ -1,0 +1,115 @@
+"""explain: how a command would be carried out, and how much it looks at. It is parsed as the command itself is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from docstore.aggregation.pipeline import parse_pipeline
+from docstore.bson import elements
+from docstore.bson.namespace import check_collection_name
+from docstore.bson.walk import STRING
+from docstore.commands.arguments import Arguments, check_required, take, unknown_field
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.commands.values import text_of
+from docstore.errors import Code, CommandError
+from docstore.node.deletes import delete_statement
+from docstore.node.explaining import VERBOSITIES, Subject, explain_aggregate, explain_query
+from docstore.node.requests import count_query_of, filter_of, find_query_of, hint_of, sort_of
+from docstore.node.updates import update_statement
+from docstore.query.find import FindQuery
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    verbosity = arguments["verbosity"]
+    if verbosity not in VERBOSITIES:
+        raise CommandError(
+            Code.BadValue, f"Enumeration value '{verbosity}' for field 'explain.verbosity' is not a valid value."
+        )
+    name, inner = _inner(context, arguments.value)
+    if name == "aggregate":
+        return await explain_aggregate(
+            context, parse_pipeline(inner["pipeline"]), hint_of(inner["hint"]), verbosity
+        )
+    return await explain_query(context, SUBJECTS[name](inner), verbosity)
+
+
+def _inner(context: Context, raw: bytes) -> tuple[str, Arguments]:
+    """The explained command's name and parameters; sets the namespace. Errors: IllegalOperation, the command's."""
+    fields = elements(raw)
+    table = context.services.table
+    name = table.get(fields[0][0]).name if fields else ""
+    if name != "aggregate" and name not in SUBJECTS:
+        raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
+    if fields[0][1] != STRING:
+        raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
+    context.namespace = check_collection_name(context.db, text_of(fields[0][2]))
+    parameters = table.get(name).by_name
+    values: dict[str, Any] = {}
+    for field, code, data in fields[1:]:
+        if field in parameters:
+            take(name, parameters[field], code, data, context.db, values)
+        elif field not in ENVELOPE_FIELDS:
+            raise unknown_field(name, field)
+    check_required(name, parameters, values)
+    return name, Arguments(parameters, values)
+
+
+def _find(inner: Arguments) -> Subject:
+    return Subject(find_query_of(inner))
+
+
+def _count(inner: Arguments) -> Subject:
+    return Subject(count_query_of(inner), "COUNT", "nCounted")
+
+
+def _distinct(inner: Arguments) -> Subject:
+    return Subject(FindQuery(filter=filter_of(inner["query"]), hint=hint_of(inner["hint"])))
+
+
+def _find_and_modify(inner: Arguments) -> Subject:
+    query = FindQuery(
+        filter=filter_of(inner["query"]), sort=sort_of(inner["sort"]), limit=1, hint=hint_of(inner["hint"])
+    )
+    return Subject(query, *(("DELETE", "nWouldDelete") if inner["remove"] else ("UPDATE", "nMatched")))
+
+
+def _update(inner: Arguments) -> Subject:
+    statement = update_statement(_only(inner["updates"]))
+    query = FindQuery(
+        filter=filter_of(statement.filter), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
+    )
+    return Subject(query, "UPDATE", "nMatched")
+
+
+def _delete(inner: Arguments) -> Subject:
+    statement = delete_statement(_only(inner["deletes"]))
+    query = FindQuery(
+        filter=filter_of(statement.filter), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
+    )
+    return Subject(query, "DELETE", "nWouldDelete")
+
+
+def _only(statements: list[bytes]) -> bytes:
+    if len(statements) != 1:
+        raise CommandError(Code.InvalidLength, "explained write batches must be of size 1")
+    return statements[0]
+
+
+SUBJECTS: dict[str, Callable[[Arguments], Subject]] = {
+    "count": _count,
+    "delete": _delete,
+    "distinct": _distinct,
+    "find": _find,
+    "findAndModify": _find_and_modify,
+    "update": _update,
+}
+"""What is explained of each command, besides aggregate."""
+
+COMMAND = Command(
+    "explain", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.OBJECT,
+    parameters=(Parameter("verbosity", Type.STRING, default="allPlansExecution"),), stable=True,
+    help="how a command would be carried out",
+)  # fmt: skip

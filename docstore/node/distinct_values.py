@@ -1,0 +1,56 @@
+"""The values at a path that `distinct` collects: through arrays on the way, and one level of an array at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docstore.bson import Value, encode_key, get_field, values
+from docstore.bson.walk import ARRAY, OBJECT
+from docstore.errors import CommandError
+
+MAX_REPLY_BYTES = 16 * 1024 * 1024
+
+
+class DistinctValues:
+    """Values by their encoded key, so that equal ones of different types count once. Errors: 17217 over 16 MiB."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path.split(".")
+        self._found: dict[bytes, Value] = {}
+        self._size = 0
+
+    def add(self, documents: list[bytes]) -> None:
+        """Take in the values of documents."""
+        for raw in documents:
+            for value in values_at((OBJECT, raw), self._path):
+                key = encode_key(value)
+                if key not in self._found:
+                    self._found[key] = value
+                    self._size += len(value[1]) + 8
+        if self._size > MAX_REPLY_BYTES:
+            raise CommandError(17217, "distinct too big, 16mb cap")
+
+    def in_order(self) -> list[Value]:
+        """The values in the order of their types and sizes."""
+        return [self._found[key] for key in sorted(self._found)]
+
+
+def values_at(value: Value, path: list[str]) -> Iterator[Value]:
+    """Every value at the path below `value`."""
+    code, data = value
+    if not path:
+        if code == ARRAY:
+            yield from values(data)
+        else:
+            yield value
+    elif code == OBJECT:
+        inner = get_field(data, path[0])
+        if inner is not None:
+            yield from values_at(inner, path[1:])
+    elif code == ARRAY:
+        members = values(data)
+        if path[0].isdigit() and int(path[0]) < len(members):
+            yield from values_at(members[int(path[0])], path[1:])
+        for member in members:
+            if member[0] == OBJECT:
+                yield from values_at(member, path)

@@ -1,0 +1,128 @@
+"""A data node in memory, without sockets: commands in, replies out."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+import bson
+from bson.binary import Binary
+from bson.int64 import Int64
+
+from docstore.bson.optime import OpTime
+from docstore.collection.store import Store
+from docstore.commands.client_sessions import ClientSessions
+from docstore.commands.context import Services
+from docstore.commands.cursors import CursorRegistry
+from docstore.commands.declaration import Command, CommandTable
+from docstore.commands.dispatch import Answer, Dispatcher, Pending
+from docstore.commands.operations import OperationRegistry
+from docstore.commands.peer import Peer
+from docstore.errors import Code, CommandError
+from docstore.node.commands import COMMANDS
+from docstore.node.node import DataNode
+from docstore.node.parameters import FACTS, ParameterTable
+from docstore.node.settings import NodeSettings
+from docstore.node.unsupported import UNSUPPORTED
+from docstore.replicaset.standalone import Standalone
+from docstore.storage import open_engine
+from docstore.wire.message import Message
+
+
+class LonePrimary(Standalone):
+    """A member of a set that is its own majority; `primary` can be taken away."""
+
+    set_name = "rs"
+
+    def __init__(self, store: Store, engine: Any) -> None:
+        super().__init__(store, engine_flush=engine.flush, snapshot=engine.snapshot)
+        self.primary = True
+        store.attach_oplog(1 << 20)
+
+    def check_write(self) -> None:
+        if not self.primary:
+            raise CommandError(Code.NotWritablePrimary, "not primary")
+
+    async def wait_write(self, optime: OpTime | None, write_concern: Any, deadline: float | None) -> Any:
+        if write_concern.w not in (0, 1, "majority"):
+            return {"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
+        return None
+
+    async def wait_oplog(self, after: int, timeout: float) -> None:
+        await asyncio.sleep(timeout)
+
+
+class LocalNode:
+    """Use inside a running loop. `replicated` makes it the primary of a set of one."""
+
+    def __init__(self, *, replicated: bool = False, extra: tuple[Command, ...] = ()) -> None:
+        engine = open_engine("inMemory", "")
+        store = Store(engine, clock=time.time)
+        self.replication: Standalone = (
+            LonePrimary(store, engine)
+            if replicated
+            else Standalone(store, engine_flush=engine.flush, snapshot=engine.snapshot)
+        )
+        self.node = DataNode(
+            settings=NodeSettings(process="mongod", host="127.0.0.1", port=1, dbpath=Path("/")),
+            engine=engine,
+            store=store,
+            replication=self.replication,
+            parameters=ParameterTable(FACTS),
+            clock=time.monotonic,
+            wall_clock=time.time,
+            started=time.monotonic(),
+        )
+        ids = itertools.count(1)
+        self.services = Services(
+            table=CommandTable([*COMMANDS, *extra], unsupported=UNSUPPORTED),
+            host=self.replication,
+            sessions=ClientSessions(time.monotonic, lambda: bytes(16)),
+            cursors=CursorRegistry(time.monotonic, lambda: next(ids)),
+            operations=OperationRegistry(time.monotonic),
+            clock=time.monotonic,
+            wall_clock=time.time,
+        )
+        self.dispatcher = Dispatcher(self.node, self.services)
+        self.peer = Peer(1, "127.0.0.1:9")
+
+    async def reply(
+        self, command: Mapping[str, Any], db: str = "test", *, sequences: Mapping[str, list[bytes]] | None = None
+    ) -> dict[str, Any]:
+        """The whole reply, decoded, errors included."""
+        body = bson.encode({**command, "$db": db})
+        answered = self.dispatcher.handle(Message(1, 0, body, dict(sequences or {})), self.peer)
+        if isinstance(answered, Pending):
+            answered = await answered.finish()
+        raw = answered.body if isinstance(answered, Answer) else answered
+        assert isinstance(raw, bytes)
+        return bson.decode(raw)
+
+    async def run(self, command: Mapping[str, Any], db: str = "test") -> dict[str, Any]:
+        """The reply of a command that must succeed."""
+        found = await self.reply(command, db)
+        assert found["ok"] == 1, found
+        return found
+
+    async def documents(self, collection: str, condition: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """What a find returns in its first batch."""
+        found = await self.run({"find": collection, "filter": dict(condition or {}), "batchSize": 10_000})
+        documents: list[dict[str, Any]] = found["cursor"]["firstBatch"]
+        return documents
+
+    async def insert(self, collection: str, *documents: Mapping[str, Any]) -> None:
+        await self.run({"insert": collection, "documents": list(documents)})
+
+
+def session(number: int = 1, txn: int = 1) -> dict[str, Any]:
+    """The fields of a retryable write."""
+    return {"lsid": {"id": Binary(bytes([number]) * 16, 4)}, "txnNumber": Int64(txn)}
+
+
+def loop(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a test's coroutine."""
+    return asyncio.run(work)

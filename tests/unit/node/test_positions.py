@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import bson
+import pytest
+
+from docstore.node.positions import matched_position
+from docstore.query.filter import parse_filter
+
+
+def position(condition: dict[str, object], document: dict[str, object]) -> str | None:
+    return matched_position(parse_filter(bson.encode(condition)), bson.encode(document))
+
+
+@pytest.mark.parametrize(
+    ("condition", "document", "expected"),
+    [
+        ({"a": 3}, {"a": [1, 3, 3]}, "1"),
+        ({"a": {"$gt": 5}}, {"a": [1, 9, 7]}, "1"),
+        ({"a.b": 2}, {"a": [{"b": 1}, {"b": 2}]}, "1"),
+        ({"a": {"$elemMatch": {"b": 2, "c": 1}}}, {"a": [{"b": 2}, {"b": 2, "c": 1}]}, "1"),
+        ({"a": {"$elemMatch": {"$gt": 1, "$lt": 3}}}, {"a": [0, 2]}, "1"),
+        ({"a": {"$in": [7, 8]}}, {"a": [1, 8]}, "1"),
+        ({"x": 1, "a": 3}, {"x": 1, "a": [3]}, "0"),
+        ({"n.a": 3}, {"n": {"a": [1, 2, 3]}}, "2"),
+        ({"a": 3}, {"a": 3}, None),
+        ({"x": 1}, {"x": 1, "a": [3]}, None),
+        ({"a": {"$not": {"$eq": 3}}}, {"a": [1]}, None),
+    ],
+)
+def test_the_first_element_that_satisfies_the_condition_is_meant(
+    condition: dict[str, object], document: dict[str, object], expected: str | None
+) -> None:
+    assert position(condition, document) == expected
