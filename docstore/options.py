@@ -276,9 +276,7 @@ class _Program(click.Command):
             ctx.default_map[by_key[key]] = value
 
     def _call(self, **values: Any) -> None:
-        given = {
-            each.key: values[each.name] for each in self._settings if values.get(each.name) not in (None, False, ())
-        }
+        given = {each.key: values[each.name] for each in self._settings if _was_given(values.get(each.name))}
         try:
             options = _build(given)
         except ValueError as error:
@@ -290,6 +288,11 @@ def program(name: str, *groups: Group) -> Callable[[Callable[[Options], None]], 
     """Make a function of `Options` the body of an executable with the options of these groups."""
     settings = tuple(setting for group in groups for setting in group.settings)
     return lambda run: _Program(name, settings, run)
+
+
+def _was_given(value: Any) -> bool:
+    # 0 equals False, and port 0 is a port.
+    return value is not None and value is not False and value != ()
 
 
 def _flatten(tree: Any, prefix: str = "") -> list[tuple[str, Any]]:

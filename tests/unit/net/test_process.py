@@ -1,0 +1,161 @@
+"""Starting and stopping real processes: the ready line, signals, exit codes, the background, the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.waiting import wait_until
+
+PROGRAM = """
+import sys
+from docstore.net.process import StartError, run
+from docstore.options import LOGGING, NETWORK, PROCESS, program
+
+@program("thing", NETWORK, LOGGING, PROCESS)
+def main(options):
+    async def serve(process):
+        if options.port == 1:
+            raise StartError("port 1 is not for us", 48)
+        if options.port == 2:
+            raise OSError("what nobody expected")
+        if options.port == 3:
+            raise AssertionError("never")
+        process.ready("127.0.0.1", options.port)
+        await process.stopped()
+        print("taken down", flush=True)
+    run("thing", serve, options)
+
+main()
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> list[str]:
+    path = tmp_path / "thing.py"
+    path.write_text(PROGRAM)
+    return [sys.executable, str(path)]
+
+
+def start(program: list[str], *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=20)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_process_in_good_order(program: list[str], tmp_path: Path, number: int) -> None:
+    pid_file = tmp_path / "pid"
+    process = start(program, "--port", "4", "--pidfilepath", str(pid_file))
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"thing ready host=127.0.0.1 port=4 pid={process.pid}\n"
+    assert pid_file.read_text() == f"{process.pid}\n"
+    process.send_signal(number)
+    code, out, _ = finish(process)
+    assert (code, out) == (0, "taken down\n")
+    assert not pid_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("port", "code", "sentence"),
+    [
+        ("1", 48, "thing: port 1 is not for us"),
+        ("2", 1, "thing: OSError: what nobody expected"),
+        ("3", 14, ""),
+        ("x", 2, "is not a valid integer"),
+    ],
+)
+def test_a_process_that_cannot_start_says_why_in_its_exit_code(
+    program: list[str], port: str, code: int, sentence: str
+) -> None:
+    result = finish(start(program, "--port", port))
+    assert result[0] == code
+    assert sentence in result[2]
+
+
+def test_a_log_that_cannot_be_written_is_a_sentence(program: list[str], tmp_path: Path) -> None:
+    code, _, err = finish(start(program, "--port", "4", "--logpath", str(tmp_path / "none" / "log")))
+    assert code == 1
+    assert "cannot write the log" in err
+
+
+def forked(program: list[str], tmp_path: Path, port: str) -> subprocess.CompletedProcess[str]:
+    # The output goes to files: a pipe would stay open for as long as anyone below holds it.
+    arguments = ["--fork", "--logpath", str(tmp_path / "log"), "--pidfilepath", str(tmp_path / "pid"), "--port", port]
+    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+        done = subprocess.run(
+            [*program, *arguments], stdout=out, stderr=err, timeout=20, check=False, env=environment()
+        )
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, (tmp_path / "out").read_text(), (tmp_path / "err").read_text()
+    )
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    # A child whose parent has left is a zombie until init takes it up.
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_the_parent_returns_when_the_child_is_ready(program: list[str], tmp_path: Path) -> None:
+    result = forked(program, tmp_path, "4")
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        assert result.returncode == 0
+        assert result.stdout.splitlines()[-1] == f"thing ready host=127.0.0.1 port=4 pid={pid}"
+        assert os.getsid(pid) == pid
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: gone(pid), 10)
+    assert not (tmp_path / "pid").exists()
+
+
+def test_the_parent_fails_with_the_child(program: list[str], tmp_path: Path) -> None:
+    result = forked(program, tmp_path, "1")
+    assert result.returncode == 48
+    assert "port 1 is not for us" in result.stderr
+
+
+def test_the_log_tells_what_happened_in_the_real_servers_shape(program: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = start(program, "--port", "4", "--logpath", str(log))
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    finish(process)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert all(list(line)[:6] == ["t", "s", "c", "id", "ctx", "msg"] for line in lines)
+    ready = next(line for line in lines if line["msg"] == "Waiting for connections")
+    assert ready["attr"]["line"] == f"thing ready host=127.0.0.1 port=4 pid={process.pid}"
+    assert (ready["s"], ready["c"]) == ("I", "CONTROL")
+
+
+def test_the_port_of_another_process_is_refused_before_anything_listens() -> None:
+    from docstore.net.listener import Listener
+    from tests.harness.dispatching import dispatcher_of
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listener = Listener(dispatcher_of(), addresses=["127.0.0.1"], port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="in use"):
+            listener.bind()

@@ -1,0 +1,101 @@
+"""Log lines: one JSON object each, in a file that may be rotated under us."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docstore import log
+
+LOG = log.component("NETWORK")
+
+
+@pytest.fixture(autouse=True)
+def configured_only_here() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    log.RECENT.lines.clear()
+    log.WARNINGS.lines.clear()
+    # `configure` closes what it replaces; the test runner's own handlers are kept out of its way.
+    root.handlers[:] = []
+    yield
+    for handler in root.handlers:
+        handler.close()
+    root.handlers[:], root.level = handlers, level
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_line_has_the_real_servers_fields(tmp_path: Path) -> None:
+    log.configure(tmp_path / "log", append=False)
+    LOG.info("Connection accepted", remote="a:1")
+    LOG.warning("Odd", path=Path("/x"))
+    first, second = lines(tmp_path / "log")
+    assert (first["s"], first["c"], first["msg"], first["attr"]) == (
+        "I",
+        "NETWORK",
+        "Connection accepted",
+        {"remote": "a:1"},
+    )
+    assert first["t"]["$date"].endswith(("Z", "+00:00")) or first["t"]["$date"][-6] in "+-"
+    assert (second["s"], second["attr"]) == ("W", {"path": "/x"})
+    assert first["id"] != second["id"]
+
+
+def test_the_same_message_has_the_same_id(tmp_path: Path) -> None:
+    log.configure(tmp_path / "log", append=False)
+    LOG.info("Same", n=1)
+    LOG.info("Same", n=2)
+    assert len({line["id"] for line in lines(tmp_path / "log")}) == 1
+
+
+def test_an_exception_is_one_line_with_its_traceback(tmp_path: Path) -> None:
+    log.configure(tmp_path / "log", append=False)
+    try:
+        raise ValueError("odd\nvalue")
+    except ValueError as error:
+        LOG.error("Failed", exc_info=error)
+    (line,) = lines(tmp_path / "log")
+    assert "ValueError" in line["attr"]["traceback"]
+
+
+def test_debug_lines_need_verbosity(tmp_path: Path) -> None:
+    log.configure(tmp_path / "log", append=False)
+    LOG.debug("quiet")
+    log.configure(tmp_path / "log", append=True, verbosity=1)
+    LOG.debug("loud")
+    assert [line["msg"] for line in lines(tmp_path / "log")] == ["loud"]
+
+
+def test_an_old_log_is_kept_under_another_name_unless_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for append in (False, True, False):
+        log.configure(path, append=append)
+        LOG.info("started")
+    assert len(lines(path)) == 1
+    (old,) = (each for each in tmp_path.iterdir() if each != path)
+    assert len(lines(old)) == 2
+
+
+def test_a_log_that_was_moved_is_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log.configure(path, append=False)
+    LOG.info("before")
+    path.rename(tmp_path / "log.1")
+    LOG.info("after")
+    assert [line["msg"] for line in lines(path)] == ["after"]
+
+
+def test_the_newest_lines_are_kept_for_get_log(tmp_path: Path) -> None:
+    log.configure(tmp_path / "log", append=False)
+    LOG.info("one")
+    LOG.warning("two")
+    assert [json.loads(line)["msg"] for line in log.RECENT.lines] == ["one", "two"]
+    assert [json.loads(line)["msg"] for line in log.WARNINGS.lines] == ["two"]

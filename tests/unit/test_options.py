@@ -1,0 +1,137 @@
+"""The command lines of the executables: what is taken, with which meaning, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from docstore.options import (
+    LOGGING,
+    NETWORK,
+    PARAMETERS,
+    PROCESS,
+    REPLICATION,
+    ROLE,
+    ROUTER,
+    STORAGE,
+    UNSUPPORTED,
+    Options,
+    program,
+)
+
+GROUPS = (NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS)
+
+
+def invoke(*arguments: str) -> tuple[Result, list[Options]]:
+    seen: list[Options] = []
+    result = CliRunner().invoke(program("thing", *GROUPS)(seen.append), list(arguments))
+    return result, seen
+
+
+def parse(*arguments: str) -> Options:
+    result, seen = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    return seen[0]
+
+
+def refusal(*arguments: str) -> str:
+    result, seen = invoke(*arguments)
+    assert result.exit_code == 2
+    assert not seen
+    return result.output
+
+
+def test_nothing_given_is_a_loopback_listener_on_the_standard_port() -> None:
+    options = parse()
+    assert (options.network.addresses, options.port, options.dbpath) == (("127.0.0.1",), 27017, Path("/data/db"))
+    assert options.parsed == {}
+
+
+def test_the_walk_throughs_command_lines_are_taken() -> None:
+    options = parse(
+        "--shardsvr", "--replSet", "set_a", "--logpath", "/tmp/a.log", "--logappend", "--pidfilepath", "/tmp/a.pid",
+        "--fork", "--dbpath", "/tmp/data", "--directoryperdb", "--bind_ip", "10.0.0.1,127.0.0.1",
+    )  # fmt: skip
+    assert (options.role.shardsvr, options.replication.set_name, options.port) == (True, "set_a", 27018)
+    assert options.logging.path == Path("/tmp/a.log")
+    assert options.logging.append
+    assert options.process.fork
+    assert options.process.pid_file == Path("/tmp/a.pid")
+    assert options.dbpath == Path("/tmp/data")
+    assert options.network.addresses == ("10.0.0.1", "127.0.0.1")
+    assert "one engine directory" in options.notices[0]
+    assert options.parsed["replication"] == {"replSetName": "set_a"}
+    assert parse("--configdb", "a:1,b:2").router.config_db == "a:1,b:2"
+
+
+def test_a_config_server_has_a_port_and_a_directory_of_its_own() -> None:
+    options = parse("--configsvr")
+    assert (options.port, options.dbpath) == (27019, Path("/data/configdb"))
+    assert parse("--configsvr", "--port", "0").port == 0
+
+
+def test_server_parameters_are_given_by_name() -> None:
+    assert parse("--setParameter", "a=1", "--setParameter", "b=x=y").parameters == {"a": "1", "b": "x=y"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--nosuch"], "No such option"),
+        (["extra"], "unexpected extra argument"),
+        (["--port", "70000"], "70000"),
+        (["--storageEngine", "wiredTiger"], "rocksdb"),
+        (["--shardsvr", "--configsvr"], "exclude each other"),
+        (["--bind_ip", "a,,b"], "empty address"),
+        (["--bind_ip", "a", "--bind_ip_all"], "exclude each other"),
+        (["--replSet", "set/host"], "name only"),
+        (["--fork"], "--logpath"),
+        (["--logappend"], "--logpath"),
+        (["--setParameter", "x"], "NAME=VALUE"),
+        (["--auth"], "--auth is not supported: there is no authentication"),
+        (["--nojournal"], "--nojournal is not supported"),
+        (["--keyFile", "x"], "--keyFile is not supported"),
+    ],
+)
+def test_what_is_not_supported_is_refused_with_a_sentence(arguments: list[str], sentence: str) -> None:
+    assert sentence in refusal(*arguments)
+
+
+def test_no_option_is_both_offered_and_unsupported() -> None:
+    offered = {setting.flag.lstrip("-") for group in GROUPS for setting in group.settings}
+    assert not offered & UNSUPPORTED.keys()
+
+
+def test_a_configuration_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
+    path = tmp_path / "thing.conf"
+    path.write_text("""
+net: {port: 4000, bindIp: "127.0.0.1"}
+systemLog: {destination: file, path: /tmp/x.log, logAppend: true}
+storage: {dbPath: /tmp/data}
+replication: {replSetName: rs, oplogSizeMB: 5}
+sharding: {clusterRole: shardsvr}
+setParameter: {a: 1}
+""")
+    options = parse("--config", str(path), "--port", "5000")
+    assert (options.port, options.dbpath, options.logging.append) == (5000, Path("/tmp/data"), True)
+    assert (options.replication.set_name, options.replication.oplog_bytes) == ("rs", 5 * 1024 * 1024)
+    assert options.role.shardsvr
+    assert options.parameters == {"a": "1"}
+
+
+@pytest.mark.parametrize("text", ["net: {ipv6: true}", "- a", "net: [", "security: {authorization: enabled}"])
+def test_a_configuration_file_with_anything_else_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "thing.conf"
+    path.write_text(text)
+    assert "thing" in refusal("--config", str(path))
+    assert "cannot read" in refusal("--config", str(tmp_path / "none"))
+
+
+def test_help_names_every_option() -> None:
+    result, _ = invoke("--help")
+    assert result.exit_code == 0
+    for group in GROUPS:
+        for setting in group.settings:
+            assert setting.flag in result.output
