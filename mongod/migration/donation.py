@@ -50,6 +50,7 @@ from docstore.sharding.migration import (
 from docstore.sharding.version import Lastmod
 from docstore.storage import Snapshot
 from mongod.migration.capture import Capture
+from mongod.migration.history import executed
 from mongod.migration.ranges import documents, in_range, key_index
 from mongod.migration.records import ROUTING_SIGNALS
 
@@ -81,6 +82,7 @@ class Donation:
         self._snapshot: Snapshot | None = None
         self._cursor: Iterator[tuple[int, bytes]] = iter(())
         self._batches = 0
+        self._told_until = 0
         self._floor: Lastmod | None = None
         self._steps: list[tuple[State, float]] = []
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -234,6 +236,7 @@ class Donation:
             else:
                 gone.append(identity)
         catching_up = self.state is State.CATCHING_UP
+        await self._push_history()
         if reload or gone or catching_up:
             await self._push(reload, gone, majority=catching_up)
         self._check_capture()
@@ -389,6 +392,30 @@ class Donation:
         if self._capture is None or self._capture.overflowed:
             raise CommandError(Code.ExceededMemoryLimit, "the range changes faster than it can be moved")
         return self._capture
+
+    async def _push_history(self) -> None:
+        """The retryable writes executed here since the last call, in batches."""
+        store = self._node.store
+        after, self._told_until = self._told_until, store.last_optime.timestamp
+        batch: list[bytes] = []
+        size = 0
+        for statement in executed(store, self.migration.namespace, after, self._node.wall_clock()):
+            batch.append(bson.encode(statement.fields()))
+            size += len(batch[-1])
+            if len(batch) == CHANGES_AT_ONCE or size > BATCH_BYTES:
+                await self._push_statements(batch)
+                batch, size = [], 0
+        if batch:
+            await self._push_statements(batch)
+
+    async def _push_statements(self, batch: list[bytes]) -> None:
+        self._batches += 1
+        command = {
+            "_recvChunkStatements": 1,
+            "migrationId": self.migration.id,
+            "number": Int64(self._batches),
+        }
+        await self._ask_recipient(bson.encode(command), sequences={"statements": batch})
 
     async def _push(self, reload: list[bytes], gone: list[Value], *, majority: bool) -> None:
         self._batches += 1

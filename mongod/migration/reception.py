@@ -24,6 +24,7 @@ from docstore.log import component
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.sharding.migration import RANGE_DELETIONS, Decision, Migration, RangeDeletion
 from docstore.sharding.recipient import Recipient, State
+from mongod.migration.history import Statement, remember
 from mongod.migration.ranges import documents, id_of, in_range, key_index
 
 LOG = component("MIGRATE")
@@ -198,6 +199,18 @@ class Reception:
         if majority:
             await self._shard.records.committed(self._node.store.last_optime)
             self._machine.heard(self._now())
+
+    async def remember(self, number: int, statements: list[Statement]) -> None:
+        """Take in retryable writes that the donor has executed, each batch once."""
+        async with self._applying:
+            if not self._machine.take(number, self._now()):
+                return
+            until = self._node.clock() + SLICE_SECONDS
+            for statement in statements:
+                self._check()
+                remember(self._node.store, statement)
+                if self._node.clock() >= until:
+                    until = await self._pause()
 
     async def _apply(self, reload: list[bytes], gone: list[Value]) -> None:
         """Documents that are replaced go first, so that values of unique indexes can move between documents."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import bson
 import pytest
+from bson.binary import Binary
+from bson.int64 import Int64
 
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
@@ -300,5 +302,38 @@ def test_a_range_that_changes_too_fast_is_given_up(monkeypatch: pytest.MonkeyPat
             assert (await refused(moving)).code == Code.OperationFailed
             await made.settled()
             assert await made.stored("shard2") == []
+
+    run(test)
+
+
+def test_a_retry_that_arrives_after_the_move_is_not_executed_again() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            writes: list[dict[str, Any]] = [
+                {"insert": "test", "documents": [{"_id": "a", "id": "0200x"}, {"_id": "b", "id": "0201x"}]},
+                {"update": "test", "updates": [{"q": {"id": "0200"}, "u": {"$inc": {"n": 1}}}]},
+                {"update": "test", "updates": [{"q": {"id": "0300"}, "u": {"$inc": {"n": 1}}, "upsert": True}]},
+                {"delete": "test", "deletes": [{"q": {"id": "0250"}, "limit": 1}]},
+                {"findAndModify": "test", "query": {"id": "0202"}, "update": {"$inc": {"n": 1}}, "new": True},
+                {"findAndModify": "test", "query": {"id": "0203"}, "remove": True},
+            ]
+            for session, write in enumerate(writes):
+                lsid = {"lsid": {"id": Binary(bytes([session]) * 16, 4)}, "txnNumber": Int64(1)}
+                first = await made.write({**write, **lsid}, "0200")
+                if session == 0:
+                    await made.move("0100", "shard2")
+                    await made.move("0100", "shard1")
+                to = "shard2" if made.chunk("0200").shard == "shard1" else "shard1"
+                await made.move("0200", to)
+                again = await made.write({**write, **lsid}, "0200")
+                same = {"n", "nModified", "upserted", "value", "lastErrorObject"} & first.keys()
+                assert {name: again[name] for name in same} == {name: first[name] for name in same}
+                assert "retriedStmtIds" in again or "retriedStmtId" in again
+            found = await made.visible()
+            assert all(len(rows) == 1 for rows in found.values())
+            assert [found[value][0].get("n") for value in ("0200", "0300", "0202")] == [1, 1, 1]
+            assert {"0250", "0203"}.isdisjoint(found)
+            assert len(found) == 300 + 2 + 1 - 2
+            assert made.members["shard2"].node.store.collection("config.migratedStatements").count == 0
 
     run(test)

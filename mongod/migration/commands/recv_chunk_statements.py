@@ -1,0 +1,38 @@
+"""_recvChunkStatements: a donor tells which retryable writes it has executed; see `mongod.migration.history`.
+
+    {_recvChunkStatements: 1, migrationId, number: long, statements: [{lsid, txnNumber, stmtId, op, ...}, ...]}
+
+Numbered together with `_recvChunkDocuments`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from mongod.migration.history import Statement
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    reception = shard_of(context).reception(arguments["migrationId"])
+    await reception.remember(arguments["number"], list(map(Statement.from_raw, arguments["statements"])))
+    return {}
+
+
+COMMAND = Command(
+    "_recvChunkStatements",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    admin_only=True,
+    parameters=(
+        Parameter("migrationId", Type.UUID, required=True, internal=True),
+        Parameter("number", Type.LONG, required=True, internal=True),
+        Parameter("statements", Type.DOCUMENTS, required=True, internal=True),
+    ),
+    help="remember retryable writes of a chunk that comes to this shard",
+)

@@ -1,0 +1,142 @@
+"""The retryable writes that a donor has executed, so that a retry which arrives at the recipient is not executed again.
+
+A statement is known by session, transaction number and statement number; what a retry answers is read from its oplog
+entry. The recipient therefore logs, under the same numbers, an entry of the same kind with the same content, on a
+collection of its own that is empty before and after: nothing but the session table and the oplog keep it.
+
+The newest transaction number of each session goes along whole, whatever range its statements touched: an entry does
+not tell the shard key, and a statement that is never retried here does no harm. Statements older than sessions live
+(half an hour) stay behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import bson
+from bson.binary import Binary
+from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
+
+from docstore.bson import get_field
+from docstore.bson.layout import SESSION_PREFIX, after_prefix
+from docstore.collection.journal import Image
+from docstore.collection.sessions import SessionWrite, entry_previous, entry_session
+from docstore.collection.store import Store
+from docstore.errors import CommandError
+from docstore.node.schema import make_collection
+from docstore.sharding.key import raw_field
+from docstore.storage import Family
+
+STATEMENTS = "config.migratedStatements"
+LIFETIME_SECONDS = 30 * 60
+_PLACEHOLDER = bson.encode({"_id": "statement"})
+_CHANGED = bson.encode({"_id": "statement", "executed": True})
+_IMAGES = ("preImage", "postImage")
+_INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One executed statement. `op`: i, u or d; `document`: the entry's `o` of an insert; `image`: (field, document) of
+    a findAndModify."""
+
+    lsid: bytes
+    txn_number: int
+    stmt_id: int
+    op: str
+    document: bytes | None
+    image: tuple[str, bytes] | None
+
+    def fields(self) -> dict[str, Any]:
+        """As sent to the recipient."""
+        body: dict[str, Any] = {
+            "lsid": Binary(self.lsid),
+            "txnNumber": Int64(self.txn_number),
+            "stmtId": self.stmt_id,
+            "op": self.op,
+        }
+        if self.document is not None:
+            body["document"] = RawBSONDocument(self.document)
+        if self.image is not None:
+            body[self.image[0]] = RawBSONDocument(self.image[1])
+        return body
+
+    @classmethod
+    def from_raw(cls, raw: bytes) -> Statement:
+        body = bson.decode(raw)
+        image = next(((name, raw_field(raw, name)) for name in _IMAGES if name in body), None)
+        document = raw_field(raw, "document") if "document" in body else None
+        return cls(bytes(body["lsid"]), int(body["txnNumber"]), int(body["stmtId"]), str(body["op"]), document, image)
+
+
+def executed(store: Store, namespace: str, after: int, now_seconds: float) -> Iterator[Statement]:
+    """The statements on a collection with timestamps above `after`, of each session the oldest first."""
+    after = max(after, int(now_seconds - LIFETIME_SECONDS) << 32)
+    prefix = len(SESSION_PREFIX)
+    sessions = [key[prefix:] for key in store.engine.keys(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX))]
+    for lsid in sessions:
+        found: list[Statement] = []
+        step = store.sessions.state(lsid).last
+        while step.timestamp > after:
+            entry = None if store.oplog is None else store.oplog.entry(step.timestamp)
+            if entry is None:
+                break
+            statement = _statement(store, entry, namespace)
+            if statement is not None:
+                found.append(statement)
+            step = entry_previous(entry)
+        yield from reversed(found)
+
+
+def _statement(store: Store, entry: bytes, namespace: str) -> Statement | None:
+    session = entry_session(entry)
+    op, ns = bson.decode(entry)["op"], bson.decode(entry)["ns"]
+    if session is None or op not in ("i", "u", "d") or ns not in (namespace, STATEMENTS):
+        return None
+    write, stmt_id, _ = session
+    document = raw_field(entry, "o") if op == "i" else None
+    return Statement(write.lsid, write.txn_number, stmt_id, op, document, _image(store, entry))
+
+
+def _image(store: Store, entry: bytes) -> tuple[str, bytes] | None:
+    for name in _IMAGES:
+        link = get_field(entry, f"{name}OpTime")
+        if link is not None and store.oplog is not None:
+            stamp = get_field(link[1], "ts")
+            assert stamp is not None, "an optime without ts"
+            image = store.oplog.entry(int.from_bytes(stamp[1], "little"))
+            return None if image is None else (name, raw_field(image, "o"))
+    return None
+
+
+def remember(store: Store, statement: Statement) -> None:
+    """Log the statement here, unless it or a later transaction number of its session is known already."""
+    if statement.txn_number < store.sessions.state(statement.lsid).txn_number:
+        return
+    try:
+        if store.sessions.statement(statement.lsid, statement.txn_number, statement.stmt_id) is not None:
+            return
+    except CommandError as error:
+        if error.code != _INCOMPLETE_HISTORY:
+            raise
+        return
+    collection = store.collection(STATEMENTS) or make_collection(store, STATEMENTS)
+    image = None if statement.image is None else Image(*statement.image)
+    session = SessionWrite(statement.lsid, statement.txn_number)
+    with store.unit(session=session, from_migrate=True) as unit:
+        stmt_id = statement.stmt_id
+        if statement.op == "i":
+            made = statement.document or _PLACEHOLDER
+            unit.remove(collection, unit.insert(collection, made, stmt_id=stmt_id), made)
+        elif statement.op == "u":
+            record_id = unit.insert(collection, _PLACEHOLDER)
+            unit.replace(collection, record_id, _PLACEHOLDER, _CHANGED, stmt_id=stmt_id, image=image)
+            unit.remove(collection, record_id, _CHANGED)
+        else:
+            record_id = unit.insert(collection, _PLACEHOLDER)
+            unit.remove(collection, record_id, _PLACEHOLDER, stmt_id=stmt_id, image=image)
+        unit.commit()
+    assert collection.count == 0, "the collection of statements is empty between them"
