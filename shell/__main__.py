@@ -73,7 +73,7 @@ def _run(address: Address | None, files: list[Path], expression: str | None, *, 
     try:
         code = _scripts(session, files, expression)
         if code is None and (stay or not (files or expression is not None)):
-            code = interactive(session)
+            code = interactive(session, quiet=quiet)
         return code or 0
     finally:
         session.close()

@@ -23,7 +23,8 @@ RETRY_PAUSE = 0.2
 _READS = frozenset(
     (
         "aggregate", "buildInfo", "buildinfo", "collStats", "collstats", "count", "dbStats", "dbstats", "distinct",
-        "find", "getLog", "getParameter", "hello", "hostInfo", "isMaster", "ismaster", "listCollections", "listCommands",
+        "find", "getLog", "getParameter", "hello", "hostInfo", "isMaster", "ismaster", "listCollections",
+        "listCommands",
         "listDatabases", "listIndexes", "ping", "replSetGetConfig", "replSetGetStatus", "serverStatus",
     )
 )  # fmt: skip

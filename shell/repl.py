@@ -17,6 +17,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
+from prompt_toolkit.shortcuts import CompleteStyle
 
 from shell.bindings.session import Interrupted, ScriptFailure, Session, Unfinished
 
@@ -37,7 +38,11 @@ class Lines(Protocol):
 def terminal_lines(session: Session) -> Lines:
     """Lines typed at a terminal, with history and completion."""
     prompts: PromptSession[str] = PromptSession(
-        history=FileHistory(str(HISTORY.expanduser())), completer=_Names(session), complete_while_typing=False
+        history=FileHistory(str(HISTORY.expanduser())),
+        completer=_Names(session),
+        complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE,
+        reserve_space_for_menu=0,
     )
 
     def read(prompt: str) -> str:
@@ -59,12 +64,13 @@ def piped_lines(source: TextIO) -> Lines:
 
 
 class Repl:
-    """The loop. `write` prints text."""
+    """The loop. `write` prints text; `quiet` leaves out the farewell."""
 
-    def __init__(self, session: Session, lines: Lines, write: Callable[[str], object]) -> None:
+    def __init__(self, session: Session, lines: Lines, write: Callable[[str], object], *, quiet: bool) -> None:
         self._session = session
         self._lines = lines
         self._write = write
+        self._quiet = quiet
 
     def run(self, *, prompts: bool) -> int:
         """Loop until the end of input or `exit`. Returns the process's exit code."""
@@ -72,13 +78,14 @@ class Repl:
             try:
                 self._one(self._session.prompt() if prompts else "")
             except EOFError:
-                self._write("bye\n")
-                return 0
+                self._session.host.exit_code = 0
             except (KeyboardInterrupt, Interrupted):
                 self._write("^C\n")
             except ScriptFailure as error:
                 if self._session.host.exit_code is None:
                     self._write(f"{error}\n")
+        if not self._quiet:
+            self._write("bye\n")
         return self._session.host.exit_code
 
     def _one(self, prompt: str) -> None:
@@ -135,11 +142,11 @@ class _Names(Completer):
             yield Completion(name, start_position=-len(word[0]))
 
 
-def interactive(session: Session) -> int:
+def interactive(session: Session, *, quiet: bool) -> int:
     """The loop on this process's standard input."""
     on_terminal = sys.stdin.isatty()
     lines = terminal_lines(session) if on_terminal else piped_lines(sys.stdin)
-    return Repl(session, lines, _print).run(prompts=on_terminal)
+    return Repl(session, lines, _print, quiet=quiet).run(prompts=on_terminal)
 
 
 def _print(text: str) -> None:

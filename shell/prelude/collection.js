@@ -32,8 +32,7 @@ class DBCollection {
   // ---- Reading
 
   find(filter, projection, limit, skip, batchSize) {
-    if (typeof filter === "string") throw new Error("find() takes a query document");
-    return new DBQuery(this, filter instanceof ObjectIdBody ? { _id: filter } : filter, projection, limit, skip, batchSize);
+    return new DBQuery(this, filterFrom(filter), projection, limit, skip, batchSize);
   }
   findOne(filter, projection) {
     const cursor = this.find(filter, projection).limit(-1);
@@ -149,9 +148,8 @@ class DBCollection {
   remove(filter, options) {
     if (filter === undefined) throw new Error("remove needs a query");
     const settings = options !== null && typeof options === "object" ? options : { justOne: options };
-    const query = filter instanceof ObjectIdBody ? { _id: filter } : filter;
     const tally = emptyTally();
-    writeStatements(this, "delete", [deleteStatement(query, settings.justOne ? 1 : 0, settings)], settings, tally, 0);
+    writeStatements(this, "delete", [deleteStatement(filterFrom(filter), settings.justOne ? 1 : 0, settings)], settings, tally, 0);
     return new WriteResult(tally, "remove");
   }
   acknowledgedDelete(filter, limit, options) {
@@ -253,6 +251,16 @@ class DBCollection {
   getShardDistribution() { printShardDistribution(this); }
   getWriteConcern() { return this.getMongo().getWriteConcern(); }
   watch(pipeline, options) { return this.aggregate([{ $changeStream: options || {} }, ...(pipeline || [])]); }
+}
+
+// A filter may also be an id or a condition written in JavaScript.
+function filterFrom(filter) {
+  if (filter instanceof ObjectIdBody) return { _id: filter };
+  if (typeof filter === "string" || typeof filter === "function") return { $where: filter };
+  if (filter !== undefined && filter !== null && typeof filter !== "object") {
+    throw new Error(`a filter is a document, not a ${typeof filter}`);
+  }
+  return filter;
 }
 
 function indexName(keys) {

@@ -38,7 +38,8 @@ class WriteError extends Error {
     if (error.errInfo !== undefined) this.errInfo = error.errInfo;
   }
   getOperation() { return this.op; }
-  toString() { return `WriteError(${tojson({ index: this.index, code: this.code, errmsg: this.errmsg, op: this.op })})`; }
+  fields() { return { index: this.index, code: this.code, errmsg: this.errmsg, op: this.op }; }
+  toString() { return `WriteError(${tojson(this.fields())})`; }
   tojson() { return this.toString(); }
 }
 
@@ -81,7 +82,7 @@ function emptyTally() {
 
 function bulkFields(tally) {
   return {
-    writeErrors: tally.writeErrors, writeConcernErrors: tally.writeConcernErrors, nInserted: tally.nInserted,
+    writeErrors: tally.writeErrors.map((error) => error.fields()), writeConcernErrors: tally.writeConcernErrors, nInserted: tally.nInserted,
     nUpserted: tally.nUpserted, nMatched: tally.nMatched, nModified: tally.nModified, nRemoved: tally.nRemoved,
     upserted: tally.upserted,
   };
