@@ -1,0 +1,169 @@
+"""Which access path is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from docstore.bson.key_pattern import KeyPattern
+from docstore.errors import Code, CommandError
+from docstore.query.filter import parse_filter
+from docstore.query.find import Hint, parse_hint
+from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union, choose
+from docstore.query.sort import parse_sort
+from tests.unit.query.raw import raw, value
+
+
+@dataclass(frozen=True)
+class Index:
+    name: str
+    key_pattern: KeyPattern
+    unique: bool = False
+    sparse: bool = False
+    multikey: bool = False
+
+
+def index(name: str, *fields: tuple[str, int], **traits: bool) -> Index:
+    return Index(name, KeyPattern(list(fields)), **traits)
+
+
+ID = index("_id_", ("_id", 1), unique=True)
+
+
+def plan(
+    condition: dict[str, Any], *indexes: Index, sort: dict[str, int] | None = None, hint: Hint | None = None
+) -> Plan:
+    return choose(parse_filter(raw(condition)), [ID, *indexes], sort=parse_sort(raw(sort or {})), hint=hint)
+
+
+def used(chosen: Plan) -> str:
+    assert isinstance(chosen.access, IndexScan)
+    return chosen.access.index.name
+
+
+def test_an_id_is_looked_up() -> None:
+    assert plan({"_id": 5}) == Plan(IdLookup(value(5)), None, True)
+
+
+def test_what_else_the_filter_says_is_left_to_it_after_a_lookup() -> None:
+    chosen = plan({"_id": 5, "a": 1}, index("a_1", ("a", 1)))
+
+    assert chosen.access == IdLookup(value(5))
+    assert chosen.residual is not None
+
+
+def test_no_condition_is_a_collection_scan_without_a_residual() -> None:
+    assert plan({}) == Plan(CollectionScan(1), None, True)
+
+
+def test_bounds_that_say_all_need_no_residual() -> None:
+    chosen = plan({"a": {"$gt": 5, "$lt": 9}}, index("a_1", ("a", 1)))
+
+    assert used(chosen) == "a_1"
+    assert chosen.residual is None
+
+
+@pytest.mark.parametrize("condition", [{"a": None}, {"a": [1]}, {"a": 5, "b": 1}, {"a": {"$regex": "^x"}}])
+def test_bounds_that_say_less_leave_the_filter_to_be_applied(condition: dict[str, Any]) -> None:
+    chosen = plan(condition, index("a_1", ("a", 1)))
+
+    assert used(chosen) == "a_1"
+    assert chosen.residual is not None
+
+
+def test_a_multikey_index_is_never_exact() -> None:
+    assert plan({"a": 5}, index("a_1", ("a", 1), multikey=True)).residual is not None
+
+
+def test_two_conditions_on_an_array_are_not_intersected() -> None:
+    chosen = plan({"a": {"$gt": 5, "$lt": 3}}, index("a_1", ("a", 1), multikey=True))
+
+    assert used(chosen) == "a_1"
+
+
+def test_two_conditions_on_one_element_are_intersected() -> None:
+    chosen = plan({"a": {"$elemMatch": {"$gt": 5, "$lt": 3}}}, index("a_1", ("a", 1), multikey=True))
+
+    assert chosen.access == Eof()
+
+
+def test_the_longest_run_of_equalities_wins() -> None:
+    assert used(plan({"a": 1, "b": 2}, index("a_1", ("a", 1)), index("a_b", ("a", 1), ("b", 1)))) == "a_b"
+
+
+def test_an_equality_beats_a_range() -> None:
+    assert used(plan({"a": {"$gt": 1}, "b": 2}, index("a_1", ("a", 1)), index("b_1", ("b", 1)))) == "b_1"
+
+
+def test_a_closed_range_beats_an_open_one() -> None:
+    chosen = plan({"a": {"$gt": 1}, "b": {"$gt": 1, "$lt": 3}}, index("a_1", ("a", 1)), index("b_1", ("b", 1)))
+
+    assert used(chosen) == "b_1"
+
+
+def test_an_index_provides_the_order_behind_an_equality() -> None:
+    chosen = plan({"a": 1}, index("a_b", ("a", 1), ("b", 1)), sort={"b": -1})
+
+    assert isinstance(chosen.access, IndexScan)
+    assert (chosen.provides_sort, chosen.access.direction) == (True, -1)
+
+
+def test_an_order_alone_is_worth_an_index() -> None:
+    chosen = plan({}, index("a_b", ("a", 1), ("b", -1)), sort={"a": -1, "b": 1})
+
+    assert isinstance(chosen.access, IndexScan)
+    assert (chosen.provides_sort, chosen.access.direction) == (True, -1)
+
+
+@pytest.mark.parametrize("traits", [{"multikey": True}, {"sparse": True}])
+def test_neither_a_multikey_nor_a_sparse_index_serves_an_order_alone(traits: dict[str, bool]) -> None:
+    assert plan({}, index("a_1", ("a", 1), **traits), sort={"a": 1}) == Plan(CollectionScan(1), None, False)
+
+
+def test_mixed_directions_are_not_the_order_of_an_index() -> None:
+    assert not plan({}, index("a_b", ("a", 1), ("b", 1)), sort={"a": 1, "b": -1}).provides_sort
+
+
+def test_several_points_before_the_sorted_field_break_the_order() -> None:
+    assert not plan({"a": {"$in": [1, 2]}}, index("a_b", ("a", 1), ("b", 1)), sort={"b": 1}).provides_sort
+
+
+def test_a_sparse_index_does_not_answer_for_missing_fields() -> None:
+    assert isinstance(plan({"a": None}, index("a_1", ("a", 1), sparse=True)).access, CollectionScan)
+
+
+def test_a_disjunction_is_a_union_when_every_branch_has_an_index() -> None:
+    a, b = index("a_1", ("a", 1)), index("b_1", ("b", 1))
+
+    assert isinstance(plan({"$or": [{"a": 1}, {"b": 2}, {"_id": 3}]}, a, b).access, Union)
+    assert isinstance(plan({"$or": [{"a": 1}, {"c": 2}]}, a, b).access, CollectionScan)
+
+
+def test_a_hint_is_followed_by_name_and_by_key() -> None:
+    a = index("by_a", ("a", 1))
+
+    assert used(plan({"b": 1}, a, hint=parse_hint(value("by_a")))) == "by_a"
+    assert used(plan({"b": 1}, a, hint=parse_hint(value({"a": 1.0})))) == "by_a"
+    assert plan({"_id": 1}, hint=parse_hint(value({"$natural": -1}))).access == CollectionScan(-1)
+
+
+@pytest.mark.parametrize("hint", ["nope", {"a": -1}, {"a": "x"}, ""])
+def test_a_hint_that_names_no_index_is_refused(hint: object) -> None:
+    with pytest.raises(CommandError) as refused:
+        plan({}, index("a_1", ("a", 1)), hint=parse_hint(value(hint)))
+    assert refused.value.code == Code.BadValue
+
+
+def test_a_hint_is_a_name_or_a_document() -> None:
+    with pytest.raises(CommandError) as refused:
+        parse_hint(value(5))
+    assert refused.value.code == Code.FailedToParse
+    assert parse_hint(value({})) is None
+
+
+def test_the_natural_order_is_a_scan_and_admits_no_index() -> None:
+    assert plan({"_id": 1}, sort={"$natural": -1}).access == CollectionScan(-1)
+    with pytest.raises(CommandError):
+        plan({}, sort={"$natural": 1}, hint=Hint(name="_id_"))

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from docstore.query.regex import compile_regex, literal_prefix
+
+
+@pytest.mark.parametrize("pattern", ["^ab", "a.c$", "x", "a\\.b", "", "^$", "^a b$"])
+@pytest.mark.parametrize("subject", ["", "ab", "abc", "xabc", "a.b", "abc\n", "a\nc", "a b", "é", "a\u2028c"])
+def test_the_quick_way_means_the_same_as_pcre(pattern: str, subject: str) -> None:
+    """Plain patterns are searched by another engine; the option `u` changes nothing but keeps them from it."""
+    assert bool(compile_regex(pattern, "")(subject)) is bool(compile_regex(pattern, "u")(subject))
+
+
+def test_classes_mean_ascii_and_case_means_unicode() -> None:
+    assert not compile_regex(r"^\w$", "")("é")
+    assert not compile_regex(r"^\d$", "")("٣")
+    assert compile_regex("^É$", "i")("é")
+
+
+def test_options_combine() -> None:
+    assert compile_regex("^ B # second line", "mxi")("a\nb")
+    assert compile_regex("a.b", "s")("a\nb")
+
+
+def test_a_pattern_that_backtracks_without_end_does_not_match_and_costs_little() -> None:
+    search = compile_regex("(a+)+$", "")
+    started = time.perf_counter()
+
+    assert not search("a" * 60 + "b")
+
+    assert time.perf_counter() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "expected"),
+    [
+        ("^abc", "", ("abc", True)),
+        ("^abc.*", "s", ("abc", True)),
+        ("^abc.*", "", ("abc", False)),
+        ("^abc*", "", ("ab", False)),
+        ("^ab?c", "", ("a", False)),
+        ("^a\\.b", "", ("a.b", True)),
+        ("^a\\.*", "", ("a", False)),
+        ("^a|b", "", ("", False)),
+        ("abc", "", ("", False)),
+        ("^abc", "i", ("", False)),
+        ("^abc", "m", ("", False)),
+        ("^a{2}", "", ("", False)),
+        ("^(ab)", "", ("", False)),
+    ],
+)
+def test_the_literal_beginning_of_a_pattern(pattern: str, options: str, expected: tuple[str, bool]) -> None:
+    assert literal_prefix(pattern, options) == expected
