@@ -27,10 +27,10 @@ from docstore.commands.limits import (
     MIN_WIRE_VERSION,
 )
 from docstore.errors import CommandError
+from docstore.wire.compression import agree
 from docstore.wire.framing import MAX_MESSAGE_BYTES
 
 MAX_METADATA_BYTES = 512
-COMPRESSORS = frozenset(("snappy", "zlib", "zstd"))
 PARAMETERS = (
     Parameter("helloOk", Type.SAFE_BOOL, default=False),
     Parameter("client", Type.ANY),
@@ -105,7 +105,7 @@ def _take_client(context: Context, arguments: Arguments) -> None:
         if isinstance(application, dict):
             peer.application_name = str(application.get("name", ""))
     if arguments["compression"] and not peer.greeted:
-        peer.compressors = tuple(name for name in arguments["compression"] if name in COMPRESSORS)
+        peer.compressors = agree(arguments["compression"])
     if "internalClient" in arguments:
         peer.internal = True
     peer.greeted = True

@@ -96,12 +96,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._listener.bytes_in += len(data)
         if self._buffer is None:
-            try:
-                if not self._busy and self._writable is None and whole_frame(data):
+            if not self._busy and self._writable is None and whole_frame(data):
+                try:
                     self._handle(data)
-                    return
-            except ProtocolError as violation:
-                self._refuse(violation)
+                except ProtocolError as violation:
+                    self._refuse(violation)
                 return
             self._buffer = FrameBuffer()
         self._buffer.feed(data)

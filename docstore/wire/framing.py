@@ -71,4 +71,4 @@ def frame_opcode(frame: bytes) -> int:
 
 def whole_frame(data: bytes) -> bool:
     """Whether the bytes are exactly one frame: the common case, which needs no buffer."""
-    return len(data) >= HEADER_BYTES and frame_length(data) == len(data)
+    return HEADER_BYTES <= len(data) == int.from_bytes(data[:4], "little") <= MAX_MESSAGE_BYTES
