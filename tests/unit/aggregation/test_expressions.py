@@ -1,0 +1,184 @@
+"""Values of expressions. Expected values are the real server's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from docstore.aggregation.expressions.model import Scope
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.errors import Code, CommandError
+from tests.unit.query.raw import content, raw, value
+
+MISSING = ...
+DATE = DatetimeMS(1577934245678)
+LONG = Int64(2**63 - 1)
+DOCUMENT: dict[str, Any] = {
+    "_id": 1,
+    "a": 1,
+    "b": {"c": 2, "d": [1, 2, {"x": 5}]},
+    "arr": [3, 1, 2],
+    "objs": [{"k": 1, "v": 2}, {"k": 3}, {"k": [4, 5]}, 7],
+    "s": "Héllo",
+    "n": None,
+    "nest": [[1, 2], [3]],
+    "d": DATE,
+}
+
+
+def evaluate(expression: object) -> Any:
+    return content(parse_expression(value(expression)).evaluate(Scope(raw(DOCUMENT))))
+
+
+def code_of(expression: object) -> int:
+    with pytest.raises(CommandError) as refused:
+        evaluate(expression)
+    return refused.value.code
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("$b.c", 2),
+        ("$objs.k", [1, 3, [4, 5]]),
+        ("$objs.k.z", [[]]),
+        ("$b.d.x", [5]),
+        ("$arr.0", []),
+        ("$b.c.z", MISSING),
+        ("$$ROOT._id", 1),
+        ("$$CURRENT.a", 1),
+        ("$$REMOVE", MISSING),
+        ({"$literal": "$a"}, "$a"),
+        ({"x": "$nope", "y": "$a"}, {"y": 1}),
+        ([1, "$nope"], [1, None]),
+        ({"$add": [2**31 - 1, 1]}, 2**31),
+        ({"$add": [LONG, 1]}, float(2**63)),
+        ({"$add": [0.1, 0.2, 0.3]}, 0.6),
+        ({"$add": [0.1, Decimal128("1")]}, Decimal128("1.100000000000000005551115123125783")),
+        ({"$add": ["$d", 1.6, 1]}, DatetimeMS(1577934245681)),
+        ({"$add": [None, "$a"]}, None),
+        ({"$subtract": ["$d", "$d"]}, Int64(0)),
+        ({"$subtract": [Decimal128("1"), 0.1]}, Decimal128("0.900000000000000")),
+        ({"$multiply": [LONG, 2]}, float(2**64)),
+        ({"$divide": [4, 2]}, 2.0),
+        ({"$mod": [-5, 3]}, -2),
+        ({"$mod": [5, 2.5]}, 0.0),
+        ({"$abs": -(2**31)}, 2**31),
+        ({"$floor": -1.2}, -2.0),
+        ({"$round": [2.345, 2]}, 2.35),
+        ({"$round": [1250, -2]}, 1200),
+        ({"$round": Decimal128("2.5")}, Decimal128("2")),
+        ({"$trunc": [-1789, -2]}, -1700),
+        ({"$pow": [2, 63]}, float(2**63)),
+        ({"$sqrt": Decimal128("2")}, Decimal128("1.414213562373095048801688724209698")),
+        ({"$eq": ["$nope", None]}, False),
+        ({"$lt": ["$nope", None]}, True),
+        ({"$cmp": ["a", 1]}, 1),
+        ({"$and": []}, True),
+        ({"$or": [0, ""]}, True),
+        ({"$not": ["$nope"]}, True),
+        ({"$cond": {"if": False, "then": 1, "else": 2}}, 2),
+        ({"$ifNull": ["$nope", "$n", 7]}, 7),
+        ({"$ifNull": ["$n", "$nope"]}, MISSING),
+        ({"$switch": {"branches": [{"case": False, "then": 1}, {"case": "$a", "then": 2}]}}, 2),
+        ({"$let": {"vars": {"CURRENT": "$b"}, "in": "$c"}}, 2),
+        ({"$concat": ["a", None]}, None),
+        ({"$toUpper": "éa"}, "éA"),
+        ({"$substrCP": ["$s", 1, 2]}, "él"),
+        ({"$substrBytes": ["$s", 0, 3]}, "Hé"),
+        ({"$strLenBytes": "$s"}, 6),
+        ({"$indexOfBytes": ["héllo", "l"]}, 3),
+        ({"$split": ["a,b", ","]}, ["a", "b"]),
+        ({"$trim": {"input": "xxaxx", "chars": "x"}}, "a"),
+        ({"$replaceOne": {"input": "aba", "find": "a", "replacement": "x"}}, "xba"),
+        ({"$size": "$arr"}, 3),
+        ({"$arrayElemAt": ["$arr", -1]}, 2),
+        ({"$arrayElemAt": ["$arr", 9]}, MISSING),
+        ({"$first": "$arr"}, 3),
+        ({"$in": [1.0, "$arr"]}, True),
+        ({"$concatArrays": ["$arr", [9]]}, [3, 1, 2, 9]),
+        ({"$slice": ["$arr", -2, 1]}, [1]),
+        ({"$range": [5, 0, -2]}, [5, 3, 1]),
+        ({"$indexOfArray": ["$arr", 1, 2]}, -1),
+        ({"$map": {"input": "$arr", "as": "x", "in": {"$add": ["$$x", "$a"]}}}, [4, 2, 3]),
+        ({"$filter": {"input": "$arr", "cond": {"$gt": ["$$this", 1]}, "limit": 1}}, [3]),
+        ({"$reduce": {"input": "$arr", "initialValue": 0, "in": {"$add": ["$$value", "$$this"]}}}, 6),
+        ({"$objectToArray": {"x": "$a"}}, [{"k": "x", "v": 1}]),
+        ({"$arrayToObject": [[["a", 1], ["a", 2]]]}, {"a": 2}),
+        ({"$setUnion": [[1, 2], [2, 3]]}, [1, 2, 3]),
+        ({"$setIsSubset": [[1], [1, 2]]}, True),
+        ({"$mergeObjects": ["$b", {"c": 9}, None]}, {"c": 9, "d": [1, 2, {"x": 5}]}),
+        ({"$max": [Int64(3), {"$add": ["$b.c", 1]}]}, 3),
+        ({"$avg": "$arr"}, 2.0),
+        ({"$type": "$nope"}, "missing"),
+        ({"$toString": 123456789.123}, "1.23457e+08"),
+        ({"$toString": "$d"}, "2020-01-02T03:04:05.678Z"),
+        ({"$toInt": "+5"}, 5),
+        ({"$toInt": Decimal128("5.9")}, 5),
+        ({"$toLong": "$d"}, Int64(1577934245678)),
+        ({"$toDecimal": 0.1}, Decimal128("0.100000000000000")),
+        ({"$toBool": "$arr"}, True),
+        ({"$toDate": "2020-01-01T01:00:00+01:00"}, DatetimeMS(1577836800000)),
+        ({"$toObjectId": "0" * 24}, ObjectId("0" * 24)),
+        ({"$convert": {"input": "x", "to": "int", "onError": "bad"}}, "bad"),
+        ({"$convert": {"input": None, "to": "int", "onNull": 7}}, 7),
+    ],
+)
+def test_values(expression: object, expected: object) -> None:
+    found = evaluate(expression)
+
+    assert (found, type(found)) == (expected, type(expected)) or value(found) == value(expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("$$nope", 17276),
+        ("$", 16872),
+        ("$a..b", 15998),
+        ({"$bogus": 1}, Code.InvalidPipelineOperator),
+        ({"$add": [1], "$x": 1}, 15983),
+        ({"$function": {}}, Code.NotImplemented),
+        ({"$add": ["x", 1]}, 16554),
+        ({"$subtract": [1]}, 16020),
+        ({"$divide": [1, 0]}, Code.BadValue),
+        ({"$mod": [5, 0]}, 16610),
+        ({"$sqrt": -1}, 28714),
+        ({"$cond": {"if": 1, "then": 2}}, 17082),
+        ({"$switch": {"branches": [{"case": False, "then": 1}]}}, 40069),
+        ({"$switch": {"branches": [{"case": "$n", "then": 1}]}}, 40066),
+        ({"$let": {"vars": {"X": 1}, "in": 1}}, Code.FailedToParse),
+        ({"$concat": ["a", 1]}, 16702),
+        ({"$substrCP": ["$s", -1, 1]}, 34455),
+        ({"$substrBytes": ["$s", 2, 1]}, 28656),
+        ({"$size": "$nope"}, 17124),
+        ({"$arrayElemAt": ["$arr", 1.5]}, 28691),
+        ({"$in": [1, 5]}, 40081),
+        ({"$slice": ["$arr", 1, 0]}, 28729),
+        ({"$map": {"input": 5, "in": 1}}, 16883),
+        ({"$filter": {"input": "$arr", "cond": 1, "limit": 0}}, 327392),
+        ({"$mergeObjects": [5]}, 40400),
+        ({"$toInt": "5.5"}, Code.ConversionFailure),
+        ({"$toInt": float("nan")}, Code.ConversionFailure),
+        ({"$toString": "$arr"}, Code.ConversionFailure),
+        ({"$toLower": True}, 16007),
+    ],
+)
+def test_refusals(expression: object, code: int) -> None:
+    assert code_of(expression) == code
+
+
+def test_constants_are_calculated_while_parsing() -> None:
+    with pytest.raises(CommandError):
+        parse_expression(value({"$cond": [True, {"$divide": [1, 0]}, 1]}))
+    assert parse_expression(value({"$add": [1, {"$multiply": [2, 3]}]})).is_constant
+
+
+def test_a_plain_path_is_known_as_one() -> None:
+    assert parse_expression(value("$a.b")).path == "a.b"
+    assert parse_expression(value("$$ROOT")).path is None

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+
+from docstore.errors import CommandError
+from tests.unit.aggregation.running import aggregate
+
+DOCUMENTS: list[dict[str, Any]] = [
+    {"_id": 1, "a": 1, "v": 1.5},
+    {"_id": 2, "a": 1.0, "v": Int64(3)},
+    {"_id": 3, "v": None},
+    {"_id": 4, "a": None},
+    {"_id": 5, "a": [1], "v": Decimal128("2.5")},
+    {"_id": 6, "a": {"x": 1}, "v": "s"},
+]
+
+
+def groups(specification: dict[str, Any]) -> list[dict[str, Any]]:
+    return aggregate([{"$group": specification}], DOCUMENTS)
+
+
+def test_equal_keys_are_one_group_shown_as_first_seen() -> None:
+    found = groups({"_id": "$a", "n": {"$sum": 1}})
+
+    assert found == [{"_id": 1, "n": 2}, {"_id": None, "n": 2}, {"_id": [1], "n": 1}, {"_id": {"x": 1}, "n": 1}]
+    assert isinstance(found[0]["_id"], int)
+
+
+def test_a_missing_part_of_a_key_stays_missing() -> None:
+    assert {"_id": {}} in groups({"_id": {"x": "$nope", "y": "$a"}})
+    assert {"_id": [None]} in groups({"_id": ["$a"]})
+
+
+@pytest.mark.parametrize(
+    ("accumulator", "expected"),
+    [
+        ({"$sum": "$v"}, Decimal128("7.0")),
+        ({"$sum": "$nope"}, 0),
+        ({"$sum": 2**31 - 1}, Int64(6 * (2**31 - 1))),
+        ({"$avg": "$v"}, Decimal128("2.333333333333333333333333333333333")),
+        ({"$avg": 1}, 1.0),
+        ({"$avg": "$nope"}, None),
+        ({"$min": "$v"}, 1.5),
+        ({"$max": "$v"}, "s"),
+        ({"$max": "$nope"}, None),
+        ({"$first": "$a"}, 1),
+        ({"$last": "$a"}, {"x": 1}),
+        ({"$first": "$nope"}, None),
+        ({"$push": "$a"}, [1, 1.0, None, [1], {"x": 1}]),
+        ({"$push": {"x": "$nope"}}, [{}] * 6),
+        ({"$addToSet": "$a"}, [1, None, [1], {"x": 1}]),
+        ({"$count": {}}, 6),
+        ({"$stdDevPop": "$v"}, pytest.approx(0.6236095644623235)),
+        ({"$stdDevSamp": "$v"}, pytest.approx(0.7637626158259733)),
+        ({"$mergeObjects": {"a": "$_id", "b": "$nope"}}, {"a": 6}),
+    ],
+)
+def test_accumulators(accumulator: dict[str, Any], expected: object) -> None:
+    assert groups({"_id": None, "r": accumulator}) == [{"_id": None, "r": expected}]
+
+
+def test_merging_what_is_no_object_is_refused() -> None:
+    with pytest.raises(CommandError) as refused:
+        groups({"_id": None, "r": {"$mergeObjects": "$v"}})
+    assert refused.value.code == 5911200

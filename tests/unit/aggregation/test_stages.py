@@ -1,0 +1,182 @@
+"""What stages do to documents, and how their specifications are refused. Expected values are the real server's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson.int64 import Int64
+
+from docstore.aggregation.stage import Environment
+from docstore.errors import Code, CommandError
+from tests.unit.aggregation.running import aggregate, drain, parsed, refusal
+from tests.unit.query.raw import decoded, raw
+
+DOCUMENTS: list[dict[str, Any]] = [
+    {"_id": 1, "a": 1, "t": ["x", "y"]},
+    {"_id": 2, "a": 1.0, "t": []},
+    {"_id": 3, "t": "z"},
+    {"_id": 4, "a": None, "t": None},
+    {"_id": 5, "a": {"x": 1}},
+]
+
+
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        ([{"$match": {"a": 1, "_id": {"$gt": 1}}}], [{"_id": 2, "a": 1.0, "t": []}]),
+        ([{"$match": {"$expr": {"$eq": ["$_id", 3]}}}, {"$unset": "t"}], [{"_id": 3}]),
+        ([{"$skip": 1}, {"$limit": 1}, {"$project": {"t": 1}}], [{"_id": 2, "t": []}]),
+        ([{"$limit": 2}, {"$skip": 1}, {"$unset": ["a", "t"]}], [{"_id": 2}]),
+        (
+            [{"$unwind": "$t"}, {"$project": {"t": 1}}],
+            [{"_id": 1, "t": "x"}, {"_id": 1, "t": "y"}, {"_id": 3, "t": "z"}],
+        ),
+        (
+            [
+                {"$unwind": {"path": "$t", "includeArrayIndex": "i", "preserveNullAndEmptyArrays": True}},
+                {"$unset": "a"},
+            ],
+            [
+                {"_id": 1, "t": "x", "i": Int64(0)},
+                {"_id": 1, "t": "y", "i": Int64(1)},
+                {"_id": 2, "i": None},
+                {"_id": 3, "t": "z", "i": None},
+                {"_id": 4, "t": None, "i": None},
+                {"_id": 5, "i": None},
+            ],
+        ),
+        ([{"$match": {"_id": 5}}, {"$replaceRoot": {"newRoot": "$a"}}], [{"x": 1}]),
+        ([{"$limit": 1}, {"$replaceWith": {"q": "$_id", "z": "$nope"}}], [{"q": 1}]),
+        ([{"$count": "n"}], [{"n": 5}]),
+        ([{"$match": {"_id": 99}}, {"$count": "n"}], []),
+        ([{"$sortByCount": "$a"}, {"$limit": 1}], [{"_id": 1, "count": 2}]),
+        ([{"$sort": {"a": 1, "_id": -1}}, {"$project": {"_id": 1}}], [{"_id": n} for n in (4, 3, 2, 1, 5)]),
+        ([{"$limit": 1}, {"$addFields": {"a": "$_id", "z.y": 1, "t": "$nope"}}], [{"_id": 1, "a": 1, "z": {"y": 1}}]),
+        ([{"$limit": 1}, {"$set": {"t.q": 1}}], [{"_id": 1, "a": 1, "t": [{"q": 1}, {"q": 1}]}]),
+        ([{"$limit": 1}, {"$project": {"a": "$t", "t": "$a"}}], [{"_id": 1, "a": ["x", "y"], "t": 1}]),
+        ([{"$limit": 1}, {"$project": {"a.z": "$_id", "t": 1}}], [{"_id": 1, "a": {"z": 1}, "t": ["x", "y"]}]),
+        ([{"$documents": [{"x": 1}, {"x": {"$add": [1, 1]}}]}], [{"x": 1}, {"x": 2}]),
+    ],
+)
+def test_results(stages: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    given = [] if "$documents" in stages[0] else DOCUMENTS
+
+    assert [list(found.items()) for found in aggregate(stages, given)] == [list(wanted.items()) for wanted in expected]
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [
+        ({"$foo": 1}, 40324),
+        ({}, 40323),
+        ({"$match": {}, "$limit": 1}, 40323),
+        ({"$lookup": {}}, Code.NotImplemented),
+        ({"$match": 5}, 15959),
+        ({"$sort": {}}, 15976),
+        ({"$sort": 5}, 15973),
+        ({"$limit": 0}, 15958),
+        ({"$limit": 1.5}, 5107201),
+        ({"$skip": -1}, 5107200),
+        ({"$unwind": "t"}, 28818),
+        ({"$unwind": 5}, 15981),
+        ({"$unwind": {}}, 28812),
+        ({"$unwind": {"path": "$t", "x": 1}}, 28811),
+        ({"$unwind": {"path": "$t", "includeArrayIndex": "$i"}}, 28822),
+        ({"$unwind": {"path": "$t", "preserveNullAndEmptyArrays": 1}}, 28809),
+        ({"$count": ""}, 40157),
+        ({"$count": 5}, 40156),
+        ({"$count": "_id"}, 15948),
+        ({"$sortByCount": "a"}, 40148),
+        ({"$sortByCount": {"x": 1}}, 40147),
+        ({"$replaceRoot": {}}, 40414),
+        ({"$replaceRoot": {"newRoot": 5}}, 40228),
+        ({"$project": {}}, 51272),
+        ({"$project": 5}, 15969),
+        ({"$project": {"a": 1, "b": 0}}, 31254),
+        ({"$project": {"a": 0, "b": {"$add": [1]}}}, 31252),
+        ({"$project": {"a": {"$foo": 1}}}, 31325),
+        ({"$project": {"a.$": 1}}, 31324),
+        ({"$addFields": {"a": 1, "a.b": 1}}, 40176),
+        ({"$addFields": {"a": {}}}, 40180),
+        ({"$addFields": 5}, 40272),
+        ({"$unset": []}, 31119),
+        ({"$unset": [5]}, 31120),
+        ({"$unset": ["a", "a.b"]}, 31249),
+        ({"$group": 5}, 15947),
+        ({"$group": {}}, 15955),
+        ({"$group": {"_id": 1, "a.b": {"$sum": 1}}}, 40235),
+        ({"$group": {"_id": 1, "$r": {"$sum": 1}}}, 40236),
+        ({"$group": {"_id": 1, "r": 5}}, 40234),
+        ({"$group": {"_id": 1, "r": {"$sum": 1, "$avg": 1}}}, 40238),
+        ({"$group": {"_id": 1, "r": {"$sum": [1, 2]}}}, 40237),
+        ({"$group": {"_id": 1, "r": {"$foo": 1}}}, 15952),
+        ({"$group": {"_id": 1, "r": {"$topN": 1}}}, Code.NotImplemented),
+        ({"$group": {"_id": 1, "r": {"$count": 1}}}, Code.TypeMismatch),
+        ({"$collStats": 5}, 5447000),
+        ({"$collStats": {"bogus": {}}}, 40415),
+    ],
+)
+def test_refusals(stage: dict[str, Any], code: int) -> None:
+    assert refusal([stage], DOCUMENTS) == code
+
+
+def test_a_stage_that_makes_documents_stands_first() -> None:
+    assert refusal([{"$match": {}}, {"$documents": []}]) == 40602
+
+
+def test_a_pipeline_has_at_most_a_thousand_stages() -> None:
+    assert refusal([{"$limit": 1}] * 1001) == Code.FailedToParse
+
+
+def test_statistics_come_from_the_environment() -> None:
+    environment = Environment(clock=lambda: 0.0, collection_statistics=lambda options: raw({"count": 3}))
+
+    assert drain(parsed([{"$collStats": {"count": {}}}]).start(environment), []) == [raw({"count": 3})]
+
+
+def test_a_reached_limit_wants_no_more_input() -> None:
+    run = parsed([{"$limit": 2}, {"$group": {"_id": None, "n": {"$sum": 1}}}]).start(Environment(clock=lambda: 0.0))
+
+    assert run.push([raw({"_id": number}) for number in range(5)]) == []
+    assert run.satisfied
+    assert run.finish(1.0) == ([raw({"_id": None, "n": 2})], True)
+
+
+@pytest.mark.parametrize("stage", [{"$sort": {"x": 1}}, {"$group": {"_id": "$x", "all": {"$push": "$$ROOT"}}}])
+def test_a_blocking_stage_holds_so_much_and_no_more(stage: dict[str, Any]) -> None:
+    run = parsed([stage]).start(Environment(clock=lambda: 0.0, memory_limit=10_000))
+    documents = [raw({"_id": number, "x": "y" * 1000}) for number in range(20)]
+
+    with pytest.raises(CommandError) as refused:
+        drain(run, documents, batch=1)
+    assert refused.value.code == Code.QueryExceededMemoryLimitNoDiskUseAllowed
+
+
+def test_a_sort_with_a_limit_holds_only_the_best() -> None:
+    run = parsed([{"$sort": {"x": -1}}, {"$limit": 3}]).start(Environment(clock=lambda: 0.0, memory_limit=4_000_000))
+    documents = (raw({"_id": number, "x": number * 7919 % 10007}) for number in range(50_000))
+
+    found = drain(run, documents, batch=1000)
+
+    best = sorted((number * 7919 % 10007 for number in range(50_000)), reverse=True)[:3]
+    assert [decoded(document)["x"] for document in found] == best
+
+
+def test_a_sort_is_stable_across_its_runs() -> None:
+    stages = [{"$sort": {"k": 1}}]
+    given = [{"_id": number, "k": number % 3} for number in range(20_000)]
+
+    found = aggregate(stages, given)
+
+    assert [(item["k"], item["_id"]) for item in found] == sorted((item["k"], item["_id"]) for item in given)
+
+
+def test_a_deadline_cuts_what_is_handed_out_at_once() -> None:
+    run = parsed([{"$sort": {"k": 1}}]).start(Environment(clock=lambda: 0.0))
+    run.push([raw({"k": number}) for number in range(1000)])
+
+    first, done = run.finish(-1.0)
+
+    assert len(first) == 128
+    assert not done
