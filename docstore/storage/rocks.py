@@ -7,6 +7,7 @@ One directory, one write-ahead log, one column family per `Family`. Traps of roc
 * an iterator does not keep its `ReadOptions`, and reads the bound where it stood when they are gone: rows are then
   missed;
 * a `WriteBatch` is used up by `write`; `raw_mode` is wanted by `Options` and by `WriteBatch`;
+* iterators of a snapshot show the newest state, only its `[key]` shows its own: see `docstore.storage.rocks_snapshot`;
 * a snapshot's miss is a plain `Exception`, told from others by its text;
 * a write with `sync` holds the interpreter lock through the fsync; `flush_wal(True)` releases it. So nothing is ever
   written with `sync`: the writer goes on, and `flush` runs in a thread of its own;
@@ -19,9 +20,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import weakref
-from collections.abc import Callable, Iterator
-from itertools import chain, islice, takewhile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +31,15 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
-    ReadOptions,
     WriteBatch,
     WriteOptions,
 )
 
 from docstore.storage.engine import Batch, DatabaseLocked, Family, StorageError
+from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, values_of
 
 _MIB = 1 << 20
 _LOCK_FILE = "mongod.lock"
-_MISS = "key not found"
 _SORTED_FILE = re.compile(r"^ \d+:(\d+)\[.*?\]\['([0-9A-F]*)' seq:\d+, type:\d+ \.\. '([0-9A-F]*)'", re.MULTILINE)
 
 # Records take most of the writes; the other families flush small memtables so that an idle node stays small.
@@ -81,7 +79,7 @@ class RocksEngine:
         self._handles = tuple(self._db.get_column_family_handle(family.name.lower()) for family in Family)
         self._gets = tuple(family.get for family in self._families)
         self._write_options = WriteOptions()
-        self._snapshots: weakref.WeakSet[RocksSnapshot] = weakref.WeakSet()
+        self._versions = Versions(self._families)
         self._writes = 0
         self._open = True
 
@@ -90,15 +88,16 @@ class RocksEngine:
         return value
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        return _items(self._families[family], start, end, reverse)
+        return items_of(self._families[family], start, end, reverse)
 
     def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
-        return _keys(self._families[family], start, end, reverse)
+        return keys_of(self._families[family], start, end, reverse)
 
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
-        return _values(self._families[family], start, end, reverse)
+        return values_of(self._families[family], start, end, reverse)
 
     def write(self, batch: Batch) -> None:
+        self._versions.before_write(batch)
         target = WriteBatch(raw_mode=True)
         for family, start, end in batch.ranges:
             target.delete_range(start, end, self._handles[family])
@@ -117,10 +116,7 @@ class RocksEngine:
         self._writes += 1
 
     def snapshot(self) -> RocksSnapshot:
-        # Nothing is written between the six calls: writes come from this thread.
-        made = RocksSnapshot(tuple([family.snapshot() for family in self._families]))
-        self._snapshots.add(made)
-        return made
+        return RocksSnapshot(self._versions)
 
     def flush(self) -> None:
         try:
@@ -157,50 +153,12 @@ class RocksEngine:
         if not self._open:
             return
         self._open = False
-        for snapshot in list(self._snapshots):
-            snapshot.close()
+        self._versions.close()
         self._gets = ()
         self._families = ()
         self._handles = ()
         self._db.close()
         os.close(self._lock)
-
-
-class RocksSnapshot:
-    """See the module; satisfies `Snapshot`."""
-
-    __slots__ = ("__weakref__", "_families")
-
-    def __init__(self, families: tuple[Any, ...]) -> None:
-        self._families = families
-
-    def _family(self, family: Family) -> Any:
-        if not self._families:
-            raise StorageError("the snapshot is closed")
-        return self._families[family]
-
-    def get(self, family: Family, key: bytes) -> bytes | None:
-        try:
-            value: bytes = self._families[family][key]
-        except IndexError:
-            raise StorageError("the snapshot is closed") from None
-        except Exception as error:  # rocksdict raises nothing narrower
-            if str(error) == _MISS:
-                return None
-            raise StorageError(f"a read failed: {error}") from error
-        return value
-
-    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        return _items(self._family(family), start, end, reverse)
-
-    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
-        return _keys(self._family(family), start, end, reverse)
-
-    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
-        return _values(self._family(family), start, end, reverse)
-
-    def close(self) -> None:
-        self._families = ()
 
 
 def _options(cache: Cache, memtable_bytes: int) -> Options:
@@ -243,30 +201,3 @@ def _lock_directory(path: str) -> int:
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
-
-
-def _bounded(make: Callable[..., Iterator[Any]], backwards: bool, start: bytes, end: bytes) -> Iterator[Any]:
-    """An iterator of rocksdict from `start` that stays below `end`."""
-    options = ReadOptions()
-    options.set_iterate_upper_bound(end)
-    # The second part of the chain yields nothing: it keeps the options, and with them the bound, alive as long as the
-    # chain. A generator would do so as well, at twice the price per key.
-    return chain(make(backwards, start, options), islice((options,), 0))
-
-
-def _items(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-    if not reverse:
-        return _bounded(source.items, False, start, end)
-    return takewhile(lambda item: item[0] >= start, _bounded(source.items, True, end, end))
-
-
-def _keys(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
-    if not reverse:
-        return _bounded(source.keys, False, start, end)
-    return takewhile(start.__le__, _bounded(source.keys, True, end, end))
-
-
-def _values(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
-    if not reverse:
-        return _bounded(source.values, False, start, end)
-    return (value for _, value in _items(source, start, end, True))

@@ -1,0 +1,274 @@
+"""Snapshots over RocksDB, whose own can be read by key but, through rocksdict, not be iterated.
+
+An iterator of rocksdict shows the state at the moment it was made, also one that a snapshot was asked for. So a
+snapshot that was followed by writes is iterated as another state, the base, with the keys that have been written in
+between put right: their values at the snapshot can be read by key. The base is the newest state while few keys were
+written; when they become many, or a range is removed, iterators are made just before the write and kept as the base,
+and nothing more is remembered.
+
+A version is one state that somebody may still read; versions form a list from old to new. Invariants: `touched`
+holds every key written since the version was made, until the next one was made or until it was `pinned`; a pinned
+version's iterators show the state in which only keys of `touched` differ from its own; so what differs between a
+version and its base are the keys touched in it and in the newer ones up to the first pinned one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from heapq import merge
+from itertools import chain, islice, takewhile
+from operator import itemgetter
+from typing import Any
+
+from rocksdict import ReadOptions
+
+from docstore.storage.engine import Batch, Family, StorageError
+
+_MISS = "key not found"
+MOST_TOUCHED = 4_096
+"""Written keys that are remembered for open snapshots before iterators are pinned instead."""
+
+_CHUNK = 128
+
+_key_of = itemgetter(0)
+
+
+class _Version:
+    """One state. `snapshots` are RocksDB's, one for each family, empty once the engine is closed."""
+
+    __slots__ = ("handles", "newer", "older", "pinned", "snapshots", "touched", "written")
+
+    def __init__(self, families: tuple[Any, ...], older: _Version | None) -> None:
+        # Nothing is written between these calls: writes come from this thread.
+        self.snapshots: tuple[Any, ...] = tuple([family.snapshot() for family in families])
+        self.handles = 0
+        self.written = False
+        self.touched: tuple[set[bytes], ...] = ()
+        self.pinned: tuple[Any, ...] = ()
+        self.newer: _Version | None = None
+        self.older = older
+        if older is not None:
+            older.newer = self
+
+
+class Versions:
+    """The versions of one engine. `writes` counts the writes so far."""
+
+    def __init__(self, families: tuple[Any, ...]) -> None:
+        self._families = families
+        self._newest: _Version | None = None
+        self.writes = 0
+
+    def hold(self) -> _Version:
+        """The present state, held until `release`."""
+        version = self._newest
+        if version is None or version.written:
+            version = self._newest = _Version(self._families, version)
+        version.handles += 1
+        return version
+
+    def release(self, version: _Version) -> None:
+        """One holder less. The newest version stays until the next write: the next reader is likely to want it."""
+        version.handles -= 1
+        if not version.handles and version is not self._newest:
+            self._drop(version)
+
+    def _drop(self, version: _Version) -> None:
+        older, newer = version.older, version.newer
+        if older is not None:
+            older.newer = newer
+            if not older.pinned:
+                _touch(older, version.touched)
+                older.pinned = version.pinned
+        if newer is not None:
+            newer.older = older
+        else:
+            self._newest = older
+
+    def before_write(self, batch: Batch) -> None:
+        """Note what the batch is going to change."""
+        self.writes += 1
+        version = self._newest
+        if version is not None and not version.handles:
+            self._drop(version)
+            version = self._newest
+        if version is None:
+            return
+        version.written = True
+        if version.pinned:
+            return
+        if batch.ranges or sum(map(len, version.touched)) > MOST_TOUCHED:
+            version.pinned = tuple([family.iter() for family in self._families])
+        else:
+            _touch(version, batch.changes)
+
+    def changed_since(self, version: _Version, family: Family) -> tuple[list[bytes], Any | None]:
+        """(keys of the family that may differ between the version and its base, in order; the base, None for
+        newest).
+        """
+        keys: set[bytes] = set()
+        step: _Version | None = version
+        while step is not None:
+            if step.touched:
+                keys |= step.touched[family]
+            if step.pinned:
+                return sorted(keys), step.pinned[family]
+            step = step.newer
+        return sorted(keys), None
+
+    def base(self, family: Family) -> Any:
+        """What to iterate for the newest state."""
+        return self._families[family]
+
+    def close(self) -> None:
+        """Let every snapshot and iterator go."""
+        version = self._newest
+        while version is not None:
+            version.snapshots = version.pinned = ()
+            version = version.older
+        self._families = ()
+        self._newest = None
+
+
+def _touch(version: _Version, keys: Any) -> None:
+    if not version.touched:
+        version.touched = tuple([set() for _ in Family])
+    for mine, more in zip(version.touched, keys, strict=False):
+        if more:
+            mine.update(more)
+
+
+class RocksSnapshot:
+    """See the module; satisfies `Snapshot`."""
+
+    __slots__ = ("_changed", "_changed_at", "_version", "_versions")
+
+    def __init__(self, versions: Versions) -> None:
+        self._versions = versions
+        self._version: _Version | None = versions.hold()
+        self._changed: dict[Family, tuple[list[bytes], Any | None]] = {}
+        self._changed_at = 0
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        version = self._version
+        if version is None or not version.snapshots:
+            raise StorageError("the snapshot is closed")
+        try:
+            value: bytes = version.snapshots[family][key]
+        except Exception as error:  # rocksdict raises nothing narrower
+            if str(error) == _MISS:
+                return None
+            raise StorageError(f"a read failed: {error}") from error
+        return value
+
+    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        if not self._open_version().written:
+            return items_of(self._versions.base(family), start, end, reverse)
+        return self._changed_items(family, start, end, reverse)
+
+    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        if not self._open_version().written:
+            return keys_of(self._versions.base(family), start, end, reverse)
+        return (key for key, _ in self._changed_items(family, start, end, reverse))
+
+    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        if not self._open_version().written:
+            return values_of(self._versions.base(family), start, end, reverse)
+        return (value for _, value in self._changed_items(family, start, end, reverse))
+
+    def close(self) -> None:
+        if self._version is not None:
+            version, self._version = self._version, None
+            self._versions.release(version)
+
+    def __del__(self) -> None:
+        # A reader that forgot: the version must not be kept for ever.
+        self.close()
+
+    def _open_version(self) -> _Version:
+        if self._version is None or not self._version.snapshots:
+            raise StorageError("the snapshot is closed")
+        return self._version
+
+    def _changed_items(self, family: Family, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        """The pairs of the base, with those keys put right that may differ from the snapshot."""
+        touched, pinned = self._differences(family)
+        if start >= end:
+            return iter(())
+        if pinned is None:
+            stored = items_of(self._versions.base(family), start, end, reverse)
+        else:
+            stored = _pinned_items(pinned, start, end, reverse)
+        own = touched[bisect_left(touched, start) : bisect_left(touched, end)]
+        if not own:
+            return stored
+        if reverse:
+            own.reverse()
+        # Read now: the snapshot may be closed before the iterator has been read.
+        found = [(key, value) for key in own if (value := self.get(family, key)) is not None]
+        changed = set(own)
+        kept = (item for item in stored if item[0] not in changed)
+        return merge(kept, found, key=_key_of, reverse=reverse)
+
+    def _differences(self, family: Family) -> tuple[list[bytes], Any | None]:
+        if self._changed_at != self._versions.writes:
+            self._changed.clear()
+            self._changed_at = self._versions.writes
+        known = self._changed.get(family)
+        if known is None:
+            known = self._changed[family] = self._versions.changed_since(self._open_version(), family)
+        return known
+
+
+def _pinned_items(walk: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Pairs from an iterator that others use too: it is moved to its place for every chunk."""
+    place = end if reverse else start
+    while True:
+        chunk: list[tuple[bytes, bytes]] = []
+        if reverse:
+            walk.seek_for_prev(place)
+            if walk.valid() and walk.key() >= place:
+                walk.prev()
+        else:
+            walk.seek(place)
+        while walk.valid() and len(chunk) < _CHUNK:
+            key = walk.key()
+            if key < start or key >= end:
+                break
+            chunk.append((key, walk.value()))
+            if reverse:
+                walk.prev()
+            else:
+                walk.next()
+        yield from chunk
+        if len(chunk) < _CHUNK:
+            return
+        place = chunk[-1][0] if reverse else chunk[-1][0] + b"\0"
+
+
+def _bounded(make: Callable[..., Iterator[Any]], backwards: bool, start: bytes, end: bytes) -> Iterator[Any]:
+    """An iterator of rocksdict from `start` that stays below `end`."""
+    options = ReadOptions()
+    options.set_iterate_upper_bound(end)
+    # The second part of the chain yields nothing: it keeps the options, and with them the bound, alive as long as the
+    # chain. A generator would do so as well, at twice the price per key.
+    return chain(make(backwards, start, options), islice((options,), 0))
+
+
+def items_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+    if not reverse:
+        return _bounded(source.items, False, start, end)
+    return takewhile(lambda item: item[0] >= start, _bounded(source.items, True, end, end))
+
+
+def keys_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
+    if not reverse:
+        return _bounded(source.keys, False, start, end)
+    return takewhile(start.__le__, _bounded(source.keys, True, end, end))
+
+
+def values_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
+    if not reverse:
+        return _bounded(source.values, False, start, end)
+    return (value for _, value in items_of(source, start, end, True))

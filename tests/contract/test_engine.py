@@ -1,0 +1,204 @@
+"""What every engine must do, whatever it keeps its data in."""
+
+from __future__ import annotations
+
+import pytest
+
+from docstore.storage import Batch, Engine, Family, StorageError
+
+RECORDS, INDEXES = Family.RECORDS, Family.INDEXES
+ALL = (b"", b"\xff" * 16)
+
+
+def write(engine: Engine, **changes: bytes | None) -> None:
+    batch = Batch()
+    for key, value in changes.items():
+        batch.changes[RECORDS][key.encode()] = value
+    engine.write(batch)
+
+
+def contents(reader: object, family: Family = RECORDS) -> dict[bytes, bytes]:
+    return dict(reader.items(family, *ALL))  # type: ignore[attr-defined]
+
+
+def test_a_missing_key_is_none_and_an_empty_value_is_not(engine: Engine) -> None:
+    write(engine, a=b"")
+    assert engine.get(RECORDS, b"a") == b""
+    assert engine.get(RECORDS, b"b") is None
+    snapshot = engine.snapshot()
+    assert snapshot.get(RECORDS, b"a") == b""
+    assert snapshot.get(RECORDS, b"b") is None
+
+
+def test_families_are_apart(engine: Engine) -> None:
+    batch = Batch()
+    for family in Family:
+        batch.put(family, b"key", family.name.encode())
+    engine.write(batch)
+    assert [engine.get(family, b"key") for family in Family] == [family.name.encode() for family in Family]
+    batch = Batch()
+    batch.delete(INDEXES, b"key")
+    engine.write(batch)
+    assert engine.get(INDEXES, b"key") is None
+    assert engine.get(RECORDS, b"key") == b"RECORDS"
+
+
+def test_the_last_change_of_a_key_in_a_batch_wins(engine: Engine) -> None:
+    batch = Batch()
+    batch.put(RECORDS, b"a", b"1")
+    batch.put(RECORDS, b"a", b"2")
+    batch.put(RECORDS, b"b", b"1")
+    batch.delete(RECORDS, b"b")
+    engine.write(batch)
+    assert contents(engine) == {b"a": b"2"}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_ranges_hold_their_start_and_not_their_end(engine: Engine, reverse: bool) -> None:
+    write(engine, **dict.fromkeys("abcde", b"v"))
+    expected = [b"b", b"c"]
+    if reverse:
+        expected.reverse()
+    assert list(engine.keys(RECORDS, b"b", b"d", reverse)) == expected
+    assert list(engine.items(RECORDS, b"b", b"d", reverse)) == [(key, b"v") for key in expected]
+    assert list(engine.values(RECORDS, b"b", b"d", reverse)) == [b"v", b"v"]
+    assert list(engine.keys(RECORDS, b"x", b"z", reverse)) == []
+    assert list(engine.keys(RECORDS, b"c", b"c", reverse)) == []
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_bounds_need_not_be_keys(engine: Engine, reverse: bool) -> None:
+    write(engine, a=b"1", c=b"3", e=b"5")
+    expected = [b"c", b"e"]
+    assert sorted(engine.keys(RECORDS, b"b", b"f", reverse)) == expected
+
+
+def test_a_bound_holds_while_memory_is_reused(engine: Engine) -> None:
+    """RocksDB reads the upper bound where it stood when the iterator was made."""
+    batch = Batch()
+    keys = [bytes((0, 0, 0, 2)) + n.to_bytes(10, "big") for n in range(50)]
+    for key in keys:
+        batch.put(INDEXES, key, b"")
+    engine.write(batch)
+    for _ in range(20):
+        walks = [engine.keys(INDEXES, bytes((0, 0, 0, 2)), bytes((0, 0, 0, 3))) for _ in range(10)]
+        noise = [bytes(size) for size in range(4, 64)]
+        assert all(list(walk) == keys for walk in walks)
+        assert noise
+
+
+def test_an_iterator_shows_the_moment_it_was_made(engine: Engine) -> None:
+    write(engine, **dict.fromkeys("abcd", b"old"))
+    forward, backward = engine.items(RECORDS, *ALL), engine.items(RECORDS, *ALL, True)
+    first = next(forward)
+    write(engine, a=None, b=b"new", d=None, e=b"new")
+    assert [first, *forward] == [(key.encode(), b"old") for key in "abcd"]
+    assert [key for key, _ in backward] == [b"d", b"c", b"b", b"a"]
+
+
+def test_a_snapshot_keeps_its_state(engine: Engine) -> None:
+    write(engine, a=b"1", b=b"1")
+    snapshot = engine.snapshot()
+    write(engine, a=b"2", b=None, c=b"2")
+    later = engine.snapshot()
+    write(engine, a=None)
+    assert contents(snapshot) == {b"a": b"1", b"b": b"1"}
+    assert contents(later) == {b"a": b"2", b"c": b"2"}
+    assert contents(engine) == {b"c": b"2"}
+    assert snapshot.get(RECORDS, b"c") is None
+    snapshot.close()
+    assert later.get(RECORDS, b"a") == b"2"
+    later.close()
+
+
+@pytest.mark.parametrize("written", [10, 5000, 20000])
+def test_a_snapshot_keeps_its_state_over_many_writes(engine: Engine, written: int) -> None:
+    """Few written keys are remembered, for many the engine on disk keeps iterators instead."""
+    keys = [b"%06d" % n for n in range(1000)]
+    batch = Batch()
+    for key in keys:
+        batch.put(RECORDS, key, b"old")
+    engine.write(batch)
+    snapshot = engine.snapshot()
+    for first in range(0, written, 1000):
+        batch = Batch()
+        for n in range(first, min(first + 1000, written)):
+            batch.changes[RECORDS][b"%06d" % n] = None if n % 3 == 0 else b"new"
+        engine.write(batch)
+    for reverse in (False, True):
+        expected = sorted(keys, reverse=reverse)
+        assert list(snapshot.keys(RECORDS, *ALL, reverse)) == expected
+        assert list(snapshot.items(RECORDS, *ALL, reverse)) == [(key, b"old") for key in expected]
+    assert list(snapshot.keys(RECORDS, b"000100", b"000200")) == keys[100:200]
+    assert snapshot.get(RECORDS, b"000003") == b"old"
+    snapshot.close()
+
+
+def test_an_iterator_outlives_its_snapshot(engine: Engine) -> None:
+    write(engine, a=b"1", b=b"1")
+    snapshot = engine.snapshot()
+    walk = snapshot.items(RECORDS, *ALL)
+    snapshot.close()
+    write(engine, a=None, b=b"2")
+    assert list(walk) == [(b"a", b"1"), (b"b", b"1")]
+
+
+def test_a_closed_snapshot_refuses_to_read(engine: Engine) -> None:
+    snapshot = engine.snapshot()
+    snapshot.close()
+    snapshot.close()
+    with pytest.raises(StorageError, match="closed"):
+        snapshot.get(RECORDS, b"a")
+    with pytest.raises(StorageError, match="closed"):
+        snapshot.items(RECORDS, *ALL)
+
+
+def test_a_range_goes_before_the_changes_of_its_batch(engine: Engine) -> None:
+    write(engine, **dict.fromkeys("abcd", b"old"))
+    snapshot = engine.snapshot()
+    batch = Batch()
+    batch.put(RECORDS, b"b", b"forgotten")
+    batch.delete_range(RECORDS, b"b", b"d")
+    batch.put(RECORDS, b"c", b"new")
+    engine.write(batch)
+    assert contents(engine) == {b"a": b"old", b"c": b"new", b"d": b"old"}
+    assert len(contents(snapshot)) == 4
+    snapshot.close()
+
+
+def test_a_range_reaches_its_own_family_only(engine: Engine) -> None:
+    batch = Batch()
+    batch.put(RECORDS, b"a", b"1")
+    batch.put(INDEXES, b"a", b"1")
+    engine.write(batch)
+    batch = Batch()
+    batch.delete_range(RECORDS, *ALL)
+    engine.write(batch)
+    assert contents(engine) == {}
+    assert contents(engine, INDEXES) == {b"a": b"1"}
+
+
+def test_values_of_sixteen_megabytes_come_back(engine: Engine) -> None:
+    value = bytes(range(256)) * (64 * 1024)
+    write(engine, big=value)
+    assert engine.get(RECORDS, b"big") == value
+    assert list(engine.values(RECORDS, *ALL)) == [value]
+
+
+def test_an_empty_batch_is_false(engine: Engine) -> None:
+    batch = Batch()
+    assert not batch
+    engine.write(batch)
+    batch.delete(RECORDS, b"a")
+    assert batch
+
+
+def test_flush_and_statistics(engine: Engine) -> None:
+    write(engine, a=b"1")
+    engine.flush()
+    stats = engine.stats()
+    assert stats["name"] in ("inMemory", "rocksdb")
+    assert stats["batches"] >= 1
+    assert engine.size(RECORDS, *ALL) >= 0
+    engine.close()
+    engine.close()

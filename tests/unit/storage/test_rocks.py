@@ -1,0 +1,97 @@
+"""What is particular to the engine on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from docstore.bson.layout import FORMAT_KEY
+from docstore.storage import Batch, DatabaseLocked, Family, StorageError, open_engine
+
+
+def put(path: Path, key: bytes, value: bytes, family: Family = Family.RECORDS) -> None:
+    engine = open_engine("rocksdb", str(path))
+    batch = Batch()
+    batch.put(family, key, value)
+    engine.write(batch)
+    engine.close()
+
+
+def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
+    put(tmp_path, b"a", b"1")
+    engine = open_engine("rocksdb", str(tmp_path))
+    assert engine.get(Family.RECORDS, b"a") == b"1"
+    engine.close()
+
+
+def test_a_directory_in_use_is_refused_with_the_owner_in_the_sentence(tmp_path: Path) -> None:
+    engine = open_engine("rocksdb", str(tmp_path))
+    with pytest.raises(DatabaseLocked, match=f"in use by another process .pid {os.getpid()}"):
+        open_engine("rocksdb", str(tmp_path))
+    engine.close()
+    open_engine("rocksdb", str(tmp_path)).close()
+
+
+def test_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, FORMAT_KEY, b"\0\0\0\x63", Family.META)
+    with pytest.raises(StorageError, match="has format version 99; this program reads and writes version 1"):
+        open_engine("rocksdb", str(tmp_path))
+    with pytest.raises(StorageError, match="format version 99"):
+        open_engine("rocksdb", str(tmp_path))
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(StorageError, match="no storage engine named 'wiredTiger'"):
+        open_engine("wiredTiger", "")
+
+
+def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "db").write_text("")
+    with pytest.raises((StorageError, OSError)):
+        open_engine("rocksdb", str(tmp_path / "db"))
+
+
+def test_a_checkpoint_is_a_database_of_its_own(tmp_path: Path) -> None:
+    put(tmp_path / "db", b"a", b"1")
+    engine = open_engine("rocksdb", str(tmp_path / "db"))
+    engine.checkpoint(str(tmp_path / "copy"))
+    batch = Batch()
+    batch.put(Family.RECORDS, b"a", b"2")
+    engine.write(batch)
+    engine.close()
+    copy = open_engine("rocksdb", str(tmp_path / "copy"))
+    assert copy.get(Family.RECORDS, b"a") == b"1"
+    copy.close()
+
+
+def test_a_checkpoint_over_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    engine = open_engine("rocksdb", str(tmp_path / "db"))
+    with pytest.raises(StorageError, match="no checkpoint"):
+        engine.checkpoint(str(tmp_path / "copy"))
+    engine.close()
+
+
+def test_open_snapshots_do_not_keep_the_directory(tmp_path: Path) -> None:
+    engine = open_engine("rocksdb", str(tmp_path))
+    kept = engine.snapshot()
+    engine.close()
+    open_engine("rocksdb", str(tmp_path)).close()
+    with pytest.raises(StorageError, match="closed"):
+        kept.get(Family.RECORDS, b"a")
+
+
+def test_size_counts_the_files_of_its_own_family(tmp_path: Path) -> None:
+    engine = open_engine("rocksdb", str(tmp_path))
+    batch = Batch()
+    for n in range(2000):
+        batch.put(Family.RECORDS, b"k%06d" % n, os.urandom(200))
+    engine.write(batch)
+    engine.close()
+    engine = open_engine("rocksdb", str(tmp_path))
+    assert engine.size(Family.RECORDS, b"k", b"l") > 200_000
+    assert engine.size(Family.RECORDS, b"x", b"z") == 0
+    assert engine.size(Family.INDEXES, b"k", b"l") == 0
+    engine.close()
