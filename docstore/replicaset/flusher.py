@@ -47,6 +47,7 @@ class GroupFlusher:
         self._timer: asyncio.TimerHandle | None = None
         self._failure: OSError | RuntimeError | None = None
         self._durable = NULL_OPTIME
+        self._rewinds = 0
         self._stopped = False
         self.flushes = 0
         """Flushes since the start, for serverStatus and tests."""
@@ -86,6 +87,7 @@ class GroupFlusher:
     def rewind(self, position: OpTime) -> None:
         """The log was cut back to `position`: nothing after it is durable any more."""
         self._durable = min(self._durable, position)
+        self._rewinds += 1
 
     async def stop(self) -> None:
         """Flush what is left and end the thread; raises if that last flush fails."""
@@ -115,15 +117,15 @@ class GroupFlusher:
         try:
             while True:
                 waiters, self._waiters = self._waiters, []
-                position = self._position()
+                position, rewinds = self._position(), self._rewinds
                 try:
                     await loop.run_in_executor(self._thread, self._flush)
                 except (OSError, RuntimeError) as error:
                     self._fail(error, waiters)
                     return
                 self.flushes += 1
-                # A rollback during the flush has rewound the log below what was read before it.
-                self._durable = max(self._durable, min(position, self._position()))
+                if rewinds == self._rewinds:
+                    self._durable = max(self._durable, position)
                 for waiter in waiters:
                     if not waiter.done():
                         waiter.set_result(None)

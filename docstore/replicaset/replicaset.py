@@ -1,27 +1,56 @@
-"""Member of a replica set: drives the pure core of `docstore.replication` on real time, sockets and the oplog.
+"""A member of a replica set as the node sees it: may it write, may it read, what does it say in hello, is a write safe.
 
-(Signatures first, so that the node can be composed against them.)
+The work is done below: `membership` (the core, its driver and its sync source), `acknowledging` (waiting writers),
+`snapshots` (majority reads). This module joins them to the node's interface, which `Standalone` has too. Everything
+that waits here is woken by events; `_changed` is called after each of them.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docstore.bson.optime import OpTime
+import bson
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
+
+from docstore.bson.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
+from docstore.commands.concerns import ReadLevel
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.replicaset.acknowledging import Acknowledging
 from docstore.replicaset.flusher import GroupFlusher
+from docstore.replicaset.greeting import appearance, hello_fields
+from docstore.replicaset.membership import Identity, Membership
+from docstore.replicaset.snapshots import MajoritySnapshots
+from docstore.replicaset.waiting import Waiters
+from docstore.replication.messages import StepDown
+from docstore.replication.states import MemberState, Office
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
+    from docstore.collection.unit import Commit
     from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
     from docstore.net.pool import Pool
     from docstore.storage.engine import Engine, Reader
 
+LOG = component("REPL")
+MAX_CLOCK_DRIFT_SECONDS = 365 * 24 * 3600
+"""How far ahead of our wall clock a gossiped cluster time may be."""
+HAND_OVER_SECONDS = 10.0
+_CLUSTER_TIME_TOO_FAR = 214
+"""MongoDB's code ClusterTimeFailsRateLimiter."""
+_NO_SIGNATURE = {"hash": b"\0" * 20, "keyId": Int64(0)}
+
 
 class ReplicaSet:
-    """One member. Compose it with the store, start it before the listener accepts, stop it after the listener
-    closed."""
+    """One member. Compose it with the store; start it before the listener accepts; call `hand_over` while the listener
+    still serves, and `stop` when it no longer does.
+    """
 
     def __init__(
         self,
@@ -38,61 +67,229 @@ class ReplicaSet:
         on_step_down: Callable[[], None],
     ) -> None:
         """`host` is "name:port" as others reach us; `own_addresses` every "name:port" under which we listen;
-        `on_step_down` kills the operations that a lost primary may not finish."""
+        `on_step_down` kills the operations that a lost primary may not finish.
+        """
         self.set_name = set_name
-        self.flusher: GroupFlusher = GroupFlusher(engine.flush)
+        self.host = host
+        self._store = store
+        self._oplog = store.attach_oplog(oplog_bytes)
+        self._process_id = ObjectId()
+        self.flusher = GroupFlusher(engine.flush, position=lambda: store.last_optime)
+        identity = Identity(
+            set_name=set_name,
+            own_addresses=own_addresses | {host},
+            process_id=self._process_id,
+            dbpath=dbpath,
+            config_server=config_server,
+        )
+        self.membership = Membership(
+            identity, store, pool, self.flusher, on_change=self._changed, on_lost_office=on_step_down
+        )
+        self._acknowledging = Acknowledging(lambda: self.membership.state, self.flusher, time.monotonic)
+        self._snapshots = MajoritySnapshots(engine)
+        self._engine = engine
+        self._progress = Waiters()
+        self._events = Waiters()
+        self._tails: list[asyncio.Future[None]] = []
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._topology = Waiters()
+        self._topology_counter = 0
+        self._appearance: tuple[object, ...] = ()
+        self._noted = (NULL_OPTIME, NULL_OPTIME)
+        self._gossip: dict[str, Any] = {}
+        self._gossip_of = (0, 0)
+        self.started = time.monotonic()
 
     async def start(self) -> None:
-        """Read durable state, attach the oplog and begin heartbeats."""
-        raise NotImplementedError
+        """Read durable state and begin heartbeats."""
+        self._unsubscribe = self._store.subscribe(self._committed)
+        await self.membership.start()
+
+    async def hand_over(self) -> None:
+        """Before the listener closes: leave office if primary, once a secondary can take over, within ten seconds."""
+        if not self.membership.state.writable:
+            return
+        if len(self.membership.state.peers) == 0:
+            return
+        LOG.info("Handing over before shutdown")
+        try:
+            answer = self.membership.ask(
+                lambda token: StepDown(seconds=60.0, catch_up_seconds=HAND_OVER_SECONDS, token=token)
+            )
+            if answer is not None:
+                await answer
+        except CommandError as refusal:
+            LOG.info("No hand-over", reason=refusal.message)
 
     async def stop(self) -> None:
-        """Step down if primary (handing over to a caught-up secondary), end all tasks, flush."""
-        raise NotImplementedError
+        """End all activity and flush."""
+        await self.membership.stop()
+        self._unsubscribe()
+        self._snapshots.close()
+        await self.flusher.stop()
+
+    @property
+    def defaults_to_majority(self) -> bool:
+        """Whether a write without a write concern waits for a majority (rule 16)."""
+        config = self.membership.state.config
+        return config is not None and config.defaults_to_majority
 
     def check_write(self) -> None:
         """NotWritablePrimary (10107) unless this member is the writable primary."""
-        raise NotImplementedError
+        if self.membership.core.state.office is not Office.WRITABLE:
+            raise CommandError(Code.NotWritablePrimary, "not primary")
 
     def check_read(self, read_preference: ReadPreference | None) -> None:
         """NotPrimaryNoSecondaryOk (13435) or NotPrimaryOrSecondary (13436) when the read may not run here."""
-        raise NotImplementedError
+        state = self.membership.core.state
+        if state.office is Office.WRITABLE:
+            return
+        if not state.member_state.readable:
+            raise CommandError(Code.NotPrimaryOrSecondary, "node is not in primary or recovering state")
+        if read_preference is None or not read_preference.secondary_ok:
+            raise CommandError(Code.NotPrimaryNoSecondaryOk, "not primary and secondaryOk=false")
 
     def hello(self) -> dict[str, Any]:
-        """The set's fields of a hello reply: isWritablePrimary, secondary, setName, hosts, ...; `isreplicaset` before
-        initiation. The legacy command renames isWritablePrimary to ismaster."""
-        raise NotImplementedError
+        """The set's fields of a hello reply; `isreplicaset` before initiation. The legacy command renames
+        isWritablePrimary to ismaster.
+        """
+        state = self.membership.state
+        return hello_fields(state, self._store.last_optime, state.commit_point)
 
     def topology_version(self) -> dict[str, Any]:
         """`{processId, counter}`; the counter grows at each change that hello shows."""
-        raise NotImplementedError
+        return {"processId": self._process_id, "counter": Int64(self._topology_counter)}
 
     async def wait_topology_change(self, counter: int, timeout: float) -> None:
         """Return when the counter is no longer `counter`, or after `timeout` seconds."""
-        raise NotImplementedError
+        await self._topology.wait(lambda: self._topology_counter != counter, timeout)
 
     async def wait_oplog(self, after: int, timeout: float) -> None:
         """Return when the oplog has an entry later than the packed timestamp `after`, or after `timeout` seconds.
 
-        Tailing cursors on local.oplog.rs wait here."""
-        raise NotImplementedError
+        Tailing cursors on local.oplog.rs wait here.
+        """
+        loop = asyncio.get_running_loop()
+        if self._oplog.last.timestamp > after or timeout <= 0:
+            return
+        tail: asyncio.Future[None] = loop.create_future()
+        self._tails.append(tail)
+        timer = loop.call_later(timeout, _wake, tail)
+        try:
+            await tail
+        finally:
+            timer.cancel()
+            if tail in self._tails:
+                self._tails.remove(tail)
 
     async def wait_write(
         self, optime: OpTime | None, write_concern: WriteConcern, deadline: float | None
     ) -> dict[str, Any] | None:
         """Wait for the concern; a writeConcernError document when it was not met, else None."""
-        raise NotImplementedError
+        return await self._acknowledging.wait(optime, write_concern, deadline)
 
     async def reader(
         self, read_concern: ReadConcern | None, deadline: float | None
     ) -> tuple[Reader, Callable[[], None]]:
-        """(snapshot for the read concern, call to release it); waits for afterClusterTime."""
-        raise NotImplementedError
+        """(snapshot for the read concern, call to release it); waits for afterClusterTime, and for a majority read
+        until there is a state at the commit point. Errors: MaxTimeMSExpired.
+        """
+        if read_concern is not None and read_concern.after_cluster_time is not None:
+            await self._wait_cluster_time(read_concern.after_cluster_time, deadline)
+        if read_concern is None or read_concern.level is not ReadLevel.MAJORITY:
+            snapshot = self._engine.snapshot()
+            return snapshot, snapshot.close
+        after = read_concern.after_cluster_time or 0
+        while True:
+            opened = self._snapshots.open()
+            commit_point = self.membership.state.commit_point
+            if opened is not None:
+                position, snapshot, release = opened
+                if position >= min(commit_point, self._store.last_optime) and position.timestamp >= after:
+                    return snapshot, release
+                release()
+            await self._wait_commit_beyond(commit_point, deadline)
 
     def gossip(self) -> dict[str, Any]:
-        """`operationTime` and `$clusterTime` for replies."""
-        raise NotImplementedError
+        """`operationTime` and `$clusterTime` for replies; the same object while nothing has changed."""
+        current = (self._oplog.last.timestamp, self._oplog.cluster_time)
+        if current != self._gossip_of and current[0]:
+            self._gossip_of = current
+            self._gossip = {
+                "$clusterTime": {"clusterTime": unpack_timestamp(current[1]), "signature": _NO_SIGNATURE},
+                "operationTime": unpack_timestamp(current[0]),
+            }
+        return self._gossip
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
-        """Take in a `$clusterTime` from a request or reply."""
-        raise NotImplementedError
+        """Take in a `$clusterTime`. Errors: ClusterTimeFailsRateLimiter for one from the far future."""
+        heard = document.get("clusterTime")
+        if not isinstance(heard, Timestamp) or self.membership.state.config is None:
+            return
+        if heard.time > time.time() + MAX_CLOCK_DRIFT_SECONDS:
+            raise CommandError(
+                _CLUSTER_TIME_TOO_FAR,
+                f"New cluster time, {heard.time}, is too far from this node's wall clock time, {int(time.time())}.",
+            )
+        self._oplog.observe(pack_timestamp(heard))
+
+    async def wait_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """Look at a condition on the core's state after each event; False after `timeout` seconds."""
+        return await self._events.wait(condition, timeout)
+
+    async def _wait_cluster_time(self, after: int, deadline: float | None) -> None:
+        if after > self._oplog.cluster_time:
+            raise CommandError(
+                Code.InvalidOptions,
+                "readConcern afterClusterTime value must not be greater than the current clusterTime. Requested "
+                f"clusterTime: {unpack_timestamp(after)}; current clusterTime: "
+                f"{unpack_timestamp(self._oplog.cluster_time)}",
+            )
+        if self.membership.state.writable and self._oplog.last.timestamp < after:
+            # Nothing will come by itself: an idle primary moves its own log to the time that was asked for.
+            with self._store.unit() as unit:
+                unit.noop(bson.encode({"msg": "periodic noop"}))
+                unit.commit()
+        await self._wait(lambda: self._oplog.last.timestamp >= after, deadline)
+
+    async def _wait_commit_beyond(self, commit_point: OpTime, deadline: float | None) -> None:
+        await self._wait(lambda: self.membership.state.commit_point > commit_point, deadline)
+
+    async def _wait(self, condition: Callable[[], bool], deadline: float | None) -> None:
+        limit = None if deadline is None else deadline - time.monotonic()
+        if not await self._progress.wait(condition, limit):
+            raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+
+    def _committed(self, commit: Commit) -> None:
+        """After each write of the store, in the writer's own step: wake tails, and see to it that it is reported."""
+        self.flusher.touched()
+        if self._tails:
+            tails, self._tails = self._tails, []
+            for tail in tails:
+                _wake(tail)
+        self.membership.committed(commit)
+
+    def _changed(self) -> None:
+        """After each event of the core."""
+        state = self.membership.state
+        noted = (self._store.last_optime, state.commit_point)
+        if noted != self._noted:
+            self._noted = noted
+            committed = min(noted)
+            if state.follower_state is not MemberState.STARTUP2:
+                self._snapshots.note(*noted)
+                if committed != NULL_OPTIME:
+                    self._store.discard_undo(committed)
+            self._progress.wake()
+        self._acknowledging.wake()
+        self._events.wake()
+        seen = appearance(state)
+        if seen != self._appearance:
+            self._appearance = seen
+            self._topology_counter += 1
+            self._topology.wake()
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,27 @@
+"""How the commands of this package reach the member that they are about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.errors import Code, CommandError
+from docstore.replicaset.replicaset import ReplicaSet
+
+if TYPE_CHECKING:
+    from docstore.commands.context import Context
+
+
+def replica_set_of(context: Context) -> ReplicaSet:
+    """NoReplicationEnabled (76) on a node that was started without a set name."""
+    replication = context.node.replication
+    if not isinstance(replication, ReplicaSet):
+        raise CommandError(Code.NoReplicationEnabled, "not running with --replSet")
+    return replication
+
+
+def initiated_set_of(context: Context) -> ReplicaSet:
+    """NotYetInitialized (94) before the first configuration, besides."""
+    replica_set = replica_set_of(context)
+    if replica_set.membership.state.config is None:
+        raise CommandError(Code.NotYetInitialized, "no replset config has been received")
+    return replica_set

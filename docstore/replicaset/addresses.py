@@ -1,0 +1,58 @@
+"""Which member of a configuration is this process?
+
+A host that is literally one of our addresses; else one with our port whose name resolves to an address under which
+we are known; else, once we listen, one that answers hello with our own process id (whatever name leads to us).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from socket import SOCK_STREAM, gaierror
+from typing import TYPE_CHECKING
+
+import bson
+from bson.objectid import ObjectId
+
+from docstore.errors import CommandError
+from docstore.net.errors import NetworkError
+
+if TYPE_CHECKING:
+    from docstore.net.pool import Pool
+
+HELLO_SECONDS = 2.0
+
+
+async def own_hosts(hosts: Iterable[str], own: set[str], pool: Pool, process_id: ObjectId) -> set[str]:
+    """Those of `hosts` ("name:port") that mean us; `own` are the addresses we know of."""
+    hosts = list(hosts)
+    found = own.intersection(hosts)
+    if found:
+        return found
+    ports = {address.rpartition(":")[2] for address in own}
+    candidates = [host for host in hosts if host.rpartition(":")[2] in ports]
+    if not candidates:
+        return set()
+    ours = set().union(*[await _resolve(address) for address in own])
+    found = {host for host in candidates if await _resolve(host) & ours}
+    if found:
+        return found
+    return {host for host in candidates if await _process_at(host, pool) == process_id}
+
+
+async def _resolve(address: str) -> set[str]:
+    name, _, port = address.rpartition(":")
+    try:
+        entries = await asyncio.get_running_loop().getaddrinfo(name, int(port), type=SOCK_STREAM)
+    except (gaierror, UnicodeError):
+        return set()
+    return {str(entry[4][0]) for entry in entries}
+
+
+async def _process_at(host: str, pool: Pool) -> ObjectId | None:
+    try:
+        reply = bson.decode(await pool.command(host, "admin", {"hello": 1}, timeout=HELLO_SECONDS))
+    except (NetworkError, CommandError):
+        return None
+    version = reply.get("topologyVersion")
+    return version.get("processId") if isinstance(version, dict) else None

@@ -1,0 +1,202 @@
+"""The administrator's commands that take more than one event: initiate, reconfigure, step down.
+
+Initiating asks every proposed member before anything is installed: each must answer, be of the same set name, have
+no configuration and no data. Reconfiguring waits for the configuration before to settle, and after the change until
+the new one is on a majority of its voters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.objectid import ObjectId
+
+from docstore.errors import Code, CommandError
+from docstore.net.errors import NetworkError
+from docstore.replicaset.codec import encode_request
+from docstore.replication.config import (
+    MemberConfig,
+    ReplicaSetConfig,
+    Settings,
+    parse_config,
+    validate,
+)
+from docstore.replication.messages import (
+    NO_CONFIG,
+    FollowerState,
+    HeartbeatRequest,
+    Initiate,
+    Progress,
+    Reconfigure,
+    StepDown,
+)
+from docstore.replication.progress import on_majority
+from docstore.replication.reconfig import check_first, unsettled
+from docstore.replication.states import MemberState
+
+if TYPE_CHECKING:
+    from docstore.replicaset.replicaset import ReplicaSet
+
+QUORUM_CHECK_SECONDS = 5.0
+SETTLE_SECONDS = 10.0
+
+
+async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict[str, Any]:
+    """`replSetInitiate`; an empty document builds a set of this one member. The reply's fields."""
+    membership = replica_set.membership
+    reply: dict[str, Any] = {}
+    if membership.state.config is not None:
+        raise CommandError(Code.AlreadyInitialized, "already initialized")
+    if document:
+        config = parse_config(document)
+    else:
+        config = _own_config(replica_set)
+        # The wording of 2012 in one field, that of today in the other.
+        reply["info2"] = "no configuration specified. Using a default configuration for the set"
+        reply["me"] = replica_set.host
+        reply["info"] = "Config now saved locally.  Should come online in about a minute."
+    config = _completed(config)
+    await membership.recognise(config)
+    if config.config_server != membership.identity.config_server:
+        raise CommandError(
+            Code.InvalidReplicaSetConfig,
+            "Nodes started with the --configsvr flag must have configsvr:true in their config"
+            if membership.identity.config_server
+            else "Nodes being used for config servers must be started with the --configsvr flag",
+        )
+    check_first(membership.state, config)
+    await _check_quorum(replica_set, config)
+    if membership.state.config is not None:
+        raise CommandError(Code.AlreadyInitialized, "already initialized")
+    seed = membership.seed_log()
+    await membership.flush()
+    membership.deliver(Progress(applied=seed, durable=seed))
+    membership.deliver(FollowerState(state=MemberState.SECONDARY))
+    await _answer(membership.ask(lambda token: Initiate(config=config, token=token)))
+    return reply
+
+
+async def reconfigure(
+    replica_set: ReplicaSet, document: Mapping[str, Any], *, force: bool, deadline: float | None
+) -> dict[str, Any]:
+    """`replSetReconfig`: returns once the new configuration is on a majority of its voters (a forced one: at once)."""
+    membership = replica_set.membership
+    state = membership.state
+    if state.config is None:
+        raise CommandError(Code.NotYetInitialized, "no replset config has been received")
+    config = parse_config(document)
+    validate(config)
+    await membership.recognise(config)
+    limit = _seconds_left(deadline)
+    if not force and state.writable:
+        await replica_set.wait_for(lambda: not state.writable or not unsettled(state), limit)
+    installed = await _answer(membership.ask(lambda token: Reconfigure(config=config, force=force, token=token)))
+    if force:
+        return {}
+
+    def settled() -> bool:
+        current = state.config
+        assert current is not None
+        if current.config_version != installed or not state.writable:
+            return True
+        having = [
+            member.id
+            for member in current.members
+            if member.id == state.my_id
+            or ((peer := state.peers.get(member.host)) is not None and peer.config == installed)
+        ]
+        return on_majority(current, having)
+
+    if not await replica_set.wait_for(settled, _seconds_left(deadline)):
+        raise CommandError(
+            Code.MaxTimeMSExpired,
+            f"the new configuration {installed} is installed here but not yet on a majority of its voting members",
+        )
+    if not state.writable:
+        raise CommandError(Code.PrimarySteppedDown, "Primary stepped down while waiting for the new configuration")
+    return {}
+
+
+async def step_down(replica_set: ReplicaSet, seconds: float, catch_up_seconds: float | None, *, force: bool) -> None:
+    """`replSetStepDown`. Errors: BadValue, NotWritablePrimary, ExceededTimeLimit when nobody can take over."""
+    membership = replica_set.membership
+    if membership.state.config is None:
+        raise CommandError(Code.NotYetInitialized, "no replset config has been received")
+    if seconds <= 0:
+        raise CommandError(Code.BadValue, "stepdown period must be a positive integer")
+    if catch_up_seconds is None:
+        catch_up_seconds = 0.0 if force else 10.0
+    elif catch_up_seconds < 0:
+        raise CommandError(Code.BadValue, "secondaryCatchUpPeriodSecs period must be a positive or absent")
+    if seconds < catch_up_seconds:
+        raise CommandError(Code.BadValue, "stepdown period must be longer than secondaryCatchUpPeriodSecs")
+    wait = catch_up_seconds
+    await _answer(
+        membership.ask(lambda token: StepDown(seconds=seconds, catch_up_seconds=wait, force=force, token=token))
+    )
+
+
+async def _answer(result: Any) -> Any:
+    return await result if asyncio.isfuture(result) or asyncio.iscoroutine(result) else result
+
+
+def _seconds_left(deadline: float | None) -> float:
+    if deadline is None:
+        return SETTLE_SECONDS
+    return max(deadline - monotonic(), 0.0)
+
+
+def _own_config(replica_set: ReplicaSet) -> ReplicaSetConfig:
+    return ReplicaSetConfig(
+        set_name=replica_set.set_name,
+        version=1,
+        members=(MemberConfig(id=0, host=replica_set.host),),
+        config_server=replica_set.membership.identity.config_server,
+    )
+
+
+def _completed(config: ReplicaSetConfig) -> ReplicaSetConfig:
+    settings: Settings = config.settings
+    if settings.replica_set_id is None:
+        settings = replace(settings, replica_set_id=ObjectId())
+    members = tuple(replace(member, newly_added=False) for member in config.members)
+    return replace(config, term=0, settings=settings, members=members)
+
+
+async def _check_quorum(replica_set: ReplicaSet, config: ReplicaSetConfig) -> None:
+    own = replica_set.membership.state.own_hosts
+    others = [member.host for member in config.members if member.host not in own]
+    why = await asyncio.gather(*[_refusal(replica_set, config, host) for host in others])
+    failed = [f"{host} failed with {reason}" for host, reason in zip(others, why, strict=True) if reason]
+    if failed:
+        raise CommandError(
+            Code.NodeNotFound,
+            "replSetInitiate quorum check failed because not all proposed set members responded affirmatively: "
+            + ", ".join(failed),
+        )
+
+
+async def _refusal(replica_set: ReplicaSet, config: ReplicaSetConfig, host: str) -> str:
+    """Why `host` cannot be a member; empty when it can. Errors: those that name a state of the set."""
+    request = HeartbeatRequest(
+        set_name=config.set_name, sender=replica_set.host, sender_id=-1, config=NO_CONFIG, term=0
+    )
+    try:
+        raw = await replica_set.membership.pool.command(
+            host, "admin", encode_request(request), timeout=QUORUM_CHECK_SECONDS
+        )
+    except (NetworkError, CommandError) as error:
+        return str(error)
+    reply = bson.decode(raw)
+    if reply.get("v", NO_CONFIG.version) != NO_CONFIG.version:
+        raise CommandError(
+            Code.AlreadyInitialized, f"'{host}' is already initiated with a configuration of set {reply.get('set')}"
+        )
+    if reply.get("hasData"):
+        raise CommandError(Code.CannotInitializeNodeWithData, f"'{host}' has data already, cannot initiate set.")
+    return ""

@@ -1,0 +1,94 @@
+"""What a member keeps for itself in its `local` database: plain documents, never replicated.
+
+| collection | document |
+|---|---|
+| `local.system.replset` | the configuration, as stored by `ReplicaSetConfig.to_document(stored=True)` |
+| `local.replset.election` | `{term, candidateIndex}`: the last vote |
+| `local.replset.minvalid` | `{initialSyncFlag: true}` while an initial sync is under way |
+| `local.system.rollback.id` | `{_id: "rollbackId", rollbackId}`: grows with each rollback |
+
+Writing is one unit and returns before it is on disk: who depends on it waits for the flusher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.objectid import ObjectId
+
+from docstore.replication.config import ReplicaSetConfig, parse_config
+from docstore.replication.messages import NO_VOTE, LastVote
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+
+CONFIG_NS = "local.system.replset"
+ELECTION_NS = "local.replset.election"
+INITIAL_SYNC_NS = "local.replset.minvalid"
+ROLLBACK_ID_NS = "local.system.rollback.id"
+
+
+class LocalState:
+    """Reads and replaces those documents."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rollback_id = int(self._read(ROLLBACK_ID_NS).get("rollbackId", 1))
+
+    @property
+    def config(self) -> ReplicaSetConfig | None:
+        document = self._read(CONFIG_NS)
+        return parse_config(document) if document else None
+
+    def write_config(self, config: ReplicaSetConfig) -> None:
+        self._write(CONFIG_NS, config.to_document(stored=True))
+
+    @property
+    def vote(self) -> LastVote:
+        document = self._read(ELECTION_NS)
+        if not document:
+            return NO_VOTE
+        return LastVote(term=int(document["term"]), candidate=int(document["candidateIndex"]))
+
+    def write_vote(self, vote: LastVote) -> None:
+        self._write(ELECTION_NS, {"term": bson.Int64(vote.term), "candidateIndex": bson.Int64(vote.candidate)})
+
+    @property
+    def initial_sync(self) -> bool:
+        """An initial sync was begun and has not ended."""
+        return bool(self._read(INITIAL_SYNC_NS).get("initialSyncFlag", False))
+
+    def write_initial_sync(self, under_way: bool) -> None:
+        self._write(INITIAL_SYNC_NS, {"initialSyncFlag": under_way})
+
+    @property
+    def rollback_id(self) -> int:
+        return self._rollback_id
+
+    def raise_rollback_id(self) -> None:
+        """Whoever reads from us must notice that our log has been cut."""
+        self._rollback_id += 1
+        self._write(ROLLBACK_ID_NS, {"_id": "rollbackId", "rollbackId": self._rollback_id})
+
+    def _read(self, namespace: str) -> dict[str, Any]:
+        collection = self._store.collection(namespace)
+        if collection is None:
+            return {}
+        for raw in collection.documents(self._store.engine):
+            return bson.decode(raw)
+        return {}
+
+    def _write(self, namespace: str, document: Mapping[str, Any]) -> None:
+        """Make it the collection's one document, keeping the `_id` that was there."""
+        with self._store.unit(replicated=False) as unit:
+            collection = self._store.collection(namespace) or self._store.create_collection(unit, namespace)
+            present = next(iter(collection.records(self._store.engine)), None)
+            if present is None:
+                unit.insert(collection, bson.encode(document if "_id" in document else {"_id": ObjectId(), **document}))
+            else:
+                record_id, before = present
+                kept = {"_id": bson.decode(before)["_id"], **document}
+                unit.replace(collection, record_id, before, bson.encode(kept))
+            unit.commit()

@@ -1,0 +1,232 @@
+"""One member at work: the core with its driver, its log and its sync source.
+
+What the core decides is done here (fetch, drain, first entry of a term); what happens to the log is told to the core
+from here, after each turn of the loop in which it moved. `on_change` follows every event: from it hang replies to
+waiting clients, snapshots and hello.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from inspect import isawaitable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.objectid import ObjectId
+
+from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.log import component
+from docstore.replicaset.addresses import own_hosts
+from docstore.replicaset.driver import Driver, stop_the_process
+from docstore.replicaset.flusher import GroupFlusher
+from docstore.replicaset.local_state import LocalState
+from docstore.replicaset.syncing import Syncing
+from docstore.replication.config import ReplicaSetConfig
+from docstore.replication.core import Core
+from docstore.replication.messages import Event, FollowerState, Progress, TookOffice
+from docstore.replication.state import State
+from docstore.replication.states import MemberState, Office
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+    from docstore.collection.unit import Commit
+    from docstore.net.pool import Pool
+
+LOG = component("REPL")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who this process is. `own_addresses`: every "name:port" under which a configuration may mean it."""
+
+    set_name: str
+    own_addresses: frozenset[str]
+    process_id: ObjectId
+    dbpath: Path
+    config_server: bool
+
+
+class Membership:
+    """Made before the loop runs, started on it. `syncing` and `driver` are there once `start` has returned."""
+
+    driver: Driver
+    syncing: Syncing
+
+    def __init__(
+        self,
+        identity: Identity,
+        store: Store,
+        pool: Pool,
+        flusher: GroupFlusher,
+        *,
+        on_change: Callable[[], None],
+        on_lost_office: Callable[[], None],
+    ) -> None:
+        self.identity = identity
+        self.store = store
+        self.pool = pool
+        self.flusher = flusher
+        self.local = LocalState(store)
+        self._on_change = on_change
+        self._on_lost_office = on_lost_office
+        self._dice = random.Random()
+        self._report_scheduled = False
+        self._reported = (NULL_OPTIME, NULL_OPTIME)
+        self.core: Core
+
+    @property
+    def state(self) -> State:
+        return self.core.state
+
+    async def start(self) -> None:
+        """Take up where the disk says: the term, the vote, the configuration, an initial sync that was cut off."""
+        await self.flusher.wait_flushed()
+        config, identity = self.local.config, self.identity
+        hosts = set(identity.own_addresses)
+        if config is not None:
+            hosts |= await own_hosts([m.host for m in config.members], hosts, self.pool, identity.process_id)
+        cut_off = self.local.initial_sync
+        last = NULL_OPTIME if cut_off else self.store.last_optime
+        loop = asyncio.get_running_loop()
+        self.core = Core(
+            identity.set_name,
+            dice=self._dice.random,
+            own_hosts=hosts,
+            config=config,
+            vote=self.local.vote,
+            last_op=last,
+            now=loop.time(),
+        )
+        self._reported = (last, last)
+        self.syncing = Syncing(
+            self,
+            self.store,
+            self.local,
+            self.pool,
+            flush=self.flush,
+            clock=loop.time,
+            wall_clock=time.time,
+            dbpath=identity.dbpath,
+            needs_initial_sync=cut_off or self.store.last_optime == NULL_OPTIME,
+        )
+        self.driver = Driver(self.core, self, self.local, self.pool, flush=self.flush)
+        self.flusher.subscribe(lambda _durable: self.report_progress())
+        self.after()
+        self.driver.start()
+
+    async def stop(self) -> None:
+        """End all activity; the log stays as it is."""
+        await self.syncing.stop()
+        await self.driver.close()
+
+    async def flush(self) -> None:
+        """Return when all that is written is on disk."""
+        await self.flusher.wait_flushed()
+
+    def deliver(self, event: Event) -> None:
+        """Tell the core something that wants no answer."""
+        self.driver.deliver(event)
+
+    def ask(self, make_event: Callable[[int], Event]) -> Any | Awaitable[Any]:
+        """Give the core a request or command, made with the token it is given; the answer, at once or awaitable."""
+        return self.driver.ask(make_event)
+
+    async def request(self, make_event: Callable[[int], Event]) -> Any:
+        """The same, awaited. Errors: CommandError."""
+        answer = self.driver.ask(make_event)
+        return await answer if isawaitable(answer) else answer
+
+    def committed(self, commit: Commit) -> None:
+        """A unit of the store has been written: report the log's new end at the next turn of the loop."""
+        if commit.optime is not None and not self._report_scheduled:
+            self._report_scheduled = True
+            asyncio.get_running_loop().call_soon(self.report_progress)
+
+    def report_progress(self) -> None:
+        """Tell the core where the log ends and how far it is on disk, if that has changed."""
+        self._report_scheduled = False
+        if self.syncing.needs_initial_sync:
+            return
+        applied = self.store.last_optime
+        reached = (applied, min(self.flusher.durable, applied))
+        if reached != self._reported:
+            self._reported = reached
+            self.deliver(Progress(applied=reached[0], durable=reached[1]))
+
+    # What the driver has done by us
+
+    def follow(self, source: str | None) -> None:
+        self.syncing.follow(source)
+
+    def drain(self, term: int) -> None:
+        self.syncing.drain(term)
+
+    def take_office(self, term: int) -> None:
+        """Write the first entry of the term; from then on clients may write."""
+        state = self.state
+        if state.term != term or state.office is not Office.DRAINING:
+            return
+        assert self.store.oplog is not None
+        self.store.oplog.term = term
+        with self.store.unit() as unit:
+            unit.noop(bson.encode({"msg": "new primary"}))
+            unit.commit()
+        self.report_progress()
+        self.deliver(TookOffice(term=term))
+        self.flusher.flush_soon()
+        LOG.info("Transition to primary complete; database writes are now permitted", term=term)
+
+    def left_office(self, term: int, reason: str) -> None:
+        LOG.info("Stepping down", term=term, reason=reason)
+        self._on_lost_office()
+
+    def after(self) -> None:
+        """Leave STARTUP once there is a configuration; then whatever hangs on a change."""
+        state = self.state
+        if state.config is not None and state.follower_state is MemberState.STARTUP:
+            arbiter = state.me is not None and state.me.arbiter_only
+            begun = MemberState.STARTUP2 if self.syncing.needs_initial_sync and not arbiter else MemberState.SECONDARY
+            self.deliver(FollowerState(state=begun))
+            return
+        self._on_change()
+
+    async def recognise(self, config: ReplicaSetConfig) -> None:
+        """Learn which hosts of a configuration that is about to be installed are us."""
+        hosts = self.state.own_hosts
+        hosts |= await own_hosts([member.host for member in config.members], hosts, self.pool, self.identity.process_id)
+
+    # What following a source reports
+
+    def log_advanced(self) -> None:
+        """Entries were applied: others wait for them to be on disk here."""
+        self.flusher.flush_soon()
+
+    def log_cut(self) -> None:
+        """A rollback has cut the log."""
+        self.flusher.rewind(self.store.last_optime)
+        self.report_progress()
+
+    def initial_sync_done(self) -> None:
+        """The copy is complete and on disk."""
+        self.report_progress()
+        self.deliver(FollowerState(state=MemberState.SECONDARY))
+
+    def seed_log(self) -> OpTime:
+        """Write the entry that every log of a new set begins with; what is there already stays."""
+        assert self.store.oplog is not None
+        if self.store.last_optime == NULL_OPTIME:
+            self.store.oplog.term = 0
+            with self.store.unit() as unit:
+                unit.noop(bson.encode({"msg": "initiating set"}))
+                unit.commit()
+        self.syncing.needs_initial_sync = False
+        return self.store.last_optime
+
+    def failed(self, error: BaseException) -> None:
+        """Replication cannot go on."""
+        stop_the_process(asyncio.get_running_loop(), error)

@@ -1,0 +1,193 @@
+"""replSetGetStatus: the set as this member sees it. Dates of entries are those of their timestamps, in whole
+seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from bson.int64 import Int64
+
+from docstore.bson import get_field, to_python
+from docstore.bson.optime import OpTime, unpack_timestamp
+from docstore.errors import Code, CommandError
+from docstore.replication.config import MemberConfig
+from docstore.replication.state import Peer, State
+from docstore.replication.states import MemberState, Role
+
+if TYPE_CHECKING:
+    from docstore.replicaset.replicaset import ReplicaSet
+
+_EMPTY_CONFIG = {
+    "startupStatus": 3,
+    "info": "run rs.initiate(...) if not yet done for the set",
+}
+
+
+def status(replica_set: ReplicaSet, *, now: float, wall: float, started: float) -> dict[str, Any]:
+    """The reply's fields. `now` and `started` are monotonic seconds, `wall` seconds since 1970.
+
+    Errors: NotYetInitialized with the fields of 2012 beside today's; InvalidReplicaSetConfig for a removed member.
+    """
+    membership = replica_set.membership
+    state = membership.state
+    config = state.config
+    if config is None:
+        raise CommandError(
+            Code.NotYetInitialized,
+            "no replset config has been received: can't get local.system.replset config from self or any seed "
+            "(EMPTYCONFIG)",
+            extra=_EMPTY_CONFIG,
+        )
+    if state.me is None:
+        raise CommandError(
+            Code.InvalidReplicaSetConfig, "Our replica set config is invalid or we are not a member of it"
+        )
+    clock = _Clock(now, wall)
+    body: dict[str, Any] = {
+        "set": config.set_name,
+        "date": clock.date(now),
+        "myState": int(state.member_state),
+        "term": Int64(state.term),
+        "syncSourceHost": state.source or "",
+        "syncSourceId": _id_of(state, state.source),
+        "heartbeatIntervalMillis": Int64(config.settings.heartbeat_interval_millis),
+        "majorityVoteCount": config.majority_votes,
+        "writeMajorityCount": config.write_majority,
+        "votingMembersCount": len(config.voters),
+        "writableVotingMembersCount": config.writable_voters,
+    }
+    body["optimes"] = _optimes(replica_set, state)
+    if membership.syncing.needs_initial_sync:
+        body["initialSyncStatus"] = membership.syncing.progress.document()
+    if state.role is Role.LEADER:
+        body.update(_election(state, clock))
+    body["members"] = [
+        _self(replica_set, state, member, clock, started)
+        if member.id == state.my_id
+        else _other(state, member, state.peers[member.host], clock)
+        for member in config.members
+    ]
+    return body
+
+
+class _Clock:
+    """Dates for moments of the core's clock."""
+
+    def __init__(self, now: float, wall: float) -> None:
+        self.now = now
+        self._offset = wall - now
+
+    def date(self, moment: float) -> datetime:
+        """The epoch for a moment that never was."""
+        return datetime.fromtimestamp(max(moment + self._offset, 0.0) if moment > 0 else 0.0, UTC)
+
+
+def _optimes(replica_set: ReplicaSet, state: State) -> dict[str, Any]:
+    committed = min(state.commit_point, state.applied)
+    fields: dict[str, Any] = {"lastCommittedOpTime": committed.to_document()}
+    wall = _wall_of(replica_set, committed)
+    if wall is not None:
+        fields["lastCommittedWallTime"] = wall
+    fields["readConcernMajorityOpTime"] = committed.to_document()
+    fields["appliedOpTime"] = state.applied.to_document()
+    fields["durableOpTime"] = state.durable.to_document()
+    for name, optime in (("lastAppliedWallTime", state.applied), ("lastDurableWallTime", state.durable)):
+        wall = _wall_of(replica_set, optime)
+        if wall is not None:
+            fields[name] = wall
+    return fields
+
+
+def _wall_of(replica_set: ReplicaSet, optime: OpTime) -> Any | None:
+    """When the entry was written, by its writer's clock."""
+    oplog = replica_set.membership.store.oplog
+    entry = None if oplog is None else oplog.entry(optime.timestamp)
+    wall = None if entry is None else get_field(entry, "wall")
+    return None if wall is None else to_python(wall)
+
+
+def _election(state: State, clock: _Clock) -> dict[str, Any]:
+    record, config = state.last_election, state.config
+    if record is None or config is None:
+        return {}
+    metrics: dict[str, Any] = {
+        "lastElectionReason": record.reason,
+        "lastElectionDate": clock.date(record.at),
+        "electionTerm": Int64(record.term),
+        "lastCommittedOpTimeAtElection": record.commit_point.to_document(),
+        "lastSeenOpTimeAtElection": record.last_seen.to_document(),
+        "numVotesNeeded": record.votes_needed,
+        "priorityAtElection": record.priority,
+        "electionTimeoutMillis": Int64(config.settings.election_timeout_millis),
+    }
+    if record.caught_up_at is not None:
+        metrics["newTermStartDate"] = clock.date(record.caught_up_at)
+    return {"electionCandidateMetrics": metrics}
+
+
+def _self(replica_set: ReplicaSet, state: State, member: MemberConfig, clock: _Clock, started: float) -> dict[str, Any]:
+    fields = _head(member, state.member_state, clock.now - started)
+    if member.data_bearing:
+        fields.update(_position(state.applied))
+    fields["syncSourceHost"] = state.source or ""
+    fields["syncSourceId"] = _id_of(state, state.source)
+    fields["infoMessage"] = "" if state.source else state.source_reason
+    if state.role is Role.LEADER and state.election_time:
+        fields.update(_election_time(state.election_time))
+    fields.update(_config_fields(state.config_version), self=True, lastHeartbeatMessage="")
+    return fields
+
+
+def _other(state: State, member: MemberConfig, peer: Peer, clock: _Clock) -> dict[str, Any]:
+    shown = peer.state if peer.up else MemberState.DOWN
+    fields = _head(member, shown, clock.now - peer.up_since if peer.up else 0, healthy=peer.up)
+    if member.data_bearing:
+        fields.update(_position(peer.applied))
+        fields["optimeDurable"] = peer.durable.to_document()
+        fields["optimeDurableDate"] = _date(peer.durable)
+    fields["lastHeartbeat"] = clock.date(peer.heard_at)
+    fields["lastHeartbeatRecv"] = clock.date(peer.request_at)
+    if peer.up:
+        fields["pingMs"] = Int64(int(peer.ping * 1000))
+    fields["lastHeartbeatMessage"] = peer.message
+    fields["syncSourceHost"] = peer.sync_source
+    fields["syncSourceId"] = _id_of(state, peer.sync_source)
+    fields["infoMessage"] = ""
+    if peer.election_time and peer.state is MemberState.PRIMARY:
+        fields.update(_election_time(peer.election_time))
+    fields.update(_config_fields(peer.config))
+    return fields
+
+
+def _head(member: MemberConfig, shown: MemberState, uptime: float, *, healthy: bool = True) -> dict[str, Any]:
+    return {
+        "_id": member.id,
+        "name": member.host,
+        "health": 1.0 if healthy else 0.0,
+        "state": int(shown),
+        "stateStr": shown.label,
+        "uptime": int(uptime),
+    }
+
+
+def _position(optime: OpTime) -> dict[str, Any]:
+    return {"optime": optime.to_document(), "optimeDate": _date(optime)}
+
+
+def _date(optime: OpTime) -> datetime:
+    return datetime.fromtimestamp(optime.seconds, UTC)
+
+
+def _election_time(packed: int) -> dict[str, Any]:
+    return {"electionTime": unpack_timestamp(packed), "electionDate": datetime.fromtimestamp(packed >> 32, UTC)}
+
+
+def _config_fields(version: tuple[int, int]) -> Mapping[str, Any]:
+    return {"configVersion": version[1], "configTerm": version[0]}
+
+
+def _id_of(state: State, host: str | None) -> int:
+    member = None if not host else state.member_of(host)
+    return -1 if member is None else member.id
