@@ -152,23 +152,24 @@ class OwnedRanges:
         except CommandError:
             return
         self._term = oplog.term
-        for namespace in list(self._sections):
-            self.unblock(namespace)
+        for namespace, section in list(self._sections.items()):
+            self.unblock(namespace, section)
         self.on_term()
 
     # Critical sections
 
-    def block(self, namespace: str, *, reads: bool) -> None:
+    def block(self, namespace: str, *, reads: bool) -> CriticalSection:
         """Make operations wait."""
         section = self._sections.setdefault(namespace, CriticalSection())
         section.reads = section.reads or reads
+        return section
 
-    def unblock(self, namespace: str) -> None:
-        """Forget the routing, then let operations go on."""
+    def unblock(self, namespace: str, section: CriticalSection) -> None:
+        """Forget the routing, then let the operations go on that wait for this section."""
         self.forget(namespace)
-        section = self._sections.pop(namespace, None)
-        if section is not None:
-            section.end()
+        if self._sections.get(namespace) is section:
+            del self._sections[namespace]
+        section.end()
 
     # Routing
 

@@ -1,0 +1,113 @@
+"""What a donor asks of the recipient's primary; the other end is `mongod.migration.commands.recv_chunk_*`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import bson
+from bson.int64 import Int64
+
+from docstore.bson import Value, append_fields, array_from
+from docstore.collection.collection import Collection
+from docstore.errors import Code, CommandError
+from docstore.net import ReplicaSetClient
+from docstore.sharding.migration import Decision, Migration, migration_fields
+from mongod.migration.history import Statement
+
+BATCH_BYTES = 4 * 1024 * 1024
+BATCH_DOCUMENTS = 5_000
+CHANGES_AT_ONCE = 1_000
+REQUEST_SECONDS = 60.0
+PREPARE_SECONDS = 120.0
+
+
+class RecipientLink:
+    """One migration's requests. Errors of all: CommandError of the reply, NetworkError.
+
+    Batches are numbered; one is never sent twice, so a failed one ends the migration.
+    """
+
+    def __init__(self, shard: Any, migration: Migration, client: ReplicaSetClient | None) -> None:
+        """`client` None: the recipient is looked up when it is first needed."""
+        self._shard = shard
+        self._migration = migration
+        self._client = client
+        self._batches = 0
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def prepare(self, collection: Collection) -> None:
+        """Return when the recipient takes documents. OperationFailed when it refuses or takes too long."""
+        indexes = [bson.decode(index.spec.raw) for index in collection.indexes.values() if not index.is_id]
+        command = {"_recvChunkStart": 1, **migration_fields(self._migration), "indexes": indexes}
+        await self._ask(command | {"options": dict(collection.options)}, retry=True)
+        status = {"_recvChunkStatus": 1, "migrationId": self._migration.id, "waitMillis": 1000}
+        deadline = asyncio.get_running_loop().time() + PREPARE_SECONDS
+        while True:
+            found = bson.decode(await self._ask(status, retry=True))
+            if found["state"] == "receiving":
+                return
+            if found["state"] == "ended" or asyncio.get_running_loop().time() > deadline:
+                raise CommandError(Code.OperationFailed, f"the recipient is not ready: {found.get('reason')}")
+
+    async def push(self, documents: list[bytes], gone: list[Value], *, majority: bool) -> None:
+        """Have documents stored and others deleted; `majority`: wait until a majority has all of it so far."""
+        command = self._numbered("_recvChunkDocuments") | {"majority": majority}
+        raw = bson.encode(command)
+        if gone:
+            raw = append_fields(raw, b"\x04deleted\0" + array_from(gone))
+        await self._ask(raw, sequences={"documents": documents} if documents else None)
+
+    async def push_statements(self, statements: Iterable[Statement]) -> None:
+        """Have retryable writes remembered, as many batches as it takes."""
+        batch: list[bytes] = []
+        size = 0
+        for statement in statements:
+            batch.append(bson.encode(statement.fields()))
+            size += len(batch[-1])
+            if len(batch) == CHANGES_AT_ONCE or size > BATCH_BYTES:
+                await self._push_statements(batch)
+                batch, size = [], 0
+        if batch:
+            await self._push_statements(batch)
+
+    async def _push_statements(self, batch: list[bytes]) -> None:
+        await self._ask(bson.encode(self._numbered("_recvChunkStatements")), sequences={"statements": batch})
+
+    async def commit(self) -> None:
+        """Return when a majority has everything that was pushed."""
+        command = {"_recvChunkCommit": 1, "migrationId": self._migration.id, "last": Int64(self._batches)}
+        await self._ask(command, retry=True)
+
+    async def resolve(self, decision: Decision) -> None:
+        """Tell the decision. A recipient that is no shard any more has nothing to hear."""
+        command = {
+            "_recvChunkResolve": 1,
+            "migrationId": self._migration.id,
+            "ns": self._migration.namespace,
+            "decision": decision.value,
+        }
+        try:
+            await self._ask(command, retry=True)
+        except CommandError as error:
+            if error.code != Code.ShardNotFound:
+                raise
+
+    def _numbered(self, name: str) -> dict[str, Any]:
+        self._batches += 1
+        return {name: 1, "migrationId": self._migration.id, "number": Int64(self._batches)}
+
+    async def _ask(
+        self,
+        command: Mapping[str, Any] | bytes,
+        *,
+        retry: bool = False,
+        sequences: dict[str, list[bytes]] | None = None,
+    ) -> bytes:
+        if self._client is None:
+            self._client = await self._shard.client_of(self._migration.recipient)
+        return await self._client.command("admin", command, retry=retry, sequences=sequences, timeout=REQUEST_SECONDS)
