@@ -123,14 +123,18 @@ class Code(IntEnum):
     OptionNotSupportedOnView = 167
     InvalidPipelineOperator = 168
     CannotIndexParallelArrays = 171
+    QueryPlanKilled = 175
     ElectionInProgress = 184
+    ClientMetadataCannotBeMutated = 186
     PrimarySteppedDown = 189
+    InvalidIndexSpecificationOption = 197
     NoSuchSession = 206
     InvalidUUID = 207
     TooManyLocks = 208
     StaleClusterTime = 209
     CannotVerifyAndSignLogicalTime = 210
     KeyNotFound = 211
+    IncompleteTransactionHistory = 217
     QueryFeatureNotAllowed = 224
     TransactionTooOld = 225
     NotImplemented = 238
@@ -139,6 +143,7 @@ class Code(IntEnum):
     TooManyLogicalSessions = 261
     ExceededTimeLimit = 262
     OperationNotSupportedInTransaction = 263
+    IndexBuildAborted = 276
     ClientDisconnect = 279
     ShardInvalidatedForTargeting = 283
     QueryExceededMemoryLimitNoDiskUseAllowed = 292

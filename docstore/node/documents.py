@@ -24,14 +24,20 @@ Field = tuple[str, int, bytes]
 def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], bytes]) -> bytes:
     """The document as it is to be stored.
 
-    `new_id` gives the 12 bytes of a fresh ObjectId, `timestamp` the 8 bytes of the present timestamp.
-    Errors: BSONObjectTooLarge, InvalidIdField, DollarPrefixedFieldName, BadValue for two `_id`s, InvalidBSON, Overflow.
+    `new_id` gives the 12 bytes of a fresh ObjectId, `timestamp` the 8 bytes of the present timestamp. Errors: BadValue
+    for more than 16 MiB and for two `_id`s, InvalidIdField, DollarPrefixedFieldName, InvalidBSON, Overflow.
     """
+    zero_time = _ZERO_TIMESTAMP in raw
+    if (
+        raw[4:9] == _ID_OBJECT_ID_FIRST
+        and not zero_time
+        and len(raw) <= MAX_DOCUMENT_BYTES
+        and raw.find(b"_id\0", 9) < 0
+    ):
+        validate(raw)
+        return raw
     check_size(raw)
     validate(raw)
-    zero_time = _ZERO_TIMESTAMP in raw
-    if raw[4:9] == _ID_OBJECT_ID_FIRST and not zero_time and raw.find(b"_id\0", 9) < 0:
-        return raw
     fields = elements(raw)
     at = [position for position, field in enumerate(fields) if field[0] == "_id"]
     if len(at) > 1:
@@ -47,10 +53,10 @@ def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], byt
 
 
 def check_size(raw: bytes) -> bytes:
-    """The document itself; BSONObjectTooLarge past 16 MiB."""
+    """The document itself; BadValue past 16 MiB."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise CommandError(
-            Code.BSONObjectTooLarge, f"a document of {len(raw)} bytes is over the limit of {MAX_DOCUMENT_BYTES}"
+            Code.BadValue, f"object to insert too large: it has {len(raw)} bytes, the limit is {MAX_DOCUMENT_BYTES}"
         )
     return raw
 

@@ -97,9 +97,12 @@ def _reply(context: Context, arguments: Arguments, legacy: bool) -> dict[str, An
     reply: dict[str, Any] = {}
     if arguments["helloOk"]:
         reply["helloOk"] = True
-    reply["topologyVersion"] = node.replication.topology_version()
-    for name, value in node.replication.hello().items():
-        reply["ismaster" if legacy and name == "isWritablePrimary" else name] = value
+    own = {
+        "ismaster" if legacy and name == "isWritablePrimary" else name: value
+        for name, value in node.replication.hello().items()
+    }
+    version = {"topologyVersion": node.replication.topology_version()}
+    reply |= own | version if node.replication.set_name is None else version | own
     reply.update(_facts(context, node))
     if arguments["compression"]:
         reply["compression"] = list(context.connection.compressors)

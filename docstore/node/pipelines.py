@@ -11,11 +11,12 @@ import bson
 
 from docstore.aggregation.pipeline import Pipeline, PipelineRun
 from docstore.aggregation.stage import Environment
-from docstore.collection.execute import open_find
+from docstore.collection.execute import open_count, open_find
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
+from docstore.node.counted_groups import CountSource, counted_group
 from docstore.node.cursors import Batch, Documents, DocumentSource, ListSource
 from docstore.node.node import DataNode, node_of
 from docstore.node.reading import View
@@ -89,9 +90,11 @@ def open_pipeline(context: Context, pipeline: Pipeline, view: View, *, hint: Hin
     if pipeline.has_source:
         return PipelineSource(ListSource([]), pipeline.start(environment), node.clock)
     query, rest = pipeline.find_query(hint)
-    source: DocumentSource = open_find(
-        node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
-    )
+    collection = node.store.collection(context.namespace)
+    counted = counted_group(rest.stages)
+    if counted is not None:
+        return CountSource(open_count(collection, query, view.reader, owned=view.owned, clock=node.clock), counted)
+    source: DocumentSource = open_find(collection, query, view.reader, owned=view.owned, clock=node.clock)
     if not rest.stages:
         return source
     return PipelineSource(source, rest.start(environment), node.clock)

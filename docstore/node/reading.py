@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from inspect import isawaitable
 
 from docstore.bson import Predicate
-from docstore.commands.concerns import ReadLevel
+from docstore.commands.concerns import LOCAL, ReadLevel
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
@@ -64,6 +64,26 @@ def check_level(node: DataNode, level: ReadLevel) -> None:
                 Code.NotAReplicaSet, f"read concern {level.value} needs a member of a replica set"
             )
         raise CommandError(Code.NotImplemented, f"read concern {level.value} is not supported")
+
+
+def newest(context: Context) -> tuple[bool, Predicate | None]:
+    """(whether the request may read the newest state at once, the filter of what is owned in it).
+
+    For reads of a single step, which need no snapshot. Errors: StaleConfig.
+    """
+    concern = context.read_concern
+    if concern is not LOCAL and (concern.level not in _NEWEST or concern.after_cluster_time is not None):
+        return False, None
+    ownership = node_of(context).ownership
+    if ownership is None:
+        return True, None
+    entered = ownership.enter(context.namespace, context.shard_version, write=False)
+    if isinstance(entered, Awaitable):
+        # Whoever waits enters anew.
+        if isinstance(entered, Coroutine):
+            entered.close()
+        return False, None
+    return True, entered
 
 
 async def _view_when_owned(context: Context, node: DataNode, entering: Awaitable[Predicate | None]) -> View:

@@ -28,6 +28,7 @@ UNSUPPORTED = {
     "convertToCapped": "capped collections are not supported",
     "cloneCollectionAsCapped": "capped collections are not supported",
     "fsyncUnlock": "fsync cannot lock the server",
+    "getLastError": "a write is acknowledged in its own reply; give it a writeConcern",
     "killAllSessionsByPattern": "there are no users to choose sessions by",
     "planCacheClear": "there is no plan cache",
     "planCacheClearFilters": "there is no plan cache",

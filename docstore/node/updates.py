@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docstore.bson import Predicate, Value, get_field
+from docstore.bson import Predicate, Value, elements, get_field
+from docstore.bson.walk import BOOL, OBJECT
 from docstore.collection.collection import Collection
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
@@ -32,6 +33,11 @@ _FIELDS = declared(
 )
 
 
+_PLAIN = frozenset(("q", "u", "multi", "upsert"))
+_ABSENT: Value = (0, b"")
+_NO: Value = (BOOL, b"\0")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateStatement:
     """One element of `updates` as it was sent: `filter` is raw, `update` a document or the stages of a pipeline."""
@@ -46,6 +52,14 @@ class UpdateStatement:
 
 def update_statement(raw: bytes) -> UpdateStatement:
     """One element of `updates`. Errors: Location40414, Location40415, TypeMismatch."""
+    given = {name: (code, data) for name, code, data in elements(raw)}
+    if given.keys() <= _PLAIN and "u" in given:
+        # What drivers send for most updates, without the cost of the general way.
+        query, multi, upsert = given.get("q", _ABSENT), given.get("multi", _NO), given.get("upsert", _NO)
+        if query[0] == OBJECT and multi[0] == BOOL and upsert[0] == BOOL:
+            return UpdateStatement(
+                filter=query[1], update=given["u"], multi=multi[1] == b"\1", upsert=upsert[1] == b"\1"
+            )
     fields = parse_fields("update.updates", raw, _FIELDS)
     return UpdateStatement(
         filter=fields["q"],

@@ -45,6 +45,8 @@ PARAMETERS = (
 """What insert, update and delete share. There are no validators, so bypassing them asks for nothing."""
 
 _INT = struct.Struct("<i")
+_NOTHING_SAID = enclosed(b"\x10n\0\0\0\0\0")
+"""The reply to a write that wants none."""
 _N_ONE = b"\x10n\0\x01\0\0\0"
 _OPTIME = struct.Struct("<i4sQ3sqx")
 _WRITABLE_SYSTEM = frozenset(("users", "roles", "version", "js", "profile", "keys", "sessions", "indexBuilds"))
@@ -195,7 +197,9 @@ def check_writable(namespace: str) -> None:
 
 def acknowledge(context: Context, outcome: Outcome, concern: WriteConcern) -> bytes | Awaitable[bytes]:
     """The reply, once the write concern is met or has failed."""
-    if not concern.j and concern.w in (0, 1):
+    if concern.w == 0:
+        return _NOTHING_SAID
+    if not concern.j and concern.w == 1:
         return _reply(context, outcome, None)
     return _acknowledge_later(context, outcome, concern)
 

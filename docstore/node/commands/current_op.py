@@ -22,9 +22,11 @@ _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
 
 def run(context: Context, _arguments: Arguments) -> Result:
     node = node_of(context)
+    own = context.operation
     conditions: Mapping[str, Any] = {name: value for name, value in context.body.items() if name not in _OWN}
     wanted = compile_filter(parse_filter(bson.encode(conditions)))
-    found = [describe(node, operation) for operation in context.services.operations]
+    others = [operation for operation in context.services.operations if operation is not own]
+    found = [describe(node, operation) for operation in (*others, own)]
     return {"inprog": [entry for entry in found if wanted.matches(from_python(entry)[1])]}
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from inspect import isawaitable
 
-from docstore.bson import Value, elements
+from docstore.bson import Predicate, Value, elements
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED
-from docstore.collection.collection import Collection
 from docstore.collection.execute import open_find
 from docstore.collection.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
@@ -19,9 +18,9 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import ReleasingSource, cursor_reply, first_batch
-from docstore.node.node import node_of
+from docstore.node.node import DataNode, node_of
 from docstore.node.oplog_reading import open_oplog
-from docstore.node.reading import View, view_of
+from docstore.node.reading import View, newest, view_of
 from docstore.node.requests import FIND_PARAMETERS, cursor_options_of, find_query_of
 
 _LEAN = frozenset(("filter", "limit", "singleBatch"))
@@ -34,15 +33,15 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node.counters.query += 1
     if context.namespace == OPLOG_NS:
         return open_oplog(context, find_query_of(arguments), cursor_options_of(arguments))
-    view = view_of(context)
-    if isawaitable(view):
-        return _run_later(context, arguments, view)
     identity = _identity(arguments)
     if identity is not None:
-        collection = node.store.collection(context.namespace)
-        found = _by_id(view, collection, identity)
-        return cursor_reply(found, 0, context.namespace)
-    return _run(context, arguments, view)
+        at_once, owned = newest(context)
+        if at_once:
+            return cursor_reply(_by_id(node, context.namespace, identity, owned), 0, context.namespace)
+    view = view_of(context)
+    if isinstance(view, View):
+        return _run(context, arguments, view)
+    return _run_later(context, arguments, view)
 
 
 async def _run_later(context: Context, arguments: Arguments, viewing: Awaitable[View]) -> Result:
@@ -84,12 +83,10 @@ def _identity(arguments: Arguments) -> Value | None:
     return fields[0][1], fields[0][2]
 
 
-def _by_id(view: View, collection: Collection | None, identity: Value) -> list[bytes]:
-    try:
-        found = None if collection is None else collection.by_id(view.reader, identity)
-    finally:
-        view.release()
-    if found is None or (view.owned is not None and not view.owned.matches(found[1])):
+def _by_id(node: DataNode, namespace: str, identity: Value, owned: Predicate | None) -> list[bytes]:
+    collection = node.store.collection(namespace)
+    found = None if collection is None else collection.by_id(node.engine, identity)
+    if found is None or (owned is not None and not owned.matches(found[1])):
         return []
     return [found[1]]
 

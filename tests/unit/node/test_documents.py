@@ -72,14 +72,14 @@ def test_two_ids_are_refused_also_behind_an_object_id() -> None:
 
 
 def test_documents_over_the_limit_are_refused() -> None:
-    assert refusal(bson.encode({"_id": 1, "x": "a" * MAX_DOCUMENT_BYTES})) == Code.BSONObjectTooLarge
+    assert refusal(bson.encode({"_id": 1, "x": "a" * MAX_DOCUMENT_BYTES})) == Code.BadValue
 
 
 def test_an_added_id_counts_towards_the_limit() -> None:
     filler = MAX_DOCUMENT_BYTES - len(bson.encode({"x": ""}))
     raw = bson.encode({"x": "a" * filler})
     assert len(raw) == MAX_DOCUMENT_BYTES
-    assert refusal(raw) == Code.BSONObjectTooLarge
+    assert refusal(raw) == Code.BadValue
 
 
 def test_bytes_that_are_no_document_are_refused() -> None:
