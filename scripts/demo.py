@@ -240,8 +240,8 @@ def split_and_move(router: Member) -> None:
     shell(
         router.address,
         "use admin\n"
-        'db.runCommand( { split : "test.posts" , middle : { id : "155" } } )\n'
-        'db.runCommand( { movechunk : "test.posts" , find : { id : "155" } , to : "shard2" } )\n'
+        'db.runCommand( { split : "test.posts" , middle : { id : "5" } } )\n'
+        'db.runCommand( { movechunk : "test.posts" , find : { id : "5" } , to : "shard2" } )\n'
         "db.printShardingStatus()\n",
     )
 
