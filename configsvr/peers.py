@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import bson
+
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError, Pool, ReplicaSetClient
 
@@ -29,6 +31,13 @@ class Peers:
             client = self._clients[connection_string] = ReplicaSetClient(hosts.split(","), set_name, self._pool)
         try:
             return await client.command(db, command, retry=True, timeout=timeout)
+        except NetworkError as error:
+            raise CommandError(Code.HostUnreachable, str(error)) from error
+
+    async def hello(self, address: str, *, timeout: float) -> dict[str, Any]:
+        """What one server says of itself. HostUnreachable when it does not answer."""
+        try:
+            return bson.decode(await self._pool.command(address, "admin", {"hello": 1}, timeout=timeout))
         except NetworkError as error:
             raise CommandError(Code.HostUnreachable, str(error)) from error
 

@@ -53,9 +53,8 @@ def parse_connection_string(text: str) -> tuple[str, frozenset[str]]:
 async def _examine(server: ConfigServer, target: str, set_name: str, hosts: frozenset[str]) -> tuple[str, list[str]]:
     """("set/h:p,h:p" as the set itself knows it, its databases). OperationFailed when it cannot become a shard."""
     try:
-        hello = bson.decode(await server.peers.command(target, "admin", {"hello": 1}, timeout=_SECONDS))
-        if hello.get("setName") != set_name:
-            raise CommandError(Code.OperationFailed, f"'{target}' is not the replica set {set_name}")
+        hello = await _ask_any(server, hosts)
+        _check_members(hello, target, set_name, hosts)
         listed = bson.decode(
             await server.peers.command(target, "admin", {"listDatabases": 1, "nameOnly": True}, timeout=_SECONDS)
         )
@@ -64,15 +63,35 @@ async def _examine(server: ConfigServer, target: str, set_name: str, hosts: froz
         if error.code == Code.OperationFailed:
             raise
         raise CommandError(Code.OperationFailed, f"'{target}' cannot be added: {error.message}") from error
-    members = [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
-    strangers = hosts - set(members)
+    databases = [row["name"] for row in listed["databases"] if row["name"] not in OWN_DATABASES]
+    return f"{set_name}/{','.join(hello['hosts'])}", databases
+
+
+async def _ask_any(server: ConfigServer, hosts: frozenset[str]) -> dict[str, Any]:
+    """The hello of the first host that answers."""
+    failure: CommandError | None = None
+    for host in sorted(hosts):
+        try:
+            return await server.peers.hello(host, timeout=_SECONDS)
+        except CommandError as error:
+            failure = error
+    assert failure is not None, "a connection string names a host"
+    raise failure
+
+
+def _check_members(hello: dict[str, Any], target: str, set_name: str, hosts: frozenset[str]) -> None:
+    if "configsvr" in hello or hello.get("msg") == "isdbgrid":
+        raise CommandError(Code.OperationFailed, f"'{target}' is a config server or a router, no shard")
+    if hello.get("setName") != set_name:
+        found = hello.get("setName") or "not initiated as a replica set"
+        raise CommandError(Code.OperationFailed, f"'{target}' is not the set {set_name}: it is {found}")
+    members = {*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())}
+    strangers = sorted(hosts - members)
     if strangers:
         raise CommandError(
             Code.OperationFailed,
-            f"the set {set_name} has the members {','.join(members)}, not {','.join(sorted(strangers))}",
+            f"the set {set_name} has the members {','.join(sorted(members))}, not {','.join(strangers)}",
         )
-    databases = [row["name"] for row in listed["databases"] if row["name"] not in OWN_DATABASES]
-    return f"{set_name}/{','.join(hello['hosts'])}", databases
 
 
 async def _identify(server: ConfigServer, target: str, name: str) -> None:

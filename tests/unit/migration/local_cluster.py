@@ -189,6 +189,8 @@ class Member:
     def _extension(self) -> Extension:
         if self.role is ClusterRole.CONFIG:
             return config_extension()
+        if self.role is ClusterRole.NONE:
+            return Extension()
         return Extension(
             commands=MIGRATION_COMMANDS,
             services=lambda node, pool: [attach(node, pool, self.tunables)],
