@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 from docstore.aggregation.split import SplitPipeline, split_stages
 from docstore.aggregation.stage import Environment, Stage, StageRun
+from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.sources import CollectionStatistics, Documents
 from docstore.aggregation.stages.table import STAGES
+from docstore.aggregation.stages.unwind import Unwind
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson.walk import elements
 from docstore.errors import Code, CommandError
@@ -62,7 +64,7 @@ class Pipeline:
         return split_stages(self.stages)
 
     def start(self, environment: Environment) -> PipelineRun:
-        return PipelineRun([stage.start(environment) for stage in _with_limits(self.stages)])
+        return PipelineRun(_started(_with_limits(self.stages), environment))
 
 
 def parse_pipeline(stages: Sequence[bytes]) -> Pipeline:
@@ -115,6 +117,24 @@ def _with_limits(stages: Sequence[Stage]) -> list[Stage]:
         else:
             told.append(stage)
     return told
+
+
+def _started(stages: Sequence[Stage], environment: Environment) -> list[StageRun]:
+    """The runs of the stages; an `$unwind` and the `$group` behind it are one run where the kernel can do both."""
+    runs: list[StageRun] = []
+    position = 0
+    while position < len(stages):
+        stage = stages[position]
+        following = stages[position + 1] if position + 1 < len(stages) else None
+        position += 1
+        if isinstance(stage, Unwind) and stage.is_plain and isinstance(following, Group):
+            run = following.start_unwound(stage.path, environment)
+            if run is not None:
+                runs.append(run)
+                position += 1
+                continue
+        runs.append(stage.start(environment))
+    return runs
 
 
 def _limit_behind(stages: Sequence[Stage], position: int) -> int | None:

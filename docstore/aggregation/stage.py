@@ -7,7 +7,7 @@ pipeline holds the loop for long.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,6 +86,16 @@ class Streaming:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         return [], True
+
+
+def hand_out(documents: Iterator[bytes], clock: Callable[[], float], deadline: float) -> tuple[list[bytes], bool]:
+    """What an iterator gives until the deadline, and whether that was all."""
+    found: list[bytes] = []
+    for document in documents:
+        found.append(document)
+        if len(found) % CLOCK_EVERY == 0 and clock() >= deadline:
+            return found, False
+    return found, True
 
 
 def memory_exceeded(name: str, limit: int) -> CommandError:

@@ -27,6 +27,9 @@ from docstore.query.values import (
 )
 
 
+_ZERO = from_decimal(Decimal(0))[1]
+
+
 class Summation:
     """A running sum. `kind` is the widest type added so far (int for nothing)."""
 
@@ -74,7 +77,8 @@ class Summation:
             self._whole += int_of(whole)
         self._add_double(double_of(high))
         self._add_double(double_of(low))
-        self._decimal = DECIMAL_CONTEXT.add(self._decimal, decimal_of(decimal).to_decimal())
+        if decimal[1] != _ZERO:
+            self._decimal = DECIMAL_CONTEXT.add(self._decimal, decimal_of(decimal).to_decimal())
 
     def as_float(self) -> float:
         """The sum of what was added without decimals, rounded once."""

@@ -33,13 +33,14 @@ Evaluate = Callable[[Scope], Value | None]
 class Expression:
     """`path` is set for a plain field path of the document, `constant` for what does not depend on it.
 
-    `is_constant` tells the constant "missing" (None) from no constant.
+    `is_constant` tells the constant "missing" (None) from no constant. `fields` is set for a document of expressions.
     """
 
     evaluate: Evaluate
     constant: Value | None = None
     is_constant: bool = False
     path: str | None = None
+    fields: tuple[tuple[str, Expression], ...] | None = None
 
 
 def constant(value: Value | None) -> Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docstore.aggregation.expressions.field_paths import parse_path
 from docstore.aggregation.expressions.model import Expression, Scope, constant, folded
@@ -62,7 +62,8 @@ class Parser:
             found = [(name, function(scope)) for name, function in functions]
             return OBJECT, document_from([(name, *made) for name, made in found if made is not None])
 
-        return folded(evaluate, [member for _, member in members])
+        made = folded(evaluate, [member for _, member in members])
+        return made if made.is_constant else replace(made, fields=tuple(members))
 
     def _operator(self, value: Value, fields: list[tuple[str, int, bytes]]) -> Expression:
         if len(fields) != 1:

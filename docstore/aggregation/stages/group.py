@@ -7,15 +7,25 @@ group this is: `$willBeMerged` (the states come out as they are) and `$doingMerg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
 from docstore.aggregation.unsupported import ACCUMULATORS as UNSUPPORTED
 from docstore.bson.build import document_from
+from docstore.bson.group import (
+    STATES,
+    CallSource,
+    ConstantSource,
+    DocumentSource,
+    Grouping,
+    PathSource,
+    Source,
+    State,
+)
 from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
@@ -47,10 +57,80 @@ class Group:
     doing_merge: bool = False
 
     def start(self, environment: Environment) -> StageRun:
-        return _GroupRun(self, environment)
+        if self.doing_merge or any(field.accumulator not in STATES for field in self.fields):
+            return general_run(self, environment)
+        return _KernelRun(self, Grouping(_source(self.key), self._sources()), environment)
+
+    def start_unwound(self, path: str, environment: Environment) -> StageRun | None:
+        """A run over documents that a `$unwind` of the path in front of it has not yet taken apart.
+
+        None where the kernel cannot do that, so that the two stages have to run one after the other.
+        """
+        if self.doing_merge or any(field.accumulator not in STATES for field in self.fields):
+            return None
+        try:
+            return _KernelRun(self, Grouping(_source(self.key), self._sources(), path), environment)
+        except ValueError:
+            return None
+
+    def _sources(self) -> list[tuple[str, Source]]:
+        return [(field.accumulator, _source(field.argument)) for field in self.fields]
+
+
+def _source(expression: Expression) -> Source:
+    """Where the kernel gets the values of an expression from."""
+    if expression.constant is not None:
+        return ConstantSource(expression.constant)
+    evaluate = expression.evaluate
+    if expression.path is not None:
+        return PathSource(expression.path, lambda document: evaluate(Scope(document)))
+    if expression.fields is not None:
+        return DocumentSource([(name, _source(field)) for name, field in expression.fields])
+    return CallSource(lambda document: evaluate(Scope(document)))
+
+
+class _KernelRun:
+    """Groups that the kernel gathers. Its states give what they hold to the accumulators, which know the results."""
+
+    satisfied = False
+
+    def __init__(self, group: Group, grouping: Grouping, environment: Environment) -> None:
+        self._group = group
+        self._grouping = grouping
+        self._environment = environment
+        self._output: Iterator[bytes] | None = None
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        self._grouping.add(documents)
+        if self._grouping.held > self._environment.memory_limit:
+            raise memory_exceeded("$group", self._environment.memory_limit)
+        return []
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        if self._output is None:
+            groups = ((key, self._accumulators(states)) for key, states in self._grouping.groups())
+            self._output = _documents(self._group, groups)
+        return hand_out(self._output, self._environment.clock, deadline)
+
+    def _accumulators(self, states: list[State]) -> list[Accumulator]:
+        found: list[Accumulator] = []
+        for field, state in zip(self._group.fields, states, strict=True):
+            accumulator = ACCUMULATORS[field.accumulator]()
+            accumulator.merge(state.partial())
+            for value in state.extras:
+                accumulator.add(value)
+            found.append(accumulator)
+        return found
+
+
+def general_run(group: Group, environment: Environment) -> StageRun:
+    """The run that can do everything, where the kernel's cannot or is to be compared with it."""
+    return _GroupRun(group, environment)
 
 
 class _GroupRun:
+    """Groups gathered expression by expression, and the merging of states."""
+
     satisfied = False
 
     def __init__(self, group: Group, environment: Environment) -> None:
@@ -89,20 +169,16 @@ class _GroupRun:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
-            self._output = self._documents()
-        found: list[bytes] = []
-        for document in self._output:
-            found.append(document)
-            if len(found) % CLOCK_EVERY == 0 and self._environment.clock() >= deadline:
-                return found, False
-        return found, True
+            self._output = _documents(self._group, self._groups.values())
+        return hand_out(self._output, self._environment.clock, deadline)
 
-    def _documents(self) -> Iterator[bytes]:
-        names = [field.name for field in self._group.fields]
-        partial = self._group.will_be_merged
-        for key, states in self._groups.values():
-            made = [state.partial() if partial else state.result() for state in states]
-            yield document_from([("_id", *key), *((name, *value) for name, value in zip(names, made, strict=True))])
+
+def _documents(group: Group, groups: Iterable[tuple[Value, list[Accumulator]]]) -> Iterator[bytes]:
+    """The documents of the groups: their results, or their states when those are to be merged."""
+    names = [field.name for field in group.fields]
+    for key, states in groups:
+        made = [state.partial() if group.will_be_merged else state.result() for state in states]
+        yield document_from([("_id", *key), *((name, *value) for name, value in zip(names, made, strict=True))])
 
 
 def _parse(value: Value) -> list[Stage]:

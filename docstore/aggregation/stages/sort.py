@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 
-from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
 from docstore.bson.build import document_from
+from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import KEY_OF_NULL, encode_key
+from docstore.bson.sorting import FirstDocuments, keyed
 from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError
 from docstore.query.sort import Sort, parse_sort_fields
@@ -19,6 +22,9 @@ RUN_LENGTH = 8192
 
 _PER_DOCUMENT = 160
 """Bytes of memory that a document costs besides its own and its key's."""
+
+_CHECK_EVERY = 16
+"""Pushes between two looks at the memory of a sort with a limit."""
 
 _key = itemgetter(0)
 
@@ -32,14 +38,18 @@ class SortStage:
     limit: int | None = None
 
     def start(self, environment: Environment) -> StageRun:
-        key = _whole_id if self.sort.fields == (("_id", 1),) else self.sort.pattern().sort_key
-        return _SortRun(key, self.limit, environment)
+        if self.sort.fields == (("_id", 1),):
+            return _SortRun(_keyed_by_id, environment)
+        pattern = self.sort.pattern()
+        if self.limit is not None and self.limit <= RUN_LENGTH:
+            return _FirstRun(pattern, self.limit, environment)
+        return _SortRun(partial(keyed, pattern), environment)
 
 
-def _whole_id(document: bytes) -> bytes:
-    """The key of a sort by `_id` alone: arrays count as a whole there, since no stored `_id` is one."""
-    found = get_field(document, "_id")
-    return KEY_OF_NULL if found is None else encode_key(found)
+def _keyed_by_id(documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+    """The keys of a sort by `_id` alone: arrays count as a whole there, since no stored `_id` is one."""
+    found = [(get_field(document, "_id"), document) for document in documents]
+    return [(KEY_OF_NULL if value is None else encode_key(value), document) for value, document in found]
 
 
 class _SortRun:
@@ -47,21 +57,20 @@ class _SortRun:
 
     satisfied = False
 
-    def __init__(self, sort_key: Callable[[bytes], bytes], limit: int | None, environment: Environment) -> None:
-        self._sort_key = sort_key
-        self._limit = limit
+    def __init__(
+        self, keyed_by: Callable[[Iterable[bytes]], list[tuple[bytes, bytes]]], environment: Environment
+    ) -> None:
+        self._keyed = keyed_by
         self._environment = environment
         self._open: list[tuple[bytes, bytes]] = []
         self._runs: list[list[tuple[bytes, bytes]]] = []
         self._held = 0
-        self._output: Iterator[tuple[bytes, bytes]] | None = None
+        self._output: Iterator[bytes] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
-        sort_key = self._sort_key
-        for document in documents:
-            key = sort_key(document)
-            self._open.append((key, document))
-            self._held += len(key) + len(document) + _PER_DOCUMENT
+        pairs = self._keyed(documents)
+        self._open += pairs
+        self._held += sum(len(key) + len(document) for key, document in pairs) + _PER_DOCUMENT * len(pairs)
         if len(self._open) >= RUN_LENGTH:
             self._close_run()
         if self._held > self._environment.memory_limit:
@@ -70,25 +79,36 @@ class _SortRun:
 
     def _close_run(self) -> None:
         self._open.sort(key=_key)
-        if self._limit is not None and self._limit <= RUN_LENGTH:
-            best = self._runs.pop() if self._runs else []
-            kept = sorted([*best, *self._open], key=_key)[: self._limit]
-            self._held = sum(len(key) + len(document) + _PER_DOCUMENT for key, document in kept)
-            self._runs = [kept]
-        else:
-            self._runs.append(self._open)
+        self._runs.append(self._open)
         self._open = []
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
             self._close_run()
-            self._output = heapq.merge(*self._runs, key=_key)
-        found: list[bytes] = []
-        for _, document in self._output:
-            found.append(document)
-            if len(found) % CLOCK_EVERY == 0 and self._environment.clock() >= deadline:
-                return found, False
-        return found, True
+            merged = self._runs[0] if len(self._runs) == 1 else heapq.merge(*self._runs, key=_key)
+            self._output = map(itemgetter(1), merged)
+        return hand_out(self._output, self._environment.clock, deadline)
+
+
+class _FirstRun:
+    """The first few documents of the order, which are all that is held."""
+
+    satisfied = False
+
+    def __init__(self, pattern: KeyPattern, limit: int, environment: Environment) -> None:
+        self._first = FirstDocuments(pattern, limit)
+        self._environment = environment
+        self._pushed = 0
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        self._first.push(documents)
+        self._pushed += 1
+        if self._pushed % _CHECK_EVERY == 0 and self._first.held > self._environment.memory_limit:
+            raise memory_exceeded("$sort", self._environment.memory_limit)
+        return []
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        return self._first.documents(), True
 
 
 def _parse(value: Value) -> list[Stage]:

@@ -22,6 +22,11 @@ class Unwind:
     index_path: str | None = None
     keep_empty: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it does nothing but take the array apart."""
+        return self.index_path is None and not self.keep_empty
+
     def start(self, environment: Environment) -> StageRun:
         return Streaming(lambda documents: [made for document in documents for made in self._unwound(document)])
 

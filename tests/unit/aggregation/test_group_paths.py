@@ -1,0 +1,88 @@
+"""The kernel's way of grouping and the one expression by expression are the same, with an `$unwind` in front or
+without.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docstore.aggregation.pipeline import PipelineRun
+from docstore.aggregation.stages.group import Group, general_run
+from tests.unit.aggregation.running import ENVIRONMENT, drain, parsed
+
+VALUES = st.sampled_from(
+    [
+        None,
+        1,
+        1.0,
+        2,
+        -0.0,
+        0,
+        2.5,
+        Int64(2**62),
+        Int64(-(2**63)),
+        Decimal128("1.5"),
+        float("inf"),
+        "x",
+        "",
+        True,
+        [],
+        [1, 2],
+    ]
+)
+MEMBERS = VALUES | st.fixed_dictionaries({}, optional={"x": VALUES, "y": VALUES})
+DOCUMENTS = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={"a": MEMBERS, "v": VALUES, "t": st.lists(MEMBERS, max_size=3) | MEMBERS, "n": st.just({"t": [1, 2]})},
+    ),
+    max_size=12,
+)
+KEYS: list[Any] = [
+    None,
+    "$a",
+    "$t",
+    "$t.x",
+    "$a.x",
+    {"p": "$a", "q": "$t.x"},
+    {"$type": "$v"},
+    ["$a"],
+    "$n.t",
+    {"k": {}},
+]
+ARGUMENTS: list[Any] = [1, "$v", "$t", "$t.x", "$a.x", {"$add": [1, 1]}, {"$ifNull": ["$v", 0]}, "$$ROOT", "$nope"]
+ACCUMULATORS = ["$sum", "$avg", "$min", "$max", "$first", "$last"]
+
+
+def groups(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:
+    return drain(parsed(stages).start(ENVIRONMENT), documents)
+
+
+def general_groups(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:
+    *before, group = parsed(stages).stages
+    assert isinstance(group, Group)
+    runs = [stage.start(ENVIRONMENT) for stage in before]
+    return drain(PipelineRun([*runs, general_run(group, ENVIRONMENT)]), documents)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    DOCUMENTS,
+    st.sampled_from(KEYS),
+    st.lists(st.tuples(st.sampled_from(ACCUMULATORS), st.sampled_from(ARGUMENTS)), max_size=3),
+    st.sampled_from([None, "$t", "$n.t", "$a"]),
+)
+def test_both_ways_give_the_same_bytes(
+    contents: list[dict[str, Any]], key: Any, fields: list[tuple[str, Any]], unwind: str | None
+) -> None:
+    documents = [bson.encode({"_id": number, **content}) for number, content in enumerate(contents)]
+    specification = {"_id": key, **{f"f{at}": {name: argument} for at, (name, argument) in enumerate(fields)}}
+    stages = [{"$group": specification}] if unwind is None else [{"$unwind": unwind}, {"$group": specification}]
+
+    assert groups(stages, documents) == general_groups(stages, documents)
