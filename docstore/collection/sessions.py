@@ -127,7 +127,7 @@ class SessionTable:
                 break
             stmt_id = get_field(entry, "stmtId")
             if stmt_id is not None:
-                statements[_INT.unpack(stmt_id[1])[0]] = step
+                statements.setdefault(_INT.unpack(stmt_id[1])[0], step)
             step = entry_previous(entry)
         state.statements = statements
 
