@@ -1,12 +1,20 @@
 from docstore.bson.key_writer cimport KeyWriter
 from docstore.bson.keys cimport append_key
-from docstore.bson.walk cimport ARRAY, NULL, OBJECT, UNDEFINED, find, value_end
+from docstore.bson.walk cimport ARRAY, NULL, OBJECT, UNDEFINED, document_stop, find, name_end, value_end
 
 cdef class KeyPattern:
     cdef readonly tuple fields
     cdef list _paths
     cdef list _descending
     cdef KeyWriter _out
-    cdef bytes plain_key(self, bytes raw)
+    cdef Py_ssize_t _array_at
+    cdef Py_ssize_t _array_end
+    cdef bint _array_is_leaf
+    cpdef bytes sort_key(self, bytes raw)
+    cpdef bytes plain_key(self, bytes raw)
+    cdef int _append_path(self, bytes raw, Py_ssize_t position) except -1
+    cdef set _leaf_array_keys(self, bytes raw)
+    cdef set _member_keys(self, bytes raw, bint descending, bytes before, bytes after)
+    cdef bytes _directed(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending)
+
 cdef int _append_directed(KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending) except -1
-cdef int _append_path(KeyWriter out, bytes raw, list[bytes] names, bint descending) except -1

@@ -17,7 +17,7 @@ from docstore.errors import Code, CommandError
 
 if not cython.compiled:
     from docstore.bson.keys import append_key
-    from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, find, value_end
+    from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, document_stop, find, name_end, value_end
 
 _NULL: Value = (NULL, b"")
 _UNDEFINED: Value = (UNDEFINED, b"")
@@ -32,12 +32,18 @@ class KeyPattern:
     _paths: list[list[bytes]]
     _descending: list[bool]
     _out: KeyWriter
+    _array_at: cython.Py_ssize_t
+    _array_end: cython.Py_ssize_t
+    _array_is_leaf: cython.bint
 
     def __init__(self, fields: Sequence[tuple[str, int]]) -> None:
         self.fields = tuple([(path, direction) for path, direction in fields])
         self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in self.fields]
         self._descending = [direction < 0 for _, direction in self.fields]
         self._out = KeyWriter()
+        self._array_at = 0
+        self._array_end = 0
+        self._array_is_leaf = False
 
     def __repr__(self) -> str:
         return f"KeyPattern({list(self.fields)!r})"
@@ -53,6 +59,9 @@ class KeyPattern:
         key: bytes | None = self.plain_key(raw)
         if key is not None:
             return [key], False
+        found = self._leaf_array_keys(raw)
+        if found is not None:
+            return sorted(found), True
         combinations: list[tuple[Value, ...]] = []
         _expand([_Field((OBJECT, raw), path.split("."), ()) for path, _ in self.fields], combinations)
         return sorted({self.encode(members) for members in combinations}), True
@@ -85,13 +94,80 @@ class KeyPattern:
 
     def plain_key(self, raw: bytes) -> bytes | None:
         """The key when no array is on the way, else None."""
-        out: KeyWriter = self._out
         position: cython.Py_ssize_t
-        out.clear()
+        self._out.clear()
         for position in range(len(self._paths)):
-            if not _append_path(out, raw, self._paths[position], self._descending[position]):
+            if not self._append_path(raw, position):
                 return None
-        return out.taken()
+        return self._out.taken()
+
+    def _append_path(self, raw: bytes, position: cython.Py_ssize_t) -> cython.int:
+        """Append the key of one field and return 1; or 0 when there is an array, noting where it is."""
+        start: cython.Py_ssize_t = 0
+        limit: cython.Py_ssize_t = len(raw)
+        left: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        code: cython.int = OBJECT
+        names: list[bytes] = self._paths[position]
+        name: bytes
+        left = len(names)
+        for name in names:
+            if code != OBJECT:
+                code = NULL
+                break
+            at = find(raw, start, limit, name)
+            if at < 0:
+                code = NULL
+                break
+            left -= 1
+            code = raw[at]
+            start = at + len(name) + 2
+            limit = value_end(raw, code, start, limit)
+            if code == ARRAY:
+                self._array_at = start
+                self._array_end = limit
+                self._array_is_leaf = left == 0
+                return 0
+        _append_directed(self._out, code, raw, start, limit, self._descending[position])
+        return 1
+
+    def _leaf_array_keys(self, raw: bytes) -> set[bytes] | None:
+        """The keys when the only array is the value of one field, else None."""
+        varying: cython.Py_ssize_t = -1
+        position: cython.Py_ssize_t
+        before: bytes = b""
+        self._out.clear()
+        for position in range(len(self._paths)):
+            if not self._append_path(raw, position):
+                if varying >= 0 or not self._array_is_leaf:
+                    return None
+                varying = position
+                before = self._out.taken()
+                self._out.clear()
+        return self._member_keys(raw, self._descending[varying], before, self._out.taken())
+
+    def _member_keys(self, raw: bytes, descending: cython.bint, before: bytes, after: bytes) -> set[bytes]:
+        """The keys of the members of the array that was noted, between those of the other fields."""
+        stop: cython.Py_ssize_t = document_stop(raw, self._array_at, self._array_end)
+        at: cython.Py_ssize_t = self._array_at + 4
+        begin: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        found: set[bytes] = set()
+        if at == stop:
+            return {before + self._directed(UNDEFINED, b"", 0, 0, descending) + after}
+        while at < stop:
+            begin = name_end(raw, at + 1, stop) + 1
+            end = value_end(raw, raw[at], begin, stop)
+            found.add(before + self._directed(raw[at], raw, begin, end, descending) + after)
+            at = end
+        return found
+
+    def _directed(
+        self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, descending: cython.bint
+    ) -> bytes:
+        self._out.clear()
+        _append_directed(self._out, code, raw, at, end, descending)
+        return self._out.taken()
 
 
 def _append_directed(
@@ -105,30 +181,6 @@ def _append_directed(
     begin: cython.Py_ssize_t = out.size
     append_key(out, code, raw, at, end)
     return out.invert(begin) if descending else 0
-
-
-def _append_path(out: KeyWriter, raw: bytes, names: list[bytes], descending: cython.bint) -> cython.int:
-    """Append the key of the value at a path; 0 when there is an array at it or on the way to it, else 1."""
-    start: cython.Py_ssize_t = 0
-    limit: cython.Py_ssize_t = len(raw)
-    at: cython.Py_ssize_t
-    code: cython.int = OBJECT
-    name: bytes
-    for name in names:
-        if code != OBJECT:
-            code = NULL
-            break
-        at = find(raw, start, limit, name)
-        if at < 0:
-            code = NULL
-            break
-        code = raw[at]
-        start = at + len(name) + 2
-        limit = value_end(raw, code, start, limit)
-        if code == ARRAY:
-            return 0
-    _append_directed(out, code, raw, start, limit, descending)
-    return 1
 
 
 class _Field:

@@ -31,6 +31,7 @@ COMPILED = (
     "leaves",
     "scan",
     "group",
+    "sorting",
 )
 """The modules of docstore.bson that run per document."""
 

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from random import Random
+from types import ModuleType
+
+import bson
+import pytest
+
+from docstore.errors import Code, CommandError
+from tests.unit.bson.samples import document, int32, string
+
+
+def test_documents_array_and_array_documents_are_inverse(kernel: ModuleType) -> None:
+    rnd = Random(6)
+    for count in (0, 1, 11, 120):
+        documents = [document(rnd) for _ in range(count)]
+        raw = kernel.documents_array(documents)
+        assert kernel.array_documents(raw) == documents
+        assert [name for name, _, _ in kernel.elements(raw)] == [str(i) for i in range(count)]
+
+
+def test_array_documents_refuses_other_values(kernel: ModuleType) -> None:
+    with pytest.raises(CommandError) as refused:
+        kernel.array_documents(kernel.array_from([(0x03, kernel.EMPTY_DOCUMENT), int32(1)]))
+    assert refused.value.code == Code.TypeMismatch
+
+
+def test_append_fields_adds_at_the_end(kernel: ModuleType) -> None:
+    raw = bson.encode({"a": 1})
+    tail = kernel.encoded_fields(bson.encode({"b": [2], "c": "x"}))
+    assert kernel.append_fields(raw, tail) == bson.encode({"a": 1, "b": [2], "c": "x"})
+    assert kernel.append_fields(raw, b"") == raw
+
+
+def test_project_fields_keeps_stored_order_and_bytes(kernel: ModuleType) -> None:
+    raw = kernel.document_from([("b", *int32(1)), ("é", *string("x")), ("a", *int32(2)), ("b", *int32(3))])
+    assert kernel.project_fields(raw, {"b", "é", "zz"}) == kernel.document_from(
+        [("b", *int32(1)), ("é", *string("x")), ("b", *int32(3))]
+    )
+    assert kernel.project_fields(raw, {"b"}, exclude=True) == kernel.document_from(
+        [("é", *string("x")), ("a", *int32(2))]
+    )
+
+
+def test_array_value_is_an_array(kernel: ModuleType) -> None:
+    assert kernel.array_value([int32(1)]) == (0x04, bson.encode({"0": 1}))
