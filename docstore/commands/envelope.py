@@ -153,7 +153,7 @@ def _check_transaction(envelope: Envelope, command: Command) -> None:
             Code.OperationNotSupportedInTransaction, "Multi-document transactions are not supported by this server"
         )
     if not command.retryable:
-        raise CommandError(50889, "It is illegal to provide a txnNumber for this command")
+        raise CommandError(50768, f"txnNumber is for retryable writes, and {command.name} is none")
 
 
 def _check_api(envelope: Envelope, command: Command) -> None:
@@ -230,7 +230,7 @@ def _query_options(envelope: Envelope, code: int, data: bytes) -> None:
 
 def _cluster_time(envelope: Envelope, code: int, data: bytes) -> None:
     if code != OBJECT:
-        raise wrong_type("$clusterTime", code, "object")
+        raise CommandError(10065, "$clusterTime must be an object")
     envelope.context.cluster_time = data
 
 
@@ -276,7 +276,7 @@ def _api_deprecation_errors(envelope: Envelope, code: int, data: bytes) -> None:
 
 def _shard_version(envelope: Envelope, code: int, data: bytes) -> None:
     if code != OBJECT:
-        raise wrong_type("shardVersion", code, "object")
+        raise CommandError(10065, "shardVersion must be an object")
     envelope.context.shard_version = data
 
 

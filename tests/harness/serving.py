@@ -76,11 +76,15 @@ class BareClient:
 
     @classmethod
     async def connect(cls, listener: Listener) -> BareClient:
-        return cls(*await asyncio.open_connection(LOOPBACK, listener.port))
+        return await cls.connect_to(listener.port)
 
-    def frame(self, body: Mapping[str, Any], **options: Any) -> bytes:
+    @classmethod
+    async def connect_to(cls, port: int) -> BareClient:
+        return cls(*await asyncio.open_connection(LOOPBACK, port))
+
+    def frame(self, body: Mapping[str, Any], *, db: str = "test", **options: Any) -> bytes:
         self._next_id += 1
-        return encode_message(bson.encode({**body, "$db": "test"}), request_id=self._next_id, **options)
+        return encode_message(bson.encode({**body, "$db": db}), request_id=self._next_id, **options)
 
     async def send(self, body: Mapping[str, Any], **options: Any) -> None:
         await self.write(self.frame(body, **options))

@@ -18,8 +18,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Role, Type
 from docstore.wire.message import Message
 from tests.harness.dispatching import ask, command, dispatcher_of, peer, request
-
-LSID = {"id": Binary(b"s" * 16, 4)}
+from tests.harness.refusals import INSERT, LSID, REFUSALS
 
 
 class Probe:
@@ -34,6 +33,7 @@ class Probe:
             command("insert", self.run, value=Type.COLLECTION, role=Role.PRIMARY, retryable=True,
                     parameters=(Parameter("documents", Type.DOCUMENTS, required=True),)),
             command("hello", self.run, tolerant=True),
+            command("whatsmyuri", self.run),
             command("adminThing", self.run, admin_only=True, aliases=("adminthing",)),
         )  # fmt: skip
 
@@ -49,60 +49,7 @@ class Probe:
         return self.context
 
 
-INSERT = {"insert": "c", "documents": [{}]}
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ({"nosuch": 1}, 59),
-        ({"": 1}, 59),
-        ({}, 59),
-        ({"FIND": "c"}, 59),
-        ({"mapReduceOld": 1}, 115),
-        ({"find": "c", "foo": 1}, 40415),
-        ({"find": "c", "$foo": 1}, 40415),
-        ({"hello": 1, "foo": 1}, 0),
-        ({"insert": "c"}, 40414),
-        ({"find": 1}, 2),
-        ({"find": ""}, 73),
-        ({"find": ".a"}, 73),
-        ({"find": "c", "filter": "s"}, 14),
-        ({"find": "c", "filter": None}, 0),
-        ({"find": "c", "limit": -1}, 51024),
-        ({"find": "c", "limit": "a"}, 14),
-        ({"adminThing": 1}, 13),
-        ({"find": "c", "maxTimeMS": "a"}, 2),
-        ({"find": "c", "maxTimeMS": None}, 2),
-        ({"find": "c", "maxTimeMS": 1.5}, 2),
-        ({"find": "c", "maxTimeMS": -1}, 2),
-        ({"find": "c", "maxTimeMS": 1 << 40}, 2),
-        ({"find": "c", "maxTimeMS": 5.0}, 0),
-        ({"find": "c", "lsid": 1}, 14),
-        ({"find": "c", "lsid": {}}, 40414),
-        ({"find": "c", "lsid": {"id": 1}}, 14),
-        ({"find": "c", "lsid": {"id": Binary(b"1234", 4)}}, 207),
-        ({"find": "c", "lsid": {"id": Binary(b"1" * 16, 0)}}, 14),
-        ({"find": "c", "lsid": {**LSID, "foo": 1}}, 40415),
-        ({**INSERT, "txnNumber": Int64(1)}, 72),
-        ({**INSERT, "lsid": LSID, "txnNumber": 1}, 14),
-        ({**INSERT, "lsid": LSID, "txnNumber": Int64(-1)}, 72),
-        ({"find": "c", "lsid": LSID, "txnNumber": Int64(1)}, 50889),
-        ({**INSERT, "lsid": LSID, "autocommit": False}, 72),
-        ({**INSERT, "lsid": LSID, "txnNumber": Int64(1), "startTransaction": True}, 72),
-        ({**INSERT, "lsid": LSID, "txnNumber": Int64(1), "startTransaction": True, "autocommit": False}, 263),
-        ({"find": "c", "apiVersion": "1", "apiStrict": True}, 0),
-        ({"find": "c", "apiVersion": "2"}, 322),
-        ({"find": "c", "apiVersion": 1}, 14),
-        ({"find": "c", "apiStrict": True}, 4886600),
-        ({"hello": 1, "apiVersion": "1", "apiStrict": True}, 323),
-        ({"find": "c", "writeConcern": {"w": 1}}, 72),
-        ({**INSERT, "readConcern": {"level": "majority"}}, 72),
-        ({**INSERT, "readConcern": {"level": "local"}}, 0),
-        ({"find": "c", "$clusterTime": 1}, 14),
-        ({"find": "c", "shardVersion": 1}, 14),
-    ],
-)
+@pytest.mark.parametrize(("body", "code"), REFUSALS)
 def test_requests_are_taken_or_refused_with_the_real_servers_code(body: dict[str, Any], code: int) -> None:
     assert Probe().code(body) == code
 

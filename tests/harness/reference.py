@@ -1,0 +1,41 @@
+"""A real mongod to compare with, where `DOCSTORE_REFERENCE` names one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.waiting import wait_until
+
+
+@contextlib.contextmanager
+def reference_server(directory: Path, *arguments: str) -> Iterator[int]:
+    """The port of a real mongod on loopback that answers; killed at the end. Skips the test where there is none."""
+    program = os.environ.get("DOCSTORE_REFERENCE")
+    if program is None:
+        pytest.skip("DOCSTORE_REFERENCE names no real mongod")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [program, "--dbpath", str(directory), "--port", str(port), "--bind_ip", "127.0.0.1", *arguments]
+    with (directory / "output").open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        wait_until(lambda: accepts(port), 30)
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def accepts(port: int) -> bool:
+    """Whether something listens on the port."""
+    with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+    return False
