@@ -21,10 +21,11 @@ from docstore.commands.dispatch import Answer, Outcome, Pending
 from docstore.commands.peer import Peer
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.net.sockets import keep_alive
 from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, wrap
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import FrameBuffer, frame_opcode, whole_frame
-from docstore.wire.message import MORE_TO_COME, OP_MSG, Message, decode_frame, encode_body
+from docstore.wire.message import MAX_BODY_BYTES, MORE_TO_COME, OP_MSG, Message, decode_frame, encode_body
 from docstore.wire.query import encode_reply
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        keep_alive(self._transport)
         peer_name = transport.get_extra_info("peername")
         remote = f"{peer_name[0]}:{peer_name[1]}" if peer_name else "unknown"
         self.peer = Peer(self._listener.next_connection_id(), remote)
@@ -257,6 +259,10 @@ class Connection(asyncio.Protocol):
     def _frame(self, message: Message, outcome: bytes | Answer) -> bytes:
         self._last_id = request_id = (self._last_id + 1) & 0x7FFFFFFF
         body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, Answer) else (outcome, 0)
+        if len(body) > MAX_BODY_BYTES:
+            body = self._dispatcher.refuse(
+                CommandError(Code.BSONObjectTooLarge, f"a reply of {len(body)} bytes is longer than any message"), None
+            )
         if message.opcode != OP_MSG:
             return encode_reply(body, request_id=request_id, response_to=message.request_id)
         return encode_body(body, request_id, message.request_id, flags)

@@ -12,6 +12,7 @@ from typing import cast
 
 from docstore.errors import Code
 from docstore.net.errors import NetworkError
+from docstore.net.sockets import keep_alive
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import FrameBuffer
 from docstore.wire.message import Message, decode_frame
@@ -75,6 +76,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        keep_alive(self._transport)
 
     def data_received(self, data: bytes) -> None:
         self._buffer.feed(data)

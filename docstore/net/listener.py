@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from socket import socket
 
-from tornado.netutil import bind_sockets
-
 from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.connection import Connection
+from docstore.net.sockets import BACKLOG, bind
 
 LOG = component("NETWORK")
 MAX_CONNECTIONS = 65_536
-_BACKLOG = 1024
 _EXPIRY_SECONDS = 30.0
 
 
@@ -57,24 +55,16 @@ class Listener:
         self._expiry: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
-    def bind(self) -> list[socket]:
-        """Bound sockets, before anything accepts. Errors: OSError when an address or port cannot be had."""
-        sockets: list[socket] = []
-        try:
-            for address in self._addresses:
-                sockets += bind_sockets(self.port, address, backlog=_BACKLOG)
-                self.port = sockets[0].getsockname()[1]
-        except OSError:
-            for each in sockets:
-                each.close()
-            raise
-        return sockets
-
     async def start(self, sockets: list[socket] | None = None) -> int:
-        """Accept connections; returns the port. `sockets`: those of an earlier `bind`."""
+        """Accept connections; returns the port. `sockets`: those of an earlier `bind`.
+
+        Errors: OSError when an address or the port cannot be had.
+        """
         loop = asyncio.get_running_loop()
-        for each in self.bind() if sockets is None else sockets:
-            self._servers.append(await loop.create_server(lambda: Connection(self, loop), sock=each, backlog=_BACKLOG))
+        sockets = bind(self._addresses, self.port) if sockets is None else sockets
+        self.port = sockets[0].getsockname()[1]
+        for each in sockets:
+            self._servers.append(await loop.create_server(lambda: Connection(self, loop), sock=each, backlog=BACKLOG))
         self._expiry = loop.call_later(_EXPIRY_SECONDS, self._expire)
         LOG.info("Listening", addresses=self._addresses, port=self.port)
         return self.port

@@ -16,8 +16,8 @@ import bson
 from docstore.errors import CommandError
 from docstore.net.errors import NetworkError
 from docstore.net.pool import Pool
+from docstore.net.topology import HEARTBEAT_SECONDS
 
-_AWAIT_SECONDS = 10.0
 _ANSWER_SECONDS = 5.0
 _POLL_SECONDS = 1.0
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
@@ -81,9 +81,9 @@ class Monitor:
             started = self._clock()
             raw = await self._pool.command(self.address, "admin", command, timeout=_ANSWER_SECONDS)
             return bson.decode(raw), self._clock() - started
-        command |= {"topologyVersion": version, "maxAwaitTimeMS": round(_AWAIT_SECONDS * 1000)}
+        command |= {"topologyVersion": version, "maxAwaitTimeMS": round(HEARTBEAT_SECONDS * 1000)}
         request = asyncio.ensure_future(
-            self._pool.command(self.address, "admin", command, timeout=_AWAIT_SECONDS + _ANSWER_SECONDS)
+            self._pool.command(self.address, "admin", command, timeout=HEARTBEAT_SECONDS + _ANSWER_SECONDS)
         )
         again = asyncio.ensure_future(self._again.wait())
         try:

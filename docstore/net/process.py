@@ -13,6 +13,7 @@ import asyncio
 import importlib.util
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -27,6 +28,7 @@ LOG = component("CONTROL")
 BROKEN_INVARIANT = 14
 CANNOT_LISTEN = 48
 CANNOT_OPEN_DATA = 100
+_OTHER_FILES = 4096
 
 
 class StartError(Exception):
@@ -76,6 +78,7 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
     report = _fork(name) if options.process.fork else _print
     for notice in options.notices:
         LOG.warning(notice)
+    _raise_file_limit(options.network.max_connections)
     try:
         if pid_file is not None:
             _write_pid_file(pid_file)
@@ -88,6 +91,17 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
         if pid_file is not None:
             pid_file.unlink(missing_ok=True)
     sys.exit(code)
+
+
+def _raise_file_limit(connections: int) -> None:
+    """Every connection is an open file, and so is every table of the storage engine."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _OTHER_FILES
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        LOG.info("The limit of open files is below what was asked for", limit=allowed, maxConns=connections)
 
 
 def _print(line: str) -> None:

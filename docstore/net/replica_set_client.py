@@ -188,7 +188,7 @@ class ReplicaSetClient:
     def _heard(self, address: str, hello: Mapping[str, Any] | None, round_trip: float) -> None:
         if self._closed:
             return
-        member = Member(address) if hello is None else member_from_hello(address, hello, round_trip)
+        member = Member(address) if hello is None else member_from_hello(address, hello, round_trip, self._clock())
         if self._topology.update(with_round_trip(member, self._topology.members.get(address))):
             self._watch()
             self._wake()

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
 from docstore.commands.concerns import ReadMode, ReadPreference
 
+HEARTBEAT_SECONDS = 10.0
+"""A member is heard of at least this often."""
 _NEVER_ELECTED = (b"", -1)
 
 
@@ -31,7 +34,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member as its last hello described it. `round_trip` in seconds."""
+    """One member as its last hello described it.
+
+    `round_trip` in seconds; `heard` on the client's clock; `last_write` in seconds since 1970 on the member's own
+    clock.
+    """
 
     address: str
     kind: Kind = Kind.UNKNOWN
@@ -41,10 +48,12 @@ class Member:
     election: tuple[bytes, int] = _NEVER_ELECTED
     tags: frozenset[tuple[str, str]] = frozenset()
     round_trip: float = field(default=0.0, compare=False)
+    heard: float = field(default=0.0, compare=False)
+    last_write: float | None = field(default=None, compare=False)
     topology_version: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
-def member_from_hello(address: str, hello: Mapping[str, Any], round_trip: float) -> Member:
+def member_from_hello(address: str, hello: Mapping[str, Any], round_trip: float, heard: float = 0.0) -> Member:
     """A member from its decoded hello reply."""
     writable = bool(hello.get("isWritablePrimary") or hello.get("ismaster"))
     set_name = hello.get("setName")
@@ -68,8 +77,14 @@ def member_from_hello(address: str, hello: Mapping[str, Any], round_trip: float)
         (election_id.binary if election_id is not None else b"", int(hello.get("setVersion", -1))),
         frozenset((name, str(value)) for name, value in hello.get("tags", {}).items()),
         round_trip,
+        heard,
+        _seconds(hello.get("lastWrite", {}).get("lastWriteDate")),
         hello.get("topologyVersion"),
     )
+
+
+def _seconds(date: datetime | None) -> float | None:
+    return date.replace(tzinfo=UTC).timestamp() if date is not None else None
 
 
 class Topology:
@@ -148,12 +163,31 @@ class Topology:
         mode = preference.mode
         if mode is ReadMode.PRIMARY or (mode is ReadMode.PRIMARY_PREFERRED and first):
             return first
-        secondaries = _tagged((m for m in self.members.values() if m.kind is Kind.SECONDARY), preference)
+        secondaries = _tagged(self._fresh_secondaries(preference.max_staleness_seconds), preference)
         if mode is ReadMode.NEAREST:
             return sorted([*_tagged(first, preference), *secondaries], key=_distance)
         if mode is ReadMode.SECONDARY_PREFERRED and not secondaries:
             return first
         return sorted(secondaries, key=_distance)
+
+    def _fresh_secondaries(self, max_staleness: int | None) -> list[Member]:
+        """Secondaries that are not further behind than asked for, by the specification's estimate."""
+        secondaries = [member for member in self.members.values() if member.kind is Kind.SECONDARY]
+        if max_staleness is None:
+            return secondaries
+        primary = self.primary
+        newest = max((member.last_write or 0.0 for member in secondaries), default=0.0)
+        fresh = []
+        for member in secondaries:
+            if member.last_write is None:
+                continue
+            if primary is not None and primary.last_write is not None:
+                behind = (member.heard - member.last_write) - (primary.heard - primary.last_write)
+            else:
+                behind = newest - member.last_write
+            if behind + HEARTBEAT_SECONDS <= max_staleness:
+                fresh.append(member)
+        return fresh
 
 
 def _tagged(members: Iterable[Member], preference: ReadPreference) -> list[Member]:

@@ -33,6 +33,8 @@ _FLAGS = Struct("<I")
 _INT32 = Struct("<i")
 _BODY_AT = _HEAD.size
 _SHORTEST_MSG = _BODY_AT + 5
+MAX_BODY_BYTES = MAX_MESSAGE_BYTES - _BODY_AT
+"""The longest document that an OP_MSG can carry by itself."""
 _NO_SEQUENCES: Mapping[str, list[bytes]] = {}
 
 

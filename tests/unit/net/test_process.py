@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from docstore.net.sockets import bind
 from tests.harness.waiting import wait_until
 
 PROGRAM = """
@@ -150,12 +151,17 @@ def test_the_log_tells_what_happened_in_the_real_servers_shape(program: list[str
 
 
 def test_the_port_of_another_process_is_refused_before_anything_listens() -> None:
-    from docstore.net.listener import Listener
-    from tests.harness.dispatching import dispatcher_of
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        listener = Listener(dispatcher_of(), addresses=["127.0.0.1"], port=taken.getsockname()[1])
         with pytest.raises(OSError, match="in use"):
-            listener.bind()
+            bind(["127.0.0.1"], taken.getsockname()[1])
+
+
+def test_a_free_port_is_the_same_on_every_address() -> None:
+    sockets = bind(["127.0.0.1", "127.0.0.2"], 0)
+    try:
+        assert len({each.getsockname()[1] for each in sockets}) == 1
+    finally:
+        for each in sockets:
+            each.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from bson.objectid import ObjectId
@@ -159,3 +161,28 @@ def test_round_trips_are_smoothed_and_held_replies_are_no_measurement() -> None:
     earlier = Member("a:1", round_trip=0.010)
     assert abs(with_round_trip(Member("a:1", round_trip=0.020), earlier).round_trip - 0.012) < 1e-9
     assert with_round_trip(Member("a:1"), earlier).round_trip == 0.010
+
+
+def heard(member: Member, at: float, last_write: float) -> Member:
+    return replace(member, heard=at, last_write=last_write)
+
+
+def test_secondaries_that_are_too_far_behind_are_left_out() -> None:
+    topology = Topology(HOSTS, "s")
+    topology.update(heard(primary("a:1"), 100.0, 5000.0))
+    topology.update(heard(secondary("b:1"), 100.0, 4950.0))
+    topology.update(heard(secondary("c:1"), 100.0, 4850.0))
+
+    def fresh() -> list[str]:
+        preference = ReadPreference(ReadMode.SECONDARY, (), 90)
+        return [member.address for member in topology.suitable(preference)]
+
+    assert fresh() == ["b:1"]
+    topology.suspect("a:1")
+    topology.update(heard(secondary("a:1"), 110.0, 5005.0))
+    assert fresh() == ["a:1", "b:1"]
+
+
+def test_a_members_last_write_is_read_from_hello() -> None:
+    hello = {"setName": "s", "secondary": True, "lastWrite": {"lastWriteDate": datetime(1970, 1, 2)}}
+    assert member_from_hello("a:1", hello, 0.001, 7.0).last_write == 86400.0

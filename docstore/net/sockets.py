@@ -1,0 +1,39 @@
+"""Sockets before a transport has them, and what every connection's socket is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+
+from tornado.netutil import bind_sockets
+
+BACKLOG = 1024
+_KEEP_ALIVE_SECONDS = 120
+
+
+def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
+    """Bound sockets on every address; port 0 takes a free one, the same for all.
+
+    Errors: OSError when an address or the port cannot be had; then nothing stays bound.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for address in addresses:
+            sockets += bind_sockets(port, address, backlog=BACKLOG)
+            port = sockets[0].getsockname()[1]
+    except OSError:
+        for each in sockets:
+            each.close()
+        raise
+    return sockets
+
+
+def keep_alive(transport: asyncio.Transport) -> None:
+    """Have the system ask a silent peer now and then whether it is still there, so that dead ones do not pile up."""
+    connection = transport.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        # Not every system lets a socket choose its own times.
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), _KEEP_ALIVE_SECONDS)
