@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from docstore.bson import ARRAY, OBJECT, OBJECT_ID, REGEX, TIMESTAMP, UNDEFINED, document_from, elements, validate
+from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 
-MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 _ID_OBJECT_ID_FIRST = b"\x07_id\0"
 _ZERO_TIMESTAMP = bytes(8)
 _FORBIDDEN_IDS = {ARRAY: "array", REGEX: "regex", UNDEFINED: "undefined"}

@@ -17,12 +17,12 @@ from docstore.collection.collection import Collection
 from docstore.collection.execute import PlanStats, open_find, plan_query
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
+from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.errors import CommandError
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.explanation import query_planner, winning_plan
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
-from docstore.node.settings import COMPATIBLE_VERSION
 from docstore.query.find import FindQuery, Hint
 from docstore.query.plan import CollectionScan
 

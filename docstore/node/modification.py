@@ -9,8 +9,8 @@ from bson.objectid import ObjectId
 
 from docstore.bson import Value, array_documents, validate
 from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
+from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
-from docstore.node.documents import MAX_DOCUMENT_BYTES
 from docstore.node.node import DataNode
 from docstore.node.positions import matched_position
 from docstore.query.tree import Filter

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from docstore.commands.limits import FEATURE_VERSION
 from docstore.errors import Code, CommandError
-from docstore.node.settings import FEATURE_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

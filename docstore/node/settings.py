@@ -8,14 +8,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-COMPATIBLE_VERSION = "6.0.5"
-"""The MongoDB version whose behaviour clients may expect."""
-FEATURE_VERSION = "6.0"
-MIN_WIRE_VERSION = 0
-MAX_WIRE_VERSION = 17
-MAX_MESSAGE_BYTES = 48_000_000
-MAX_WRITE_BATCH = 100_000
-
 
 class ClusterRole(Enum):
     """What the node is in a sharded cluster; the value is that of `sharding.clusterRole` in a configuration."""

@@ -31,11 +31,11 @@ from docstore.collection.sessions import SessionWrite
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY, WriteConcern
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import DataNode, node_of
 from docstore.node.reading import enter
-from docstore.node.settings import MAX_WRITE_BATCH
 
 PARAMETERS = (
     Parameter("ordered", Type.BOOL, default=True),

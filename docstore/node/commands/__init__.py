@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from docstore.commands.builtin import COMMANDS as BUILTIN
 from docstore.commands.declaration import Command
 from docstore.node.commands import (
     aggregate,
-    build_info,
     coll_stats,
-    connection_status,
     count,
     create,
     create_indexes,
@@ -19,48 +18,34 @@ from docstore.node.commands import (
     drop,
     drop_database,
     drop_indexes,
-    end_sessions,
     explain,
-    features,
     find,
     find_and_modify,
     fsync,
     get_cmd_line_opts,
-    get_log,
     get_more,
     get_parameter,
     hello,
     host_info,
     insert,
     is_master,
-    kill_all_sessions,
-    kill_cursors,
-    kill_op,
-    kill_sessions,
     list_collections,
-    list_commands,
     list_databases,
     list_indexes,
     log_rotate,
-    ping,
-    refresh_sessions,
     rename_collection,
     server_status,
     set_parameter,
     shutdown,
-    start_session,
     update,
     validate,
-    whatsmyuri,
 )
 
 _MODULES = (
-    aggregate, build_info, coll_stats, connection_status, count, create, create_indexes, current_op, db_hash, db_stats,
-    delete, distinct, drop, drop_database, drop_indexes, end_sessions, explain, features, find, find_and_modify, fsync,
-    get_cmd_line_opts, get_log, get_more, get_parameter, hello, host_info, insert, is_master, kill_all_sessions,
-    kill_cursors, kill_op, kill_sessions, list_collections, list_commands, list_databases, list_indexes, log_rotate,
-    ping, refresh_sessions, rename_collection, server_status, set_parameter, shutdown, start_session, update, validate,
-    whatsmyuri,
+    aggregate, coll_stats, count, create, create_indexes, current_op, db_hash, db_stats, delete, distinct, drop,
+    drop_database, drop_indexes, explain, find, find_and_modify, fsync, get_cmd_line_opts, get_more, get_parameter,
+    hello, host_info, insert, is_master, list_collections, list_databases, list_indexes, log_rotate,
+    rename_collection, server_status, set_parameter, shutdown, update, validate,
 )  # fmt: skip
 
-COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)
+COMMANDS: tuple[Command, ...] = (*BUILTIN, *(module.COMMAND for module in _MODULES))

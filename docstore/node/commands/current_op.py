@@ -12,8 +12,8 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.commands.operation_report import describe
 from docstore.node.node import node_of
-from docstore.node.operations import describe
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 
@@ -26,7 +26,7 @@ def run(context: Context, _arguments: Arguments) -> Result:
     conditions: Mapping[str, Any] = {name: value for name, value in context.body.items() if name not in _OWN}
     wanted = compile_filter(parse_filter(bson.encode(conditions)))
     others = [operation for operation in context.services.operations if operation is not own]
-    found = [describe(node, operation) for operation in (*others, own)]
+    found = [describe(operation, host=node.settings.address, now=node.clock()) for operation in (*others, own)]
     return {"inprog": [entry for entry in found if wanted.matches(from_python(entry)[1])]}
 
 

@@ -7,11 +7,12 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Result, Role
-from docstore.node.greeting import PARAMETERS, following, greet
+from docstore.commands.greeting import PARAMETERS, following, greet
+from docstore.node.node import node_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
-    return greet(context, arguments, legacy=False)
+    return greet(context, arguments, node_of(context).replication, legacy=False)
 
 
 COMMAND = Command(

@@ -13,8 +13,8 @@ import docstore
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.node.node import DataNode, node_of
-from docstore.node.settings import COMPATIBLE_VERSION
 
 MEBIBYTE = 1024 * 1024
 
