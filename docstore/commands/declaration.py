@@ -170,6 +170,8 @@ class Command:
     """The parameters by name."""
     required: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
     """Those that must be given."""
+    names_collection: bool = field(init=False, repr=False, compare=False)
+    """Whether the field named like the command can be a collection's name."""
 
     def __post_init__(self) -> None:
         by_name = {parameter.name: parameter for parameter in self.parameters}
@@ -177,6 +179,8 @@ class Command:
         object.__setattr__(self, "by_name", by_name)
         required = {name: parameter for name, parameter in by_name.items() if parameter.required}
         object.__setattr__(self, "required", required)
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        object.__setattr__(self, "names_collection", Type.COLLECTION in values)
 
     @property
     def takes_write_concern(self) -> bool:

@@ -81,7 +81,7 @@ def open_request(
     for parameter, code, data in own:
         take(command.name, parameter, code, data, db, values)
     arguments = Arguments(parameters, values, _value(command, value_code, value_data, db))
-    if command.value is Type.COLLECTION:
+    if command.names_collection and isinstance(arguments.value, str):
         context.namespace = f"{db}.{arguments.value}"
     if request.sequences:
         _take_sequences(command, request, values)

@@ -73,6 +73,16 @@ def test_a_request_needs_a_database_with_a_valid_name() -> None:
         assert bson.decode(reply)["code"] == code
 
 
+def test_the_namespace_is_set_wherever_a_collection_is_named() -> None:
+    seen = []
+    either = command("aggregate", lambda context, arguments: seen.append(context.namespace) or {},
+                     value=(Type.COLLECTION, Type.INT))  # fmt: skip
+    dispatcher = dispatcher_of(either)
+    ask(dispatcher, {"aggregate": "c"})
+    ask(dispatcher, {"aggregate": 1})
+    assert seen == ["test.c", ""]
+
+
 def test_an_alias_means_the_same_command() -> None:
     probe = Probe()
     assert probe.seen({"adminthing": 1}, db="admin").command.name == "adminThing"
