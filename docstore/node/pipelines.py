@@ -20,7 +20,7 @@ from docstore.node.counted_groups import CountSource, counted_group
 from docstore.node.cursors import Batch, Documents, DocumentSource, ListSource
 from docstore.node.node import DataNode, node_of
 from docstore.node.reading import View
-from docstore.node.statistics import number, storage_stats
+from docstore.node.statistics import namespace_stats, number
 from docstore.query.find import Hint
 
 PUSHED_DOCUMENTS = 1000
@@ -110,7 +110,7 @@ def _collection_statistics(context: Context, options: bytes) -> bytes:
         raise CommandError(Code.NotImplemented, "$collStats has no latencyStats")
     if asked["storageStats"] is not None:
         scale = parse_fields("$collStats.storageStats", asked["storageStats"], _STORAGE)["scale"]
-        found["storageStats"] = storage_stats(node.engine, collection, scale)
+        found["storageStats"] = namespace_stats(node, context.namespace, scale)
     if asked["count"] is not None:
         if collection is None:
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {context.namespace} to count")

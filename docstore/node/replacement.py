@@ -15,7 +15,7 @@ from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.node.inserts import Inserts
 from docstore.node.node import DataNode, node_of
-from docstore.node.schema import enter_write
+from docstore.node.schema import check_database_case, enter_write
 from docstore.node.writes import drive, effective_concern, wait_for_write
 
 TEMPORARY_PREFIX = "tmp.mr."
@@ -58,6 +58,7 @@ async def replace_collection(context: Context, namespace: str, documents: list[b
 
 def _make_like(node: DataNode, namespace: str, model: Collection | None) -> None:
     store = node.store
+    check_database_case(store, namespace)
     unit = store.unit()
     try:
         made = store.create_collection(unit, namespace, {} if model is None else model.options)

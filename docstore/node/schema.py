@@ -6,6 +6,7 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any
 
+from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection
 from docstore.collection.store import Store
 from docstore.collection.unit import WriteUnit
@@ -18,6 +19,7 @@ from docstore.node.writes import check_primary, effective_concern, wait_for_writ
 
 def make_collection(store: Store, namespace: str) -> Collection:
     """A new plain collection, as the first insert into it makes it. Errors: InvalidNamespace, DatabaseDifferCase."""
+    check_database_case(store, namespace)
     unit = store.unit()
     try:
         made = store.create_collection(unit, namespace)
@@ -26,6 +28,18 @@ def make_collection(store: Store, namespace: str) -> Collection:
         raise
     unit.commit()
     return made
+
+
+def check_database_case(store: Store, namespace: str) -> None:
+    """DatabaseDifferCase when there is a database whose name differs in upper and lower case only."""
+    database = split_namespace(namespace)[0]
+    folded = database.lower()
+    for other in store.databases():
+        if other.lower() == folded and other != database:
+            raise CommandError(
+                Code.DatabaseDifferCase,
+                f"db already exists with different case already have: [{other}] trying to create [{database}]",
+            )
 
 
 def existing(context: Context, namespace: str) -> Collection:

@@ -8,6 +8,7 @@ from typing import Any
 from bson.int64 import Int64
 
 from docstore.collection.collection import Collection
+from docstore.collection.oplog import OPLOG_NS, Oplog
 from docstore.node.node import DataNode
 from docstore.node.sizes import collection_sizes
 from docstore.storage.engine import Engine
@@ -45,6 +46,31 @@ def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1)
         scaleFactor=scale,
     )
     return figures
+
+
+def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
+    """The figures of `local.oplog.rs`, in the form of a capped collection."""
+    figures: dict[str, Any] = {"size": number(oplog.size // scale), "count": number(oplog.count)}
+    if oplog.count:
+        figures["avgObjSize"] = oplog.size // oplog.count
+    return figures | {
+        "storageSize": number(oplog.size // scale),
+        "capped": True,
+        "max": -1,
+        "maxSize": number(oplog.max_bytes // scale),
+        "nindexes": 0,
+        "totalIndexSize": 0,
+        "totalSize": number(oplog.size // scale),
+        "indexSizes": {},
+        "scaleFactor": scale,
+    }
+
+
+def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str, Any]:
+    """The storage figures of what the namespace names."""
+    if namespace == OPLOG_NS and node.store.oplog is not None:
+        return oplog_stats(node.store.oplog, scale)
+    return storage_stats(node.engine, node.store.collection(namespace), scale)
 
 
 def database_stats(node: DataNode, database: str, scale: int) -> dict[str, Any]:

@@ -6,13 +6,11 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
-from docstore.node.statistics import storage_stats
+from docstore.node.statistics import namespace_stats
 
 
 def run(context: Context, arguments: Arguments) -> Result:
-    node = node_of(context)
-    collection = node.store.collection(context.namespace)
-    return {"ns": context.namespace, **storage_stats(node.engine, collection, arguments["scale"])}
+    return {"ns": context.namespace, **namespace_stats(node_of(context), context.namespace, arguments["scale"])}
 
 
 COMMAND = Command(

@@ -9,7 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.schema import change
+from docstore.node.schema import change, check_database_case
 from docstore.node.writes import check_writable
 
 _VALIDATION = "document validation is not supported"
@@ -25,6 +25,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     def act(unit: WriteUnit) -> None:
         if store.collection(context.namespace) is not None:
             raise CommandError(Code.NamespaceExists, f"Collection {context.namespace} already exists.")
+        check_database_case(store, context.namespace)
         store.create_collection(unit, context.namespace)
 
     return await change(context, {}, act)

@@ -11,7 +11,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.schema import change
+from docstore.node.schema import change, check_database_case
 from docstore.node.writes import check_writable
 
 
@@ -30,6 +30,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
             raise CommandError(Code.NamespaceNotFound, f"Source collection {source} does not exist")
         if store.collection(target) is not None and not arguments["dropTarget"]:
             raise CommandError(Code.NamespaceExists, "target namespace exists")
+        check_database_case(store, target)
         store.rename_collection(unit, source, target, drop_target=arguments["dropTarget"])
 
     context.namespace = source

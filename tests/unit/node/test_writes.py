@@ -291,3 +291,14 @@ def test_a_batch_ends_when_the_node_stops_being_primary_in_the_middle() -> None:
         assert 0 < collection.count < 30_000
 
     loop(work())
+
+
+def test_databases_that_differ_in_case_only_are_refused() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", {})
+        refused = await node.reply({"insert": "c", "documents": [{}]}, "Test")
+        assert refused["writeErrors"][0]["code"] == Code.DatabaseDifferCase
+        assert (await node.reply({"create": "c"}, "TEST"))["code"] == Code.DatabaseDifferCase
+
+    loop(work())
