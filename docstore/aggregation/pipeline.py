@@ -1,7 +1,7 @@
 """Pipelines: parsed, optimised into a find and the rest, split between shards and router, and run.
 
-A pipeline over a collection begins with what the find layer can do better: a leading `$match`, then `$sort`, `$skip`
-and `$limit` in this order (`find_query`). The rest is run over the find's batches (`PipelineRun`).
+A pipeline over a collection begins with what the find layer can do better: `$match` and `$sort`, then `$skip`, then
+`$limit` (`find_query`). The rest is run over the find's batches (`PipelineRun`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _leading_find(stages: Sequence[Stage]) -> tuple[FindQuery, int]:
     filters: list[Filter] = []
     used = 0
     for stage in stages:
-        if isinstance(stage, Match) and not (query.sort or query.skip or query.limit):
+        if isinstance(stage, Match) and not (query.skip or query.limit):
             filters.append(stage.filter)
         elif isinstance(stage, SortStage) and not (query.sort or query.skip or query.limit):
             query = replace(query, sort=stage.sort)

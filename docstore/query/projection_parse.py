@@ -110,6 +110,8 @@ class _Parser:
             if not self.for_find:
                 raise CommandError(31324, "Cannot use positional projection in aggregation projection")
             raise not_supported("projection", "positional $")
+        if self.for_find and "$" in name.split("."):
+            raise CommandError(31394, "a positional operator in a projection may only stand at the end of a path")
         check_field_path(name)
         if value[0] == BOOL or value[0] in NUMBERS:
             self._plain(path, is_true(value))

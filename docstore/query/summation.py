@@ -26,7 +26,6 @@ from docstore.query.values import (
     int_of,
 )
 
-
 _ZERO = from_decimal(Decimal(0))[1]
 
 

@@ -18,6 +18,7 @@ from docstore.query.values import (
     NULL_VALUE,
     NUMBERS,
     decimal_of,
+    display,
     double_of,
     double_value,
     int32_value,
@@ -211,6 +212,8 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
 def _places(name: str, value: Value) -> int:
     if value[0] not in NUMBERS:
         raise CommandError(16004, f"can't convert from BSON type {type_name(value)} to long")
+    if value[0] in (DOUBLE, DECIMAL) and not to_decimal(value).is_finite():
+        raise CommandError(31109, f"Can't coerce out of range value {display(value)} to long")
     digits = integral_of(value)
     if digits is None:
         raise CommandError(51082, f"precision argument to  {name} must be a integral value")
@@ -220,11 +223,11 @@ def _places(name: str, value: Value) -> int:
 
 
 def _quantized(exact: Decimal, digits: int, rounding: str) -> Decimal:
-    exponent = exact.as_tuple().exponent
-    if not isinstance(exponent, int) or -exponent <= digits:
-        return exact
-    rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding)
-    return rounded.quantize(Decimal(1)) if digits < 0 else rounded
+    """The number with so many places; as it is where that takes more than 34 digits."""
+    rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding, DECIMAL_CONTEXT)
+    if digits < 0 and rounded.is_finite():
+        rounded = rounded.quantize(Decimal(1), rounding, DECIMAL_CONTEXT)
+    return exact if rounded.is_nan() else rounded
 
 
 def _round_double(number: float, digits: int) -> float:
@@ -274,14 +277,13 @@ def _log(operands: Operands) -> Value:
         raise CommandError(28756, f"$log's argument must be numeric, not {type_name(number)}")
     if base[0] not in NUMBERS:
         raise CommandError(28757, f"$log's base must be numeric, not {type_name(base)}")
-    if to_decimal(number) <= 0:
+    logarithm_of, to_base = to_decimal(number), to_decimal(base)
+    if not logarithm_of.is_nan() and logarithm_of <= 0:
         raise CommandError(28758, "$log's argument must be a positive number")
-    if to_decimal(base) <= 0 or to_decimal(base) == 1:
+    if not to_base.is_nan() and (to_base <= 0 or to_base == 1):
         raise CommandError(28759, "$log's base must be a positive number not equal to 1")
     if DECIMAL in (number[0], base[0]):
-        return from_decimal(
-            DECIMAL_CONTEXT.divide(DECIMAL_CONTEXT.ln(to_decimal(number)), DECIMAL_CONTEXT.ln(to_decimal(base)))
-        )
+        return from_decimal(DECIMAL_CONTEXT.divide(DECIMAL_CONTEXT.ln(logarithm_of), DECIMAL_CONTEXT.ln(to_base)))
     return double_value(math.log(to_float(number)) / math.log(to_float(base)))
 
 
@@ -293,11 +295,12 @@ def _pow(operands: Operands) -> Value:
         raise CommandError(28762, f"$pow's base must be numeric, not {type_name(base)}")
     if exponent[0] not in NUMBERS:
         raise CommandError(28763, f"$pow's exponent must be numeric, not {type_name(exponent)}")
-    if to_decimal(base).is_zero() and to_decimal(exponent) < 0:
+    power = to_decimal(exponent)
+    if to_decimal(base).is_zero() and not power.is_nan() and power < 0:
         raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
     kind = widest(base[0], exponent[0])
     if kind == DECIMAL:
-        return from_decimal(DECIMAL_CONTEXT.power(to_decimal(base), to_decimal(exponent)))
+        return from_decimal(DECIMAL_CONTEXT.power(to_decimal(base), power))
     if kind != DOUBLE and int_of(exponent) >= 0 and (int_of(exponent) < 64 or abs(int_of(base)) <= 1):
         whole = int_of(base) ** int_of(exponent)
         if LONG_MIN <= whole <= LONG_MAX:

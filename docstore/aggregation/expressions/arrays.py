@@ -308,7 +308,13 @@ def _array_to_object(operand: Value | None) -> Value:
     if operand[0] != ARRAY:
         raise CommandError(40386, f"$arrayToObject requires an array input, found: {type_name(operand)}")
     fields: dict[str, Value] = {}
-    for member in values(operand[1]):
+    members = values(operand[1])
+    for member in members:
+        if member[0] in (ARRAY, OBJECT) and members[0][0] in (ARRAY, OBJECT) and member[0] != members[0][0]:
+            raise CommandError(
+                40396 if member[0] == OBJECT else 40391,
+                "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects.",
+            )
         name, value = _pair(member)
         fields[name] = value
     return OBJECT, document_from((name, *value) for name, value in fields.items())

@@ -114,6 +114,8 @@ def coerce_to_text(value: Value | None) -> str:
     code = value[0]
     if code in (STRING, SYMBOL, CODE):
         return text_of(value)
+    if code == DOUBLE:
+        return f"{double_of(value):g}"
     if code in NUMBERS:
         return number_text(value)
     if code == DATE:

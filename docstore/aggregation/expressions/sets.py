@@ -60,11 +60,13 @@ def _difference(operands: Operands) -> Value:
 
 
 def _equals(operands: Operands) -> Value:
+    if len(operands) < 2:
+        raise CommandError(17045, f"$setEquals needs at least two arguments had: {len(operands)}")
     sets: list[set[bytes]] = []
     for operand in operands:
         if operand is None or operand[0] != ARRAY:
             raise CommandError(
-                17044, f"All operands of $setEquals must be arrays. One argument is of type: {type_name(operand)}"
+                5887502, f"All operands of $setEquals must be arrays. One argument is of type: {type_name(operand)}"
             )
         sets.append(set(_members(operand)))
     return boolean(all(found == sets[0] for found in sets))
@@ -95,7 +97,7 @@ OPERATORS: Table = {
     "$allElementsTrue": _quantifier("$allElementsTrue", 17040, all),
     "$anyElementTrue": _quantifier("$anyElementTrue", 17041, any),
     "$setDifference": nary(_difference, 2, 2),
-    "$setEquals": nary(_equals, 2),
+    "$setEquals": nary(_equals),
     "$setIntersection": _combining(
         "$setIntersection", 17047, lambda a, b: {key: member for key, member in a.items() if key in b}
     ),

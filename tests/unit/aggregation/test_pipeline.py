@@ -20,6 +20,13 @@ def test_matches_sort_skip_and_limit_at_the_beginning_are_a_find() -> None:
     assert len(rest.stages) == 2
 
 
+def test_a_match_behind_a_sort_is_part_of_the_find() -> None:
+    query, rest = parsed([{"$sort": {"c": 1}}, {"$match": {"a": 1}}]).find_query()
+
+    assert (query.filter, query.sort) == (parse_filter(raw({"a": 1})), Sort((("c", 1),)))
+    assert rest.stages == ()
+
+
 def test_a_sort_behind_a_limit_stays_in_the_pipeline() -> None:
     query, rest = parsed([{"$limit": 4}, {"$sort": {"c": 1}}]).find_query()
 
