@@ -77,7 +77,7 @@ async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict
     await membership.flush()
     membership.deliver(Progress(applied=seed, durable=seed))
     membership.deliver(FollowerState(state=MemberState.SECONDARY))
-    await _answer(membership.ask(lambda token: Initiate(config=config, token=token)))
+    await membership.request(lambda token: Initiate(config=config, token=token))
     return reply
 
 
@@ -95,7 +95,7 @@ async def reconfigure(
     limit = _seconds_left(deadline)
     if not force and state.writable:
         await replica_set.wait_for(lambda: not state.writable or not unsettled(state), limit)
-    installed = await _answer(membership.ask(lambda token: Reconfigure(config=config, force=force, token=token)))
+    installed = await membership.request(lambda token: Reconfigure(config=config, force=force, token=token))
     if force:
         return {}
 
@@ -136,13 +136,7 @@ async def step_down(replica_set: ReplicaSet, seconds: float, catch_up_seconds: f
     if seconds < catch_up_seconds:
         raise CommandError(Code.BadValue, "stepdown period must be longer than secondaryCatchUpPeriodSecs")
     wait = catch_up_seconds
-    await _answer(
-        membership.ask(lambda token: StepDown(seconds=seconds, catch_up_seconds=wait, force=force, token=token))
-    )
-
-
-async def _answer(result: Any) -> Any:
-    return await result if asyncio.isfuture(result) or asyncio.iscoroutine(result) else result
+    await membership.request(lambda token: StepDown(seconds=seconds, catch_up_seconds=wait, force=force, token=token))
 
 
 def _seconds_left(deadline: float | None) -> float:

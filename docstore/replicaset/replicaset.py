@@ -113,11 +113,9 @@ class ReplicaSet:
             return
         LOG.info("Handing over before shutdown")
         try:
-            answer = self.membership.ask(
+            await self.membership.request(
                 lambda token: StepDown(seconds=60.0, catch_up_seconds=HAND_OVER_SECONDS, token=token)
             )
-            if answer is not None:
-                await answer
         except CommandError as refusal:
             LOG.info("No hand-over", reason=refusal.message)
 

@@ -1,15 +1,13 @@
 """Majority snapshots: states that no rollback can take back (rule 17).
 
-While the commit point lags behind the log, a snapshot is kept after each step of the log, so that when the commit point
-reaches a step its state is still there. Invariants:
+A snapshot is taken after each step of the log, so that when the commit point reaches a step its state is still there.
+Invariants, once the log has made a step:
 
-* `_kept` rises strictly; its first is the newest at or below the commit point once there is one, all others are
-  above it;
-* at most `MAX_KEPT` are kept: when there are more, every second one of those above the commit point goes, so the
-  steps get coarser but the newest and the first stay;
+* the list rises strictly and is never empty; its first is the newest at or below the commit point if any is, all others
+  are above it;
+* at most `MAX_KEPT` are kept: when there are more, every second one of those above the commit point goes, so the steps
+  get coarser but the newest and the first stay;
 * a snapshot that is being read outlives its place in the list until the last reader has released it.
-
-With the commit point at the end of the log, the engine's newest state is the answer and nothing is kept.
 """
 
 from __future__ import annotations
@@ -56,16 +54,13 @@ class MajoritySnapshots:
     def note(self, last: OpTime, commit_point: OpTime) -> None:
         """The log ends in `last` now, and everything up to `commit_point` is committed."""
         self._commit_point = commit_point
-        if last > self._last and last > commit_point:
-            self._kept.append(_Held(last, self._engine.snapshot()))
-        elif last < self._last:
+        if last < self._last:
             self._drop(lambda held: held.optime > last)
+        if not self._kept or last > self._kept[-1].optime:
+            self._kept.append(_Held(last, self._engine.snapshot()))
         self._last = last
-        if last <= commit_point:
-            self._drop(lambda _held: True)
-            return
         passed = sum(held.optime <= commit_point for held in self._kept)
-        for held in self._kept[: passed - 1]:
+        for held in self._kept[: max(passed - 1, 0)]:
             held.release()
         del self._kept[: max(passed - 1, 0)]
         if len(self._kept) > MAX_KEPT:
@@ -75,11 +70,8 @@ class MajoritySnapshots:
     def open(self) -> tuple[OpTime, Snapshot, Callable[[], None]] | None:
         """(position, newest committed state that there is, release); None when none was kept.
 
-        The position is the commit point itself unless steps were thinned out.
+        The position is the commit point, or the log's end before it, unless steps were thinned out.
         """
-        if self._last <= self._commit_point:
-            snapshot = self._engine.snapshot()
-            return self._last, snapshot, snapshot.close
         if not self._kept or self._kept[0].optime > self._commit_point:
             return None
         held = self._kept[0]

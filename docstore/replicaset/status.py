@@ -25,8 +25,9 @@ _EMPTY_CONFIG = {
 }
 
 
-def status(replica_set: ReplicaSet, *, now: float, wall: float, started: float) -> dict[str, Any]:
-    """The reply's fields. `now` and `started` are monotonic seconds, `wall` seconds since 1970.
+def status(replica_set: ReplicaSet, *, now: float, wall: float, started: float, initial_sync: bool) -> dict[str, Any]:
+    """The reply's fields. `now` and `started` are monotonic seconds, `wall` seconds since 1970;
+    `initial_sync`: with the progress of an initial sync.
 
     Errors: NotYetInitialized with the fields of 2012 beside today's; InvalidReplicaSetConfig for a removed member.
     """
@@ -59,7 +60,7 @@ def status(replica_set: ReplicaSet, *, now: float, wall: float, started: float) 
         "writableVotingMembersCount": config.writable_voters,
     }
     body["optimes"] = _optimes(replica_set, state)
-    if membership.syncing.needs_initial_sync:
+    if initial_sync and membership.syncing.needs_initial_sync:
         body["initialSyncStatus"] = membership.syncing.progress.document()
     if state.role is Role.LEADER:
         body.update(_election(state, clock))

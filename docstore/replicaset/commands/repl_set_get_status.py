@@ -13,11 +13,17 @@ from docstore.replicaset.status import status
 
 def run(context: Context, arguments: Arguments) -> Result:
     replica_set = replica_set_of(context)
-    return status(replica_set, now=replica_set.membership.driver.now(), wall=time.time(), started=replica_set.started)
+    return status(
+        replica_set,
+        now=replica_set.membership.driver.now(),
+        wall=time.time(),
+        started=replica_set.started,
+        initial_sync=bool(arguments["initialSync"]),
+    )
 
 
 COMMAND = Command(
     "replSetGetStatus", run, privilege=Privilege("replSetGetStatus", Resource.CLUSTER), role=Role.ANY, admin_only=True,
-    parameters=(Parameter("initialSync", Type.INT, minimum=0, maximum=1),),
+    parameters=(Parameter("initialSync", Type.INT, default=1, minimum=0, maximum=1),),
     help="the state of the set's members",
 )  # fmt: skip
