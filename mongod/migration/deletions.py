@@ -8,8 +8,7 @@ Always true:
 * the document is removed after the last of its documents, so an interrupted deletion is carried on by the next primary;
 * an incoming migration that overlaps waits until the document is gone.
 
-Queries that began before the move read from snapshots and see their documents to the end. The delay serves members and
-routers that have not heard of the move yet.
+Queries that began before the move read from snapshots and see their documents to the end.
 """
 
 from __future__ import annotations

@@ -11,13 +11,15 @@ from docstore.node.parameters import ServerParameter
 
 @dataclass(slots=True)
 class Tunables:
-    """`orphan_delay`: seconds that queries which began before a move still find their documents here.
+    """`orphan_delay`: seconds between a move and the deletion of what was moved. None are needed: queries that began
+    before the move read from snapshots, and every member forgets its routing (the signal precedes the deletions in the
+    oplog) before it loses a document. The real server waits 900, having no snapshots that last.
 
     `delete_batch`: documents in one step of a range deletion, `delete_pause` the seconds between two.
     `wait_for_deletion`: how long an incoming migration waits for a deletion that overlaps it.
     """
 
-    orphan_delay: float = 900.0
+    orphan_delay: float = 0.0
     delete_batch: int = 128
     delete_pause: float = 0.02
     wait_for_deletion: float = 10.0

@@ -8,6 +8,7 @@ from docstore.bson.namespace import split_namespace
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
 from mongos.router import router_of
@@ -21,6 +22,11 @@ async def run(context: Context, args: Arguments) -> bytes:
     db, _ = split_namespace(namespace)
     await router.config.command("admin", requests.enable_sharding(db), repeatable=True)
     routing = await router.cache.refresh(namespace)
+    if routing.collection is not None and (routing.collection.key, routing.collection.unique) != (key, args["unique"]):
+        raise CommandError(
+            Code.AlreadyInitialized,
+            f"sharding already enabled for collection {namespace} with options {routing.collection.key.document()}",
+        )
     primary = await router.shards.get(primary_of(routing))
     answer = await primary.command(
         "admin", requests.shard_collection(namespace, key.document(), args["unique"]), repeatable=True

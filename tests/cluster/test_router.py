@@ -1,0 +1,214 @@
+"""A router over two shards, driven by the stock driver: placing, finding, moving, refusing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pymongo
+import pytest
+from pymongo.errors import BulkWriteError, OperationFailure
+
+from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
+from tests.harness.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+
+
+@dataclass(frozen=True)
+class Cluster:
+    deployment: Deployment
+    clients: list[pymongo.MongoClient[dict[str, Any]]]
+
+    @property
+    def client(self) -> pymongo.MongoClient[dict[str, Any]]:
+        return self.clients[0]
+
+    def shard(self, collection: str, key: dict[str, int]) -> pymongo.collection.Collection[dict[str, Any]]:
+        """A fresh sharded collection."""
+        self.client.admin.command("shardCollection", f"test.{collection}", key=key)
+        return self.client.test[collection]
+
+    def split_and_move(self, collection: str, at: dict[str, Any]) -> None:
+        """Everything from `at` on goes to the second shard."""
+        self.client.admin.command("split", f"test.{collection}", middle=at)
+        self.client.admin.command("moveChunk", f"test.{collection}", find=at, to="two")
+
+    def chunks(self, collection: str) -> list[dict[str, Any]]:
+        namespace = self.client.config.collections.find_one({"_id": f"test.{collection}"})
+        assert namespace is not None
+        return list(self.client.config.chunks.find({"uuid": namespace["uuid"]}).sort("min", 1))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with stopped_at_end(Deployment(tmp_path_factory.mktemp("router"))) as deployment:
+        sets = {name: replica_set(name, 1, []) for name in ("one", "two")}
+        config = Member("config-0", "configsvr", [])
+        deployment.start(config, *(member for members in sets.values() for member in members))
+        for name, (member,) in sets.items():
+            with closing(pymongo.MongoClient(member.address, directConnection=True)) as client:
+                rows = [{"_id": 0, "host": member.address}]
+                client.admin.command("replSetInitiate", {"_id": name, "members": rows})
+                wait_until(lambda client=client: client.admin.command("hello")["isWritablePrimary"], 30)
+        routers = [Member(f"router-{number}", "mongos", ["--configdb", config.address]) for number in range(2)]
+        deployment.start(*routers)
+        clients = [pymongo.MongoClient(router.address) for router in routers]
+        for name, (member,) in sets.items():
+            clients[0].admin.command("addShard", f"{name}/{member.address}", name=name)
+        clients[0].admin.command("enableSharding", "test", primaryShard="one")
+        yield Cluster(deployment, clients)
+        for client in clients:
+            client.close()
+
+
+@pytest.mark.parametrize("batch", [1, 500])
+def test_string_ids_in_order_leave_the_chunks_of_the_walk_through(cluster, batch):
+    count = 19_998 if batch > 1 else 11_000
+    name = f"users{batch}"
+    users = cluster.shard(name, {"id": 1})
+    rows = [{"id": str(n), "name": f"user {n}", "email": f"user{n}@example.com"} for n in range(count)]
+    for start in range(0, count, batch):
+        users.insert_many(rows[start : start + batch])
+    table = [(row["min"]["id"], row["lastmod"].time, row["lastmod"].inc, row["shard"]) for row in cluster.chunks(name)]
+    assert table[0][1:] == (2, 1, "one")
+    assert table[1:] == [("1", 1, 3, "one"), ("999", 2, 0, "two")]
+    assert users.count_documents({"id": {"$gte": "999"}}) == 11
+    assert users.count_documents({}) == count
+
+    def per_shard() -> dict[str, int]:
+        shards = cluster.client.test.command("collStats", name)["shards"]
+        return {shard: part["count"] for shard, part in shards.items()}
+
+    wait_until(lambda: per_shard() == {"one": count - 11, "two": 11}, 20)
+
+
+def test_reads_across_shards_equal_those_of_one_list(cluster):
+    things = cluster.shard("things", {"k": 1})
+    cluster.split_and_move("things", {"k": 500})
+    rows = [{"_id": n, "k": (n * 37) % 1000, "group": n % 7, "tags": [n % 3, n % 5]} for n in range(1000)]
+    things.insert_many(rows, ordered=False)
+    by_k = sorted(rows, key=lambda row: row["k"])
+    assert list(things.find().sort("k", 1)) == by_k
+    assert list(things.find().sort("k", -1).skip(400).limit(250)) == by_k[::-1][400:650]
+    assert [
+        row["_id"] for row in things.find({"k": {"$gte": 490, "$lt": 510}}, {"_id": 1}).sort([("group", 1), ("k", 1)])
+    ] == [row["_id"] for row in sorted(by_k[490:510], key=lambda row: (row["group"], row["k"]))]
+    assert sorted(row["_id"] for row in things.find(batch_size=7)) == list(range(1000))
+    assert things.count_documents({"group": 3}) == sum(row["group"] == 3 for row in rows)
+    assert things.count_documents({}, skip=10, limit=700) == 700
+    assert sorted(things.distinct("tags")) == [0, 1, 2, 3, 4]
+    grouped = things.aggregate(
+        [{"$group": {"_id": "$group", "n": {"$sum": 1}, "mean": {"$avg": "$k"}}}, {"$sort": {"_id": 1}}]
+    )
+    expected = [
+        {"_id": group, "n": len(ks), "mean": sum(ks) / len(ks)}
+        for group, ks in ((g, [row["k"] for row in rows if row["group"] == g]) for g in range(7))
+    ]
+    assert list(grouped) == expected
+
+
+def test_writes_reach_the_owner_and_multi_writes_every_shard(cluster):
+    items = cluster.shard("items", {"k": 1})
+    cluster.split_and_move("items", {"k": 50})
+    items.insert_many([{"_id": n, "k": n} for n in range(100)])
+    assert items.update_one({"k": 70}, {"$set": {"x": 1}}).modified_count == 1
+    assert items.update_many({"k": {"$gte": 40, "$lt": 60}}, {"$inc": {"y": 1}}).modified_count == 20
+    assert items.update_one({"k": 200}, {"$set": {"x": 2}}, upsert=True).upserted_id is not None
+    assert items.find_one_and_update({"k": 70}, {"$inc": {"x": 1}}, return_document=True)["x"] == 2
+    assert items.delete_many({"k": {"$gte": 45, "$lt": 55}}).deleted_count == 10
+    assert items.delete_one({"k": 0}).deleted_count == 1
+    assert items.count_documents({}) == 90
+    with pytest.raises(BulkWriteError) as raised:
+        items.insert_many([{"_id": 1, "k": 1}, {"_id": 500, "k": 99}], ordered=False)
+    assert [row["index"] for row in raised.value.details["writeErrors"]] == [0]
+    assert items.count_documents({"_id": 500}) == 1
+
+
+def test_a_router_that_knows_nothing_of_a_move_reads_and_writes_right(cluster):
+    moved = cluster.shard("moved", {"k": 1})
+    moved.insert_many([{"_id": n, "k": n} for n in range(200)])
+    other = cluster.clients[1].test.moved
+    assert other.count_documents({}) == 200
+    cluster.split_and_move("moved", {"k": 100})
+    assert other.count_documents({}) == 200
+    assert other.find_one({"k": 150}) == {"_id": 150, "k": 150}
+    other.insert_one({"_id": 1000, "k": 170})
+    other.update_many({}, {"$inc": {"seen": 1}})
+    assert Counter(row["seen"] for row in moved.find()) == {1: 201}
+    assert moved.find_one({"k": 170, "_id": 1000}) is not None
+
+
+def test_a_map_reduce_runs_on_every_shard_and_null_is_a_key(cluster):
+    posts = cluster.shard("posts", {"id": 1})
+    cluster.split_and_move("posts", {"id": "5"})
+    rows = [{"id": str(n), "tags": [f"tag{n % 5}", None if n % 3 == 0 else "x"]} for n in range(1000)]
+    posts.insert_many(rows)
+    tally = Counter(tag for row in rows for tag in row["tags"])
+    functions = {
+        "map": "function () { for (var i in this.tags) { emit(this.tags[i], 1) } }",
+        "reduce": "function (key, values) { return Array.sum(values) }",
+    }
+    reply = cluster.client.test.command("mapreduce", "posts", **functions, out="tags")
+    assert {row["_id"]: row["value"] for row in cluster.client.test.tags.find()} == tally
+    assert reply["result"] == "tags"
+    assert reply["counts"]["emit"] == tally.total() == sum(part["emit"] for part in reply["shardCounts"].values())
+    assert len(reply["shardCounts"]) == 2
+    inline = cluster.client.test.command(
+        "mapReduce", "posts", **functions, finalize="function (key, value) { return -value }", out={"inline": 1}
+    )
+    assert {row["_id"]: -row["value"] for row in inline["results"]} == tally
+    with pytest.raises(OperationFailure) as raised:
+        cluster.client.test.command("mapReduce", "posts", **(functions | {"map": "function () { oops() }"}), out="tags")
+    assert raised.value.code == 139
+    assert not [name for name in cluster.client.test.list_collection_names() if name.startswith("tmp.mr")]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ({"addShard": "nowhere/127.0.0.1:1"}, 96),
+        ({"moveChunk": "test.things", "find": {"k": 1}, "to": "nowhere"}, 70),
+        ({"moveChunk": "test.nothing", "find": {"k": 1}, "to": "two"}, 118),
+        ({"split": "test.things", "find": {"other": 1}}, 61),
+        ({"split": "test.things", "find": {"k": 1}, "middle": {"k": 5}}, 72),
+        ({"shardCollection": "test.things", "key": {"other": 1}}, 23),
+        ({"shardCollection": "test.fresh", "key": {"k": "hashed"}}, 238),
+        ({"shardCollection": "test.fresh", "key": {}}, 2),
+        ({"moveEverything": 1}, 59),
+        ({"listShards": 1, "loudly": True}, 40415),
+        ({"movePrimary": "test", "to": "two"}, 115),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_its_code(cluster, command, code):
+    if "test.things" not in {row["_id"] for row in cluster.client.config.collections.find()}:
+        cluster.shard("things", {"k": 1})
+    with pytest.raises(OperationFailure) as raised:
+        cluster.client.admin.command(command)
+    assert raised.value.code == code
+
+
+def test_dropping_a_sharded_collection_drops_it_everywhere_and_the_name_is_free_again(cluster):
+    gone = cluster.shard("gone", {"k": 1})
+    cluster.split_and_move("gone", {"k": 5})
+    gone.insert_many([{"k": n} for n in range(10)])
+    gone.drop()
+    assert cluster.clients[1].test.gone.count_documents({}) == 0
+    cluster.clients[1].test.gone.insert_one({"plain": True})
+    assert [row["plain"] for row in cluster.client.test.gone.find()] == [True]
+
+
+def test_the_legacy_spellings_mean_the_same(cluster):
+    assert (
+        cluster.client.admin.command({"listshards": 1})["shards"]
+        == cluster.client.admin.command("listShards")["shards"]
+    )
+    assert cluster.client.admin.command("ismaster")["msg"] == "isdbgrid"
+    cluster.client.admin.command({"enablesharding": "test"})
+    assert (
+        cluster.client.admin.command({"shardcollection": "test.old", "key": {"id": 1}})["collectionsharded"]
+        == "test.old"
+    )
