@@ -17,13 +17,15 @@ from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.project import Project
 from docstore.aggregation.stages.replace_root import ReplaceRoot
 from docstore.aggregation.stages.sort import SortStage
+from docstore.aggregation.stages.sources import CollectionStatistics
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, elements, get_field
 from docstore.query.sort import Sort
 from docstore.query.values import TRUE, string_value
 
-_ROW_BY_ROW = (Match, Project, ReplaceRoot, Unwind)
+_ON_EVERY_SHARD = (CollectionStatistics, Match, Project, ReplaceRoot, Unwind)
+"""What looks at one document at a time, or is about one shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
     """The two halves of the stages."""
     shards: list[bytes] = []
     for position, stage in enumerate(stages):
-        if isinstance(stage, _ROW_BY_ROW):
+        if isinstance(stage, _ON_EVERY_SHARD):
             shards.append(stage.raw)
             continue
         rest = [later.raw for later in stages[position:]]

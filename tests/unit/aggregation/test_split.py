@@ -102,6 +102,13 @@ def test_a_sorted_merge_keeps_its_order_and_limits_the_shards() -> None:
     assert split.merge_sort.fields == (("a", -1),)
 
 
+def test_statistics_are_those_of_every_shard() -> None:
+    split = parsed([{"$collStats": {"count": {}}}, {"$group": {"_id": None, "n": {"$sum": "$count"}}}]).split()
+
+    assert split.shard_stages[0] == raw({"$collStats": {"count": {}}})
+    assert len(split.merge_stages) == 1
+
+
 def test_what_stays_document_by_document_runs_on_the_shards_alone() -> None:
     stages = [{"$match": {"a": 1}}, {"$unwind": "$t"}, {"$project": {"t": 1}}]
 
