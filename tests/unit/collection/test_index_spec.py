@@ -1,0 +1,83 @@
+"""Index specifications: what is taken, what is refused, and in which words. The table is from a 6.0.5 server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.collection.index_spec import ID_INDEX, parse_index_spec
+from docstore.errors import CommandError
+from tests.unit.collection.building import plain, spec
+
+
+def parse(**fields: Any) -> Any:
+    return parse_index_spec(bson.encode(fields))
+
+
+REFUSED = [
+    ({"key": {"a": "foo"}, "name": "n"}, 67,
+     'Error in specification { key: { a: "foo" }, name: "n" } :: caused by :: Unknown index plugin \'foo\''),
+    ({"key": {}, "name": "n"}, 67,
+     'Error in specification { key: {}, name: "n" } :: caused by :: Index keys cannot be empty.'),
+    ({"key": {"a": 0}, "name": "n"}, 67, "Values in the index key pattern cannot be 0."),
+    ({"key": {"": 1}, "name": "n"}, 67, "Index keys cannot be an empty field."),
+    ({"key": {"a..b": 1}, "name": "n"}, 67, "Index keys cannot contain an empty field."),
+    ({"key": {"$a": 1}, "name": "n"}, 67, "Index key contains an illegal field name: field name starts with '$'."),
+    ({"key": {"a": 1}}, 9, "The 'name' field is a required property of an index specification"),
+    ({"name": "n"}, 9, "The 'key' field is a required property of an index specification"),
+    ({"key": {"a": 1}, "name": ""}, 67, "index name cannot be empty"),
+    ({"key": {"a": 1}, "name": "*"}, 2, "The index name '*' is not valid."),
+    ({"key": {"a": 1}, "name": 5}, 14, "The field 'name' must be a string, but got int"),
+    ({"key": {"a": 1}, "name": "n", "foo": 1}, 197, "The field 'foo' is not valid for an index specification."),
+    ({"key": {"_id": 1}, "name": "_id_", "unique": True}, 197,
+     "The field 'unique' is not valid for an _id index specification."),
+    ({"key": {"_id": -1}, "name": "n"}, 2,
+     "The field 'key' for an _id index must be {_id: 1}, but got { _id: -1 }"),
+    ({"key": {"a": 1}, "name": "n", "unique": "yes"}, 14,
+     "The field 'unique has value unique: \"yes\", which is not convertible to bool"),
+    ({"key": {"a": True}, "name": "n"}, 67,
+     "Values in v:2 index key pattern cannot be of type bool. Only numbers > 0, numbers < 0, and strings are allowed."),
+    ({"key": {"a": 1}, "name": "n", "v": 3}, 67, "cannot create an index with v=3"),
+    ({"key": [1], "name": "n"}, 14, "The field 'key' must be an object, but got array"),
+    ({"key": {"a": 1}, "name": "n", "expireAfterSeconds": 5}, 238, "'expireAfterSeconds' are not supported"),
+    ({"key": {"a": "hashed"}, "name": "n"}, 238, "of the kind 'hashed' are not supported"),
+    ({"key": {"$**": 1}, "name": "n"}, 238, "wildcard indexes are not supported"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "code", "message"), REFUSED, ids=[repr(row[0]) for row in REFUSED])
+def test_refusals_have_the_references_codes_and_words(fields: dict[str, Any], code: int, message: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        parse(**fields)
+    assert refused.value.code == code
+    assert message in refused.value.message
+
+
+def test_a_specification_is_kept_as_it_was_given() -> None:
+    made = parse(key={"a": -7, "b.c": 1.5}, name="n", background=True, sparse=1, unique=False, hidden=True)
+    assert made.fields == (("a", -1), ("b.c", 1))
+    assert (made.unique, made.sparse, made.hidden) == (False, True, True)
+    assert plain(made.raw) == {
+        "v": 2, "key": {"a": -7, "b.c": 1.5}, "name": "n", "background": True, "sparse": True, "hidden": True,
+    }  # fmt: skip
+    assert parse_index_spec(made.raw) == made
+
+
+def test_the_id_index_goes_by_any_name() -> None:
+    assert parse(key={"_id": 1}, name="other") == ID_INDEX
+    assert plain(ID_INDEX.raw) == {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+
+
+def test_indexes_are_the_same_when_they_hold_the_same() -> None:
+    assert spec(("a", 1)).same_index(spec(("a", 1), name="other", background=True))
+    assert not spec(("a", 1)).same_index(spec(("a", -1)))
+    assert not spec(("a", 1)).same_index(spec(("a", 1), sparse=True))
+    assert not spec(("a", 1)).same_index(spec(("a", 1), unique=True))
+
+
+def test_hiding_changes_nothing_else() -> None:
+    made = spec(("a", 1), unique=True)
+    assert made.with_hidden(True).with_hidden(False) == made
+    assert plain(made.with_hidden(True).raw)["hidden"] is True

@@ -1,0 +1,213 @@
+"""Rollback: what was done after the common point has not been done."""
+
+from __future__ import annotations
+
+import pytest
+
+from docstore.bson import from_python
+from docstore.bson.optime import OpTime
+from docstore.collection.oplog import entry_optime
+from docstore.collection.rollback import UnrecoverableRollback
+from docstore.storage import Family, open_engine
+from tests.unit.collection.building import (
+    check,
+    doc,
+    entries,
+    insert,
+    make,
+    plain,
+    read,
+    remove,
+    spec,
+    store_on,
+    ticking,
+    update,
+)
+
+
+def nothing(ns: str, raw: bytes) -> None:
+    del ns, raw
+
+
+def test_documents_indexes_and_counters_are_as_they_were() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1, x=[1, 2]), doc(2, x=3), indexes=(spec(("x", 1), unique=True),))
+    common = store.last_optime
+    before = list(store.engine.items(Family.INDEXES, b"", b"\xff"))
+    remove(store, coll, 1)
+    update(store, coll, doc(2, x=1, y="z"))
+    insert(store, coll, doc(3, x=2))
+    assert store.rollback_to(common, nothing) == 3
+    assert read(coll, store.engine) == [{"_id": 1, "x": [1, 2]}, {"_id": 2, "x": 3}]
+    assert list(store.engine.items(Family.INDEXES, b"", b"\xff")) == before
+    assert store.last_optime == common
+    check(store)
+
+
+def test_what_is_lost_is_told_once_with_its_last_state() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1, x=0), doc(2), doc(3))
+    common = store.last_optime
+    for n in range(1, 4):
+        update(store, coll, doc(1, x=n))
+    remove(store, coll, 2)
+    insert(store, coll, doc(4))
+    insert(store, coll, doc(5))
+    remove(store, coll, 5)
+    lost: list[tuple[str, dict[str, object]]] = []
+    store.rollback_to(common, lambda ns, raw: lost.append((ns, plain(raw))))
+    assert lost == [("db.c", {"_id": 4}), ("db.c", {"_id": 1, "x": 3})]
+
+
+def test_a_drop_is_undone_with_everything_in_it() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1, x=1), indexes=(spec(("x", 1)),))
+    common = store.last_optime
+    with store.unit() as unit:
+        store.drop_database(unit, "db")
+        unit.commit()
+    assert store.collection("db.c") is None
+    assert not store.reclaim(0.0) or store.catalog.garbage
+    store.rollback_to(common, nothing)
+    assert store.collection("db.c") is not None
+    assert store.reclaim(float("inf"))
+    restored = store.catalog.collections["db.c"]
+    assert restored.uuid == coll.uuid
+    assert read(restored, store.engine) == [{"_id": 1, "x": 1}]
+    check(store)
+
+
+def test_a_drop_behind_the_commit_point_gives_its_space_back() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1, x=1), indexes=(spec(("x", 1)),))
+    with store.unit() as unit:
+        store.drop_collection(unit, "db.c")
+        unit.commit()
+    assert store.reclaim(float("inf"))
+    assert coll.record(store.engine, 1) is not None
+    store.discard_undo(store.last_optime)
+    assert store.reclaim(float("inf"))
+    assert not list(store.engine.items(Family.RECORDS, b"", b"\xff"))
+    assert not list(store.engine.items(Family.INDEXES, b"", b"\xff"))
+    assert [key[:1] for key in store.engine.keys(Family.META, b"", b"\xff")] == [b"k", b"n"]
+
+
+def test_idents_are_not_used_twice_after_a_rollback() -> None:
+    store = store_on()
+    make(store, "db.a")
+    common = store.last_optime
+    lost = make(store, "db.b", doc(1))
+    store.rollback_to(common, nothing)
+    assert store.collection("db.b") is None
+    again = make(store, "db.b")
+    assert again.ident > lost.ident
+    check(store)
+
+
+def test_a_rename_over_a_target_is_undone() -> None:
+    store = store_on()
+    first, second = make(store, "db.a", doc(1)), make(store, "db.b", doc(2))
+    common = store.last_optime
+    with store.unit() as unit:
+        store.rename_collection(unit, "db.a", "db.b", drop_target=True)
+        unit.commit()
+    insert(store, first, doc(3))
+    store.rollback_to(common, nothing)
+    assert read(store.catalog.collections["db.a"], store.engine) == [{"_id": 1}]
+    assert read(store.catalog.collections["db.b"], store.engine) == [{"_id": 2}]
+    assert (first.ns, store.catalog.collections["db.b"].uuid) == ("db.a", second.uuid)
+    check(store)
+
+
+def test_a_collection_stays_the_same_object() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1))
+    common = store.last_optime
+    insert(store, coll, doc(2))
+    store.rollback_to(common, nothing)
+    assert store.collection("db.c") is coll
+    assert coll.count == 1
+    insert(store, coll, doc(2))
+    check(store)
+
+
+def test_a_multikey_index_is_none_again() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1, x=1), indexes=(spec(("x", 1)),))
+    common = store.last_optime
+    update(store, coll, doc(1, x=[1, 2]))
+    assert coll.indexes["x_1"].multikey
+    store.rollback_to(common, nothing)
+    assert not coll.indexes["x_1"].multikey
+
+
+def test_a_finished_index_build_is_undone_and_its_tree_removed() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1, x=1))
+    common = store.last_optime
+    build = store.build_index(coll, [spec(("x", 1))])
+    assert build.step(float("inf"))
+    with store.unit() as unit:
+        build.finish(unit)
+        unit.commit()
+    assert list(coll.indexes) == ["_id_", "x_1"]
+    store.rollback_to(common, nothing)
+    assert list(coll.indexes) == ["_id_"]
+    assert not store.catalog.garbage
+    assert len(list(store.engine.items(Family.INDEXES, b"", b"\xff"))) == 1
+
+
+def test_the_common_point_may_lie_inside_a_unit() -> None:
+    store = store_on()
+    coll = make(store, "db.c")
+    last = store.last_optime.timestamp
+    insert(store, coll, doc(1), doc(2), doc(3))
+    second = entry_optime(entries(store, last)[1])
+    assert store.rollback_to(second, nothing) == 1
+    assert read(coll, store.engine) == [{"_id": 1}, {"_id": 2}]
+    check(store)
+
+
+def test_there_is_no_way_behind_the_commit_point() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1))
+    first = store.last_optime
+    insert(store, coll, doc(2))
+    store.discard_undo(store.last_optime)
+    with pytest.raises(UnrecoverableRollback):
+        store.rollback_to(first, nothing)
+    with pytest.raises(UnrecoverableRollback):
+        store.rollback_to(OpTime(1, first.timestamp + 10_000_000_000), nothing)
+    assert coll.count == 2
+
+
+def test_many_committed_entries_lose_their_undo_records() -> None:
+    store = store_on()
+    coll = make(store, "db.c")
+    for n in range(300):
+        insert(store, coll, doc(n))
+        store.discard_undo(store.last_optime)
+    assert len(list(store.engine.keys(Family.UNDO, b"", b"\xff"))) < 256
+
+
+def test_a_rollback_is_finished_by_the_next_process() -> None:
+    """Every undone entry is a batch of its own: a crash between two leaves a shorter oplog and a state that fits it."""
+    engine = open_engine("inMemory", "")
+    store = store_on(engine, clock=ticking())
+    coll = make(store, "db.c", doc(0))
+    common = store.last_optime
+    insert(store, coll, *(doc(n) for n in range(1, 6)))
+
+    def crash(ns: str, raw: bytes) -> None:
+        if plain(raw)["_id"] == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.rollback_to(common, crash)
+    again = store_on(engine, clock=ticking())
+    check(again)
+    assert [found["_id"] for found in read(again.catalog.collections["db.c"], engine)] == [0, 1, 2, 3]
+    assert again.rollback_to(common, nothing) == 3
+    check(again)
+    found = again.catalog.collections["db.c"].by_id(engine, from_python(0))
+    assert found is not None
