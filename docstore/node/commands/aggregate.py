@@ -6,20 +6,30 @@ from collections.abc import Awaitable
 from inspect import isawaitable
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stage import Environment
+from docstore.bson import from_python, get_field
 from docstore.collection.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.cursors import ReleasingSource, first_batch
+from docstore.node.cursors import ListSource, ReleasingSource, first_batch
 from docstore.node.explaining import explain_aggregate
-from docstore.node.pipelines import open_pipeline
+from docstore.node.node import node_of
+from docstore.node.operations_in_progress import in_progress
+from docstore.node.pipelines import PipelineSource, open_pipeline
 from docstore.node.reading import View, view_of
 from docstore.node.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of
 
+CURRENT_OP = "$currentOp"
+"""The stage that makes documents of the process itself; its options choose nothing that this server tells apart."""
+
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
-    pipeline = parse_pipeline(arguments["pipeline"])
+    stages = arguments["pipeline"]
+    if stages and get_field(stages[0], CURRENT_OP) is not None:
+        return _current_operations(context, arguments, stages)
+    pipeline = parse_pipeline(stages)
     _take_namespace(context, arguments, pipeline)
     if arguments["explain"]:
         return explain_aggregate(context, pipeline, hint_of(arguments["hint"]), "queryPlanner")
@@ -31,6 +41,25 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     if isawaitable(view):
         return _run_later(context, arguments, pipeline, view)
     return _run(context, arguments, pipeline, view)
+
+
+def _current_operations(
+    context: Context, arguments: Arguments, stages: list[bytes]
+) -> bytes | Awaitable[bytes]:
+    """A pipeline over the operations in progress. Errors: InvalidNamespace outside the admin database."""
+    if context.db != "admin" or arguments.value != 1:
+        raise CommandError(
+            Code.InvalidNamespace, f"{CURRENT_OP} must be run against the 'admin' database with {{aggregate: 1}}"
+        )
+    node = node_of(context)
+    run = parse_pipeline(stages[1:]).start(Environment(clock=node.clock))
+    operations = ListSource([from_python(entry)[1] for entry in in_progress(context)])
+    return first_batch(
+        context,
+        PipelineSource(operations, run, node.clock),
+        batch_size=batch_size_of(arguments),
+        namespace="admin.$cmd.aggregate",
+    )
 
 
 async def _run_later(
@@ -57,7 +86,7 @@ def _take_namespace(context: Context, arguments: Arguments, pipeline: Pipeline) 
         raise CommandError(Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection")
     else:
         context.namespace = f"{context.db}.$cmd.aggregate"
-    if context.namespace == OPLOG_NS:
+    if context.namespace == OPLOG_NS and not pipeline.has_source:
         raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by aggregate")
 
 

@@ -12,8 +12,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
-from docstore.commands.operation_report import describe
-from docstore.node.node import node_of
+from docstore.node.operations_in_progress import in_progress
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 
@@ -21,13 +20,9 @@ _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
 
 
 def run(context: Context, _arguments: Arguments) -> Result:
-    node = node_of(context)
-    own = context.operation
     conditions: Mapping[str, Any] = {name: value for name, value in context.body.items() if name not in _OWN}
     wanted = compile_filter(parse_filter(bson.encode(conditions)))
-    others = [operation for operation in context.services.operations if operation is not own]
-    found = [describe(operation, host=node.settings.address, now=node.clock()) for operation in (*others, own)]
-    return {"inprog": [entry for entry in found if wanted.matches(from_python(entry)[1])]}
+    return {"inprog": [entry for entry in in_progress(context) if wanted.matches(from_python(entry)[1])]}
 
 
 COMMAND = Command(

@@ -26,6 +26,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_batch_size(len(documents))
     check_writable(context.namespace)
     node.counters.delete += len(documents)
+    node.counters.writes += 1
     statements = [delete_statement(raw) for raw in documents]
     outcome = Outcome()
     target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))

@@ -18,6 +18,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_batch_size(len(documents))
     check_writable(context.namespace)
     node.counters.insert += len(documents)
+    node.counters.writes += 1
     inserts = Inserts(
         node,
         context.namespace,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from operator import itemgetter
 from typing import Any
 
 from bson.binary import Binary, UuidRepresentation
+from bson.int64 import Int64
 
 from docstore.bson import document_to_python, from_python
+from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection
+from docstore.collection.oplog import OPLOG_NS, Oplog
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -23,14 +27,15 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     store = node_of(context).store
     batch_size = batch_size_of(arguments)
     wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
+    collections = [store.collection(name) for name in store.namespaces(context.db)]
+    entries = [describe(collection) for collection in collections if collection is not None]
+    if context.db == "local" and store.oplog is not None:
+        entries.append(describe_oplog(store.oplog))
     found: list[bytes] = []
-    for namespace in sorted(store.namespaces(context.db)):
-        collection = store.collection(namespace)
-        if collection is None:
-            continue
-        raw = from_python(describe(collection))[1]
+    for entry in sorted(entries, key=itemgetter("name")):
+        raw = from_python(entry)[1]
         if wanted is None or wanted.matches(raw):
-            short = {"name": collection.name, "type": "collection"}
+            short = {"name": entry["name"], "type": "collection"}
             found.append(from_python(short)[1] if arguments["nameOnly"] else raw)
     return first_batch(
         context, ListSource(found), batch_size=batch_size, catalog=True, namespace=f"{context.db}.$cmd.listCollections"
@@ -48,6 +53,16 @@ def describe(collection: Collection) -> dict[str, Any]:
             "uuid": Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD),
         },
         "idIndex": document_to_python(collection.id_index.spec.raw),
+    }
+
+
+def describe_oplog(oplog: Oplog) -> dict[str, Any]:
+    """The oplog's entry: it has no `_id` index, and is cut at its size."""
+    return {
+        "name": split_namespace(OPLOG_NS)[1],
+        "type": "collection",
+        "options": {"capped": True, "size": Int64(oplog.max_bytes), "autoIndexId": False},
+        "info": {"readOnly": False},
     }
 
 

@@ -70,6 +70,10 @@ def _network(_context: Context, node: DataNode) -> dict[str, Any] | None:
     }
 
 
+def _operations(_context: Context, node: DataNode) -> dict[str, Any]:
+    return node.counters.document(0 if node.network is None else node.network().requests)
+
+
 def _memory(_context: Context, _node: DataNode) -> dict[str, Any]:
     pages = _status_pages()
     size = os.sysconf("SC_PAGE_SIZE")
@@ -132,7 +136,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "extra_info": _usage,
     "logicalSessionRecordCache": lambda context, _node: {"activeSessionsCount": len(context.services.sessions)},
     "network": _network,
-    "opcounters": lambda _context, node: node.counters.document(),
+    "opcounters": _operations,
     "repl": _replication,
     "storageEngine": _engine,
     "mem": _memory,

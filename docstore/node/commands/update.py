@@ -26,6 +26,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_batch_size(len(documents))
     check_writable(context.namespace)
     node.counters.update += len(documents)
+    node.counters.writes += 1
     statements = [update_statement(raw) for raw in documents]
     outcome = Outcome(modified=0)
     target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))

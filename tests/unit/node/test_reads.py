@@ -168,7 +168,7 @@ def test_a_pipeline_over_many_documents_is_a_cursor() -> None:
 def test_collection_statistics_come_as_a_pipeline_too() -> None:
     async def work() -> None:
         node = await filled(10)
-        pipeline = [{"$collStats": {"count": {}, "storageStats": {}}}]
+        pipeline: list[dict[str, Any]] = [{"$collStats": {"count": {}, "storageStats": {}}}]
         found = (await node.run({"aggregate": "c", "pipeline": pipeline, "cursor": {}}))["cursor"]["firstBatch"]
         assert found[0]["ns"] == "test.c"
         assert found[0]["count"] == 10
@@ -252,5 +252,17 @@ def test_a_standalone_knows_no_cluster_time() -> None:
         node = await filled(1)
         reply = await node.reply({"find": "c", "readConcern": {"afterClusterTime": Timestamp(1, 1)}})
         assert reply["code"] == Code.IllegalOperation
+
+    loop(work())
+
+
+def test_operations_in_progress_can_be_run_through_a_pipeline() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        pipeline = [{"$currentOp": {}}, {"$match": {"op": "command"}}, {"$project": {"ns": 1}}]
+        found = await node.run({"aggregate": 1, "pipeline": pipeline, "cursor": {}}, "admin")
+        assert [entry["ns"] for entry in found["cursor"]["firstBatch"]] == ["admin.$cmd"]
+        refused = await node.reply({"aggregate": 1, "pipeline": pipeline, "cursor": {}})
+        assert refused["code"] == Code.InvalidNamespace
 
     loop(work())
