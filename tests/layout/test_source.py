@@ -1,0 +1,71 @@
+"""Every source file keeps the house rules that can be read off its text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("docstore", "mongod", "mongos", "configsvr", "shell")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+MODULE_LINES = 500
+FUNCTION_LINES = 60
+CLASS_METHODS = 20
+GROWN = {"Connection": 22, "DonorSteps": 31}
+"""Classes with more methods than that: they may shrink, not grow."""
+JUNK_DRAWERS = {"utils", "util", "common", "helpers", "misc", "base"}
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def is_method(node: ast.stmt) -> bool:
+    """Whether it is a function of the class with a name of its own and more to it than a property."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("__"):
+        return False
+    return "property" not in [ast.unparse(decorator) for decorator in node.decorator_list]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_begins_with_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), "no module docstring"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_is_small_enough_to_read(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert text.count("\n") <= MODULE_LINES
+    long = {node.name: lines_of(node) for node in functions(tree) if lines_of(node) > FUNCTION_LINES}
+    assert not long
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            methods = [part for part in node.body if is_method(part)]
+            assert len(methods) <= GROWN.get(node.name, CLASS_METHODS), node.name
+
+
+def test_no_module_is_a_junk_drawer() -> None:
+    assert not [name_of(path) for path in MODULES if {path.stem, path.parent.name} & JUNK_DRAWERS]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_is_left_for_later(path: Path) -> None:
+    text = path.read_text()
+    assert not UNFINISHED.search(text)
+    caught = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ExceptHandler) and node.type is None]
+    assert not caught, "a bare except"
