@@ -82,7 +82,8 @@ def test_halves_give_what_the_whole_gives(
         for name, wanted in theirs.items():
             close = pytest.approx(wanted, rel=1e-12, abs=1e-9) if isinstance(wanted, float) else wanted
             assert ours[name] == close
-            assert type(ours[name]) is type(wanted)
+            if name not in ("min", "max"):
+                assert type(ours[name]) is type(wanted), "of equal extremes any may be shown, sums have one type"
 
 
 def test_an_any_order_limit_is_applied_on_both_sides() -> None:
