@@ -129,7 +129,7 @@ class DonorSteps:
                 await pause()
                 until = clock() + SLICE_SECONDS
         if batch:
-            await self._recipient.push(batch, [], majority=False)
+            await self._recipient.push_clone(batch)
         self._check_capture()
         if exhausted:
             self._close_snapshot()
@@ -152,7 +152,7 @@ class DonorSteps:
         catching_up = self._machine.state is State.CATCHING_UP
         await self._send_history()
         if reload or gone or catching_up:
-            await self._recipient.push(reload, gone, majority=catching_up)
+            await self._recipient.push_changes(reload, gone, majority=catching_up)
         return ChangesSent(len(self._check_capture()))
 
     async def _send_history(self) -> None:

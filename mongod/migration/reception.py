@@ -29,6 +29,7 @@ from mongod.migration.ranges import documents, id_of, in_range, key_index
 
 LOG = component("MIGRATE")
 _SWEEP_BATCH = 256
+_INSERT_BATCH = 128
 
 
 class Reception:
@@ -187,12 +188,19 @@ class Reception:
 
     # Receiving
 
-    async def apply(self, number: int, reload: list[bytes], gone: list[Value], *, majority: bool) -> None:
-        """Store a batch, each number once. Errors: OperationFailed when the migration does not take it."""
+    async def apply(
+        self, number: int, documents: list[bytes], gone: list[Value], *, clone: bool, majority: bool
+    ) -> None:
+        """Store a batch, each number once. `clone`: none of the documents was sent before.
+
+        Errors: OperationFailed when the migration does not take it; DuplicateKey.
+        """
         async with self._applying:
             if self._machine.take(number, self._now()):
                 try:
-                    await self._apply(reload, gone)
+                    if not clone:
+                        await self._remove_all(documents, gone)
+                    await self._insert_all(documents)
                 except CommandError as error:
                     self._machine.fail(error.message)
                     raise
@@ -212,27 +220,31 @@ class Reception:
                 if self._node.clock() >= until:
                     until = await self._pause()
 
-    async def _apply(self, reload: list[bytes], gone: list[Value]) -> None:
-        """Documents that are replaced go first, so that values of unique indexes can move between documents."""
-        node = self._node
+    async def _remove_all(self, documents: list[bytes], gone: list[Value]) -> None:
+        """Make room: what is replaced goes before anything comes, so that values of unique indexes can move between
+        documents."""
         collection = self._collection()
-        until = node.clock() + SLICE_SECONDS
-        for identities, keep_outside in ((gone, True), (map(id_of, reload), False)):
+        until = self._node.clock() + SLICE_SECONDS
+        for identities, keep_outside in ((gone, True), (map(id_of, documents), False)):
             for identity in identities:
                 self._remove(collection, identity, keep_outside=keep_outside)
-                if node.clock() >= until:
+                if self._node.clock() >= until:
                     until = await self._pause()
+
+    async def _insert_all(self, documents: list[bytes]) -> None:
+        node = self._node
+        collection = self._collection()
         at = 0
-        while at < len(reload):
+        until = node.clock() + SLICE_SECONDS
+        while at < len(documents):
             self._check()
             with node.store.unit(from_migrate=True) as unit:
-                while at < len(reload):
-                    unit.insert(collection, reload[at])
-                    at += 1
-                    if at % 64 == 0 and node.clock() >= until:
-                        break
+                for raw in documents[at : at + _INSERT_BATCH]:
+                    unit.insert(collection, raw)
                 unit.commit()
-            until = await self._pause()
+            at += _INSERT_BATCH
+            if node.clock() >= until:
+                until = await self._pause()
 
     async def _pause(self) -> float:
         await self._node.pause()

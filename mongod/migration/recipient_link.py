@@ -54,8 +54,13 @@ class RecipientLink:
             if found["state"] == "ended" or asyncio.get_running_loop().time() > deadline:
                 raise CommandError(Code.OperationFailed, f"the recipient is not ready: {found.get('reason')}")
 
-    async def push(self, documents: list[bytes], gone: list[Value], *, majority: bool) -> None:
-        """Have documents stored and others deleted; `majority`: wait until a majority has all of it so far."""
+    async def push_clone(self, documents: list[bytes]) -> None:
+        """Have documents stored that were not sent before."""
+        command = self._numbered("_recvChunkDocuments") | {"clone": True}
+        await self._ask(bson.encode(command), sequences={"documents": documents})
+
+    async def push_changes(self, documents: list[bytes], gone: list[Value], *, majority: bool) -> None:
+        """Have documents stored anew and others deleted; `majority`: wait until a majority has all of it so far."""
         command = self._numbered("_recvChunkDocuments") | {"majority": majority}
         raw = bson.encode(command)
         if gone:

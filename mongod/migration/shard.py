@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from collections import deque
 from typing import Any, cast
 
 from bson.binary import Binary
@@ -34,6 +35,7 @@ from mongod.migration.tunables import Tunables
 
 LOG = component("SHARDING")
 _LOOK_SECONDS = 0.5
+_RESOLVED_REMEMBERED = 256
 
 
 class Shard:
@@ -51,6 +53,7 @@ class Shard:
         self._config: ConfigServers | None = None
         self._donations: dict[bytes, tuple[Donation, asyncio.Task[None]]] = {}
         self._reception: Reception | None = None
+        self._resolved: deque[bytes] = deque(maxlen=_RESOLVED_REMEMBERED)
         self._starting = False
         self._watch: asyncio.Task[None] | None = None
         self._unsubscribe = node.store.subscribe(self._committed)
@@ -227,6 +230,8 @@ class Shard:
         current = self._reception
         if current is not None and current.migration.id == migration.id:
             return current
+        if bytes(migration.id) in self._resolved:
+            raise CommandError(Code.OperationFailed, "this migration was decided already")
         if migration.recipient != self.name:
             raise CommandError(Code.ConflictingOperationInProgress, f"this is {self.name}, not {migration.recipient}")
         self.check_free()
@@ -241,7 +246,9 @@ class Shard:
         return current
 
     def end_reception(self, identity: bytes, decision: Decision) -> None:
-        """Let go of a migration that was decided."""
+        """Let go of a migration that was decided. A request to begin it that was long under way is refused from now
+        on."""
+        self._resolved.append(bytes(identity))
         if self._reception is not None and bytes(self._reception.migration.id) == bytes(identity):
             self._reception.end(decision.value)
             self._reception = None

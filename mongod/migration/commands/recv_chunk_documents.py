@@ -21,7 +21,13 @@ from mongod.migration.shard import shard_of
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     reception = shard_of(context).reception(arguments["migrationId"])
     gone = [] if arguments["deleted"] is None else values(arguments["deleted"])
-    await reception.apply(arguments["number"], arguments["documents"], gone, majority=arguments["majority"])
+    await reception.apply(
+        arguments["number"],
+        arguments["documents"],
+        gone,
+        clone=arguments["clone"],
+        majority=arguments["majority"],
+    )
     return {}
 
 
@@ -35,6 +41,7 @@ COMMAND = Command(
     parameters=(
         Parameter("migrationId", Type.UUID, required=True, internal=True),
         Parameter("number", Type.LONG, required=True, internal=True),
+        Parameter("clone", Type.BOOL, default=False, internal=True),
         Parameter("majority", Type.BOOL, default=False, internal=True),
         Parameter("deleted", Type.ARRAY, internal=True),
         Parameter("documents", Type.DOCUMENTS, default=(), internal=True),

@@ -15,7 +15,7 @@ from docstore.sharding import requests
 from docstore.sharding.donor import Effect
 from docstore.sharding.version import UNSHARDED, Lastmod
 from mongod.migration.donation import Donation
-from tests.unit.migration.local_cluster import NAMESPACE, Cluster
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
 
 IDS = [f"{number:04}" for number in range(300)]
 
@@ -335,5 +335,29 @@ def test_a_retry_that_arrives_after_the_move_is_not_executed_again() -> None:
             assert {"0250", "0203"}.isdisjoint(found)
             assert len(found) == 300 + 2 + 1 - 2
             assert made.members["shard2"].node.store.collection("config.migratedStatements").count == 0
+
+    run(test)
+
+
+def test_a_late_request_to_begin_a_decided_migration_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its pending range deletion would stay for ever."""
+
+    async def test() -> None:
+        async with cluster() as made:
+            starts: list[bytes] = []
+            handle = Member.handle
+
+            async def keeping(member: Member, db: str, body: bytes, sequences: dict[str, list[bytes]]) -> bytes:
+                if next(iter(bson.decode(body))) == "_recvChunkStart":
+                    starts.append(body)
+                return await handle(member, db, body, sequences)
+
+            monkeypatch.setattr(Member, "handle", keeping)
+            await made.move("0100", "shard2")
+            await made.move("0100", "shard1")
+            await made.settled()
+            with pytest.raises(CommandError, match="decided"):
+                await made.network.command("shard2:1", "admin", starts[0])
+            await made.settled()
 
     run(test)
