@@ -169,35 +169,42 @@ class _Applier:
 
     def _create(self) -> None:
         uuid = UUID(bytes=self._field("ui")[1][5:])
-        if self._store.catalog.by_uuid(uuid) is not None:
-            if not self._tolerant:
-                raise ApplyError(f"a collection with the UUID {uuid} exists already")
-            return
-        database = split_namespace(self._text("ns"))[0]
         fields = document_to_python(self._o)
-        ns = f"{database}.{fields.pop('create')}"
+        ns = f"{split_namespace(self._text('ns'))[0]}.{fields.pop('create')}"
         fields.pop("idIndex", None)
-        if self._tolerant and self._store.collection(ns) is not None:
-            # The name belongs to a later collection already: this one has been dropped or renamed by a later entry.
-            ns = _spare_name(database, uuid)
-        self._store.create_collection(self._unit, ns, fields, uuid=uuid)
+        existing = self._store.catalog.by_uuid(uuid)
+        if existing is None:
+            self._clear_name(ns)
+            self._store.create_collection(self._unit, ns, fields, uuid=uuid)
+        elif not self._tolerant:
+            raise ApplyError(f"a collection with the UUID {uuid} exists already")
+        elif existing.ns != ns:
+            self._clear_name(ns)
+            self._store.rename_collection(self._unit, existing.ns, ns)
+
+    def _clear_name(self, ns: str) -> None:
+        """Where the name belongs to a later collection already, move that out of the way.
+
+        The entry that gave it the name is still to come, and will find it by its UUID.
+        """
+        standing = self._store.collection(ns)
+        if standing is not None and self._tolerant:
+            spare = f"{standing.database}.tmp.{standing.uuid.hex}"
+            self._store.rename_collection(self._unit, ns, spare)
 
     def _rename(self) -> None:
-        store, unit = self._store, self._unit
         target = str(to_python(_part(self._o, "to")))
         dropped = get_field(self._o, "dropTarget")
-        replaced = None
-        if dropped is not None:
-            replaced = store.catalog.by_uuid(UUID(bytes=dropped[1][5:]))
+        replaced = None if dropped is None else self._store.catalog.by_uuid(UUID(bytes=dropped[1][5:]))
         coll = self._collection()
+        if replaced is not None and (replaced.ns != target or coll is None):
+            self._store.drop_collection(self._unit, replaced.ns)
+            replaced = None
         if coll is None or coll.ns == target:
-            if replaced is not None and replaced is not coll:
-                store.drop_collection(unit, replaced.ns)
             return
-        standing = store.collection(target)
-        if self._tolerant and standing is not None and standing is not replaced:
-            store.rename_collection(unit, target, _spare_name(standing.database, standing.uuid))
-        store.rename_collection(unit, coll.ns, target, drop_target=replaced is not None)
+        if replaced is None:
+            self._clear_name(target)
+        self._store.rename_collection(self._unit, coll.ns, target, drop_target=replaced is not None)
 
     def _create_index(self, coll: Collection) -> None:
         spec = _spec_of(self._o)
@@ -247,8 +254,3 @@ def _part(o: bytes, name: str) -> Value:
 
 def _id_of(raw: bytes) -> Value:
     return _part(raw, "_id")
-
-
-def _spare_name(database: str, uuid: UUID) -> str:
-    """A name out of the way for a collection whose own name belongs to another one for a while."""
-    return f"{database}.tmp.{uuid.hex}"

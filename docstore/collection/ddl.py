@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from docstore.bson import document_from, from_python
-from docstore.bson.namespace import check_collection_name, split_namespace
+from docstore.bson.namespace import check_collection_name, check_database_name, split_namespace
 from docstore.collection.collection import Collection, Index
 from docstore.collection.entry import uuid_value
 from docstore.collection.index_build import create_index_entry
@@ -30,6 +30,7 @@ def create_collection(
 ) -> Collection:
     """A new empty collection with its `_id` index. NamespaceExists, InvalidNamespace."""
     database, name = split_namespace(ns)
+    check_database_name(database)
     check_collection_name(database, name)
     if ns in catalog.collections:
         raise CommandError(Code.NamespaceExists, f"Collection {ns} already exists.")
@@ -67,6 +68,7 @@ def rename_collection(catalog: Catalog, unit: WriteUnit, source: str, target: st
     NamespaceNotFound, NamespaceExists, InvalidNamespace; IllegalOperation between replicated and local databases.
     """
     coll = existing(catalog, source)
+    check_database_name(split_namespace(target)[0])
     check_collection_name(*split_namespace(target))
     if source == target:
         raise CommandError(Code.IllegalOperation, "Can't rename a collection to itself")
