@@ -34,7 +34,7 @@ class ClientCursor:
     """
 
     __slots__ = (
-        "batches", "created", "id", "killed", "last_used", "lsid", "namespace", "no_timeout", "origin", "pinned",
+        "batches", "id", "killed", "last_used", "lsid", "namespace", "no_timeout", "origin", "pinned",
         "returned", "source",
     )  # fmt: skip
 
@@ -54,7 +54,6 @@ class ClientCursor:
         self.lsid = lsid
         self.no_timeout = no_timeout
         self.origin = origin
-        self.created = now
         self.last_used = now
         self.pinned = False
         self.killed = False

@@ -37,7 +37,6 @@ PARAMETERS = (
     Parameter("compression", Type.STRINGS, default=()),
     Parameter("topologyVersion", Type.OBJECT),
     Parameter("maxAwaitTimeMS", Type.INT, minimum=0),
-    Parameter("internalClient", Type.ANY, internal=True),
 )
 
 
@@ -106,8 +105,6 @@ def _take_client(context: Context, arguments: Arguments) -> None:
             peer.application_name = str(application.get("name", ""))
     if arguments["compression"] and not peer.greeted:
         peer.compressors = agree(arguments["compression"])
-    if "internalClient" in arguments:
-        peer.internal = True
     peer.greeted = True
 
 

@@ -9,11 +9,11 @@ class Peer:
     """One client connection's standing facts. The transport fills it; hello adds what the client says of itself.
 
     `id`: the connection id shown to the client. `remote`: "host:port". `metadata`: the raw `client` document of the
-    first hello. `compressors`: names agreed on, in the client's order. `internal`: another process of the cluster.
+    first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
     """
 
-    __slots__ = ("application_name", "compressors", "cursors", "greeted", "id", "internal", "metadata", "remote")
+    __slots__ = ("application_name", "compressors", "cursors", "greeted", "id", "metadata", "remote")
 
     def __init__(self, connection_id: int, remote: str) -> None:
         self.id = connection_id
@@ -22,7 +22,6 @@ class Peer:
         self.application_name = ""
         self.compressors: tuple[str, ...] = ()
         self.greeted = False
-        self.internal = False
         self.cursors: set[int] = set()
 
     def describe(self) -> dict[str, Any]:

@@ -48,12 +48,9 @@ class Session(NamedTuple):
         return self.stmt_ids[index]
 
 
-def lsid_document(lsid: bytes, *, with_user: bool = False) -> dict[str, Any]:
-    """`{id: UUID}` or, as records on disk hold it, `{id: UUID, uid: digest}`."""
-    document: dict[str, Any] = {"id": Binary(lsid[:16], 4)}
-    if with_user:
-        document["uid"] = Binary(lsid[16:], 0)
-    return document
+def lsid_document(lsid: bytes) -> dict[str, Any]:
+    """`{id: UUID}`, as clients know the session."""
+    return {"id": Binary(lsid[:16], 4)}
 
 
 def parse_lsid(code: int, data: bytes, *, field: str = "OperationSessionInfo.lsid") -> bytes:

@@ -67,11 +67,6 @@ class Connection(asyncio.Protocol):
         self._pending: Pending | None = None
         self.peer = Peer(0, "")
 
-    @property
-    def busy(self) -> bool:
-        """Whether a request is in progress."""
-        return self._busy
-
     def close(self) -> None:
         """Close after what was written has been sent. A request in progress is ended as for a client that left."""
         self._buffer = None

@@ -85,11 +85,6 @@ class Pool:
             raise_for_error(reply.body)
         return reply.body
 
-    def close_address(self, address: str) -> None:
-        """Close the idle connections to an address that is known to be gone."""
-        for link in self._idle.pop(address, []):
-            self._discard(link)
-
     async def close(self) -> None:
         """Close every connection; commands in progress fail with NetworkError."""
         self._closed = True
@@ -153,7 +148,6 @@ class Pool:
                 "driver": {"name": "docstore", "version": "1"},
                 "os": {"type": "Linux"},
             },
-            "internalClient": {"minWireVersion": 17, "maxWireVersion": 17},
             "$db": "admin",
         }
         request_id = next(self._request_ids) & 0x7FFFFFFF

@@ -3,9 +3,8 @@
     OP_MSG body: uint32 flags, sections..., [uint32 CRC-32C of everything before it]
     section kind 0: byte 0, one document        kind 1: byte 1, int32 size, cstring name, documents...
 
-Always true: exactly one kind 0 section in a message; no two sequences of the same name, and none named like a field is
-this module's to check only by name; bits 0-15 of the flags are understood or the message is refused; bits 16-31 may be
-ignored.
+Always true: a message has exactly one kind 0 section and no two sequences of the same name; bits 0 to 15 of the flags
+are understood or the message is refused; bits 16 to 31 may be ignored. Documents are delimited, not looked into.
 """
 
 from __future__ import annotations
@@ -57,10 +56,6 @@ class Message(NamedTuple):
     def more_to_come(self) -> bool:
         """In a request: send no reply. In a reply: another one follows unasked."""
         return bool(self.flags & MORE_TO_COME)
-
-    @property
-    def exhaust_allowed(self) -> bool:
-        return bool(self.flags & EXHAUST_ALLOWED)
 
 
 def decode_frame(frame: bytes) -> Message:
@@ -193,7 +188,6 @@ def encode_message(
     response_to: int = 0,
     flags: int = 0,
     sequences: Iterable[tuple[str, list[bytes]]] = (),
-    checksum: bool = False,
 ) -> bytes:
     """An OP_MSG frame. Errors: ProtocolError when it would be longer than any peer takes."""
     parts = [body]
@@ -201,11 +195,8 @@ def encode_message(
         encoded_name = name.encode() + b"\0"
         size = 4 + len(encoded_name) + sum(map(len, documents))
         parts += (b"\1", _INT32.pack(size), encoded_name, *documents)
-    length = _BODY_AT + sum(map(len, parts)) + (4 if checksum else 0)
+    length = _BODY_AT + sum(map(len, parts))
     if length > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {length} bytes is longer than {MAX_MESSAGE_BYTES}")
-    if checksum:
-        flags |= CHECKSUM_PRESENT
     head = _HEAD.pack(length, request_id, response_to, OP_MSG, flags, 0)
-    frame = b"".join((head, *parts))
-    return frame + _FLAGS.pack(crc32c(frame)) if checksum else frame
+    return b"".join((head, *parts))

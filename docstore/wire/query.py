@@ -44,12 +44,6 @@ def decode_query(frame: bytes) -> bytes:
     return _INT32.pack(size + len(tail)) + document[4:-1] + tail + b"\0"
 
 
-def encode_query(document: bytes, *, request_id: int, namespace: str) -> bytes:
-    """An OP_QUERY frame for one command, as old drivers open a connection."""
-    body = _INT32.pack(0) + namespace.encode() + b"\0" + _INT32.pack(0) + _INT32.pack(-1) + document
-    return HEADER.pack(HEADER_BYTES + len(body), request_id, 0, OP_QUERY) + body
-
-
 def decode_reply(frame: bytes) -> bytes:
     """The first document of an OP_REPLY."""
     at = HEADER_BYTES + _REPLY_HEAD.size

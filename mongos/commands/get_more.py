@@ -5,6 +5,7 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.exhaust import following_batch
 from mongos.merge.batches import next_reply
 
 
@@ -23,6 +24,7 @@ COMMAND = Command(
     value=Type.LONG,
     own_deadline=True,
     stable=True,
+    following=following_batch,
     parameters=(
         Parameter("collection", Type.STRING, required=True),
         Parameter("batchSize", Type.INT, minimum=0),

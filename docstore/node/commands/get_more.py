@@ -10,6 +10,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.exhaust import following_batch
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import Filling, cursor_reply
 from docstore.node.node import node_of
@@ -74,7 +75,7 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
 
 COMMAND = Command(
     "getMore", run, aliases=("getmore",), privilege=Privilege("find", Resource.COLLECTION), role=Role.ANY,
-    value=Type.LONG, own_deadline=True, stable=True,
+    value=Type.LONG, own_deadline=True, stable=True, following=following_batch,
     parameters=(
         Parameter("collection", Type.COLLECTION, required=True),
         Parameter("batchSize", Type.INT, minimum=0),

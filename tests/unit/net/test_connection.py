@@ -8,12 +8,14 @@ from typing import Any
 
 import bson
 import pytest
+from bson.int64 import Int64
 
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.exhaust import following_batch
 from docstore.wire.compression import wrap
 from docstore.wire.message import EXHAUST_ALLOWED, MORE_TO_COME
-from docstore.wire.query import encode_query
 from tests.harness.dispatching import command
+from tests.harness.frames import query
 from tests.harness.serving import BareClient, run, serving, until
 
 NUMBER = (Parameter("n", Type.INT),)
@@ -84,7 +86,7 @@ def test_hello_in_the_legacy_opcode_is_answered_in_it() -> None:
         is_master = command("isMaster", lambda context, arguments: {"ismaster": True}, tolerant=True)
         async with serving(is_master) as listener:
             client = await BareClient.connect(listener)
-            await client.write(encode_query(bson.encode({"isMaster": 1}), request_id=9, namespace="admin.$cmd"))
+            await client.write(query(bson.encode({"isMaster": 1}), request_id=9, namespace="admin.$cmd"))
             reply = await client.receive()
             assert (reply.opcode, reply.response_to, bson.decode(reply.body)["ok"]) == (1, 9, 1.0)
             await client.close()
@@ -328,3 +330,28 @@ def test_a_broken_invariant_reaches_the_loops_handler() -> None:
                 await client.close()
 
     asyncio.run(scenario())
+
+
+def test_a_cursor_of_an_exhaust_stream_ends_with_its_connection() -> None:
+    class Source:
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    async def more(context: Any, arguments: Any) -> dict[str, Any]:
+        await asyncio.sleep(0.001)
+        return {"cursor": {"id": Int64(arguments.value), "ns": "test.c", "nextBatch": ["x" * 1000]}}
+
+    async def scenario() -> None:
+        get_more = command("getMore", more, value=Type.LONG, following=following_batch)
+        async with serving(get_more) as listener:
+            source = Source()
+            cursor = listener.dispatcher.services.cursors.register(source, "test.c")
+            client = await BareClient.connect(listener)
+            await client.send({"getMore": Int64(cursor.id)}, flags=EXHAUST_ALLOWED)
+            assert all([(await client.receive()).more_to_come for _ in range(5)])
+            await client.close()
+            await until(lambda: source.closed)
+
+    run(scenario())

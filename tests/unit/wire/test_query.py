@@ -8,12 +8,13 @@ import bson
 import pytest
 
 from docstore.wire import ProtocolError, decode_frame
-from docstore.wire.query import OP_QUERY, encode_query, encode_reply
+from docstore.wire.query import OP_QUERY, encode_reply
+from tests.harness.frames import query
 
 
 @pytest.mark.parametrize("name", ["isMaster", "ismaster", "hello"])
 def test_a_hello_becomes_a_command_with_its_database(name: str) -> None:
-    frame = encode_query(bson.encode({name: 1, "helloOk": True}), request_id=4, namespace="admin.$cmd")
+    frame = query(bson.encode({name: 1, "helloOk": True}), request_id=4, namespace="admin.$cmd")
     message = decode_frame(frame)
     assert message.opcode == OP_QUERY
     assert bson.decode(message.body) == {name: 1, "helloOk": True, "$db": "admin"}
@@ -25,11 +26,11 @@ def test_a_hello_becomes_a_command_with_its_database(name: str) -> None:
 )
 def test_any_other_query_is_refused(document: dict, namespace: str) -> None:
     with pytest.raises(ProtocolError, match="hello"):
-        decode_frame(encode_query(bson.encode(document), request_id=4, namespace=namespace))
+        decode_frame(query(bson.encode(document), request_id=4, namespace=namespace))
 
 
 def test_a_cut_query_is_refused() -> None:
-    frame = encode_query(bson.encode({"isMaster": 1}), request_id=4, namespace="admin.$cmd")
+    frame = query(bson.encode({"isMaster": 1}), request_id=4, namespace="admin.$cmd")
     for end in range(16, len(frame)):
         with pytest.raises(ProtocolError):
             decode_frame(struct.pack("<i", end) + frame[4:end])
