@@ -15,6 +15,7 @@ from typing import Any
 
 from setuptools import build_meta, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 from setuptools.errors import CCompilerError
 from setuptools.extension import Extension
 
@@ -72,12 +73,20 @@ class CompileKernel(build_ext):
         return str(target), True
 
 
+class CompleteSdist(sdist):
+    """`sdist` with this file, which lies in no package."""
+
+    def make_distribution(self) -> None:
+        self.filelist.append(os.path.relpath(__file__))
+        super().make_distribution()
+
+
 class Backend(build_meta._BuildMetaBackend):
     """setuptools' backend, told of the extensions, which setup.cfg cannot name."""
 
     def run_setup(self, setup_script: str = "setup.py") -> None:
         setup(
-            cmdclass={"build_ext": CompileKernel},
+            cmdclass={"build_ext": CompileKernel, "sdist": CompleteSdist},
             ext_modules=[
                 Extension(
                     f"docstore.bson.{name}",
