@@ -1,0 +1,189 @@
+"""Collections and indexes made, listed, renamed and dropped on a node in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docstore.errors import Code
+from tests.unit.node.local import LocalNode, loop
+
+
+def index(name: str, *keys: str, **options: Any) -> dict[str, Any]:
+    return {"key": dict.fromkeys(keys, 1), "name": name, **options}
+
+
+async def indexes_of(node: LocalNode) -> list[str]:
+    found = await node.run({"listIndexes": "c"})
+    return [spec["name"] for spec in found["cursor"]["firstBatch"]]
+
+
+def test_a_collection_is_made_once() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"create": "c"})
+        assert (await node.reply({"create": "c"}))["code"] == Code.NamespaceExists
+        found = (await node.run({"listCollections": 1}))["cursor"]
+        assert (found["ns"], [entry["name"] for entry in found["firstBatch"]]) == ("test.$cmd.listCollections", ["c"])
+
+    loop(work())
+
+
+@pytest.mark.parametrize("option", ["capped", "validator", "viewOn", "timeseries", "collation"])
+def test_kinds_of_collections_that_are_not_supported_are_refused(option: str) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        value: Any = {"capped": True, "viewOn": "x"}.get(option, {"a": 1})
+        assert (await node.reply({"create": "c", option: value}))["code"] == Code.NotImplemented
+        assert node.node.store.namespaces() == []
+
+    loop(work())
+
+
+def test_lists_can_be_filtered_and_shortened() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        for name in ("b", "a", "c"):
+            await node.run({"create": name})
+        command = {"listCollections": 1, "filter": {"name": {"$gte": "b"}}, "nameOnly": True}
+        found = (await node.run(command))["cursor"]["firstBatch"]
+        assert found == [{"name": "b", "type": "collection"}, {"name": "c", "type": "collection"}]
+        databases = await node.run({"listDatabases": 1, "nameOnly": True}, "admin")
+        assert databases["databases"] == [{"name": "test"}]
+
+    loop(work())
+
+
+def test_dropping_names_what_was_there() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [index("x_1", "x")]})
+        assert await node.run({"drop": "c"}) == {"nIndexesWas": 2, "ns": "test.c", "ok": 1.0}
+        assert (await node.reply({"drop": "c"}))["code"] == Code.NamespaceNotFound
+        await node.insert("c", {})
+        await node.run({"dropDatabase": 1})
+        assert node.node.store.databases() == []
+
+    loop(work())
+
+
+def test_a_collection_is_renamed_over_another_only_when_asked_to() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("a", {"_id": 1})
+        await node.insert("b", {"_id": 2})
+        command = {"renameCollection": "test.a", "to": "test.b"}
+        assert (await node.reply(command, "admin"))["code"] == Code.NamespaceExists
+        await node.run({**command, "dropTarget": True}, "admin")
+        assert await node.documents("b") == [{"_id": 1}]
+        assert (await node.reply(command, "admin"))["code"] == Code.NamespaceNotFound
+
+    loop(work())
+
+
+def test_indexes_are_created_once_and_counted() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        command = {"createIndexes": "c", "indexes": [index("x_1", "x"), index("y_1", "y", unique=True)]}
+        first = await node.run(command)
+        assert (first["numIndexesBefore"], first["numIndexesAfter"], first["createdCollectionAutomatically"]) == (
+            1,
+            3,
+            True,
+        )
+        again = await node.run(command)
+        assert again["note"] == "all indexes already exist"
+        assert await indexes_of(node) == ["_id_", "x_1", "y_1"]
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        (index("x_1", "y"), Code.IndexKeySpecsConflict),
+        (index("x_1", "x", unique=True), Code.IndexKeySpecsConflict),
+        (index("other", "x"), Code.IndexOptionsConflict),
+        (index("h", "x", expireAfterSeconds=5), Code.NotImplemented),
+        ({"key": {"x": "nosuch"}, "name": "n"}, Code.CannotCreateIndex),
+        ({"key": {"x": 1}}, Code.FailedToParse),
+    ],
+)
+def test_indexes_that_clash_or_are_unknown_are_refused(spec: dict[str, Any], code: int) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [index("x_1", "x")]})
+        assert (await node.reply({"createIndexes": "c", "indexes": [spec]}))["code"] == code
+        assert await indexes_of(node) == ["_id_", "x_1"]
+
+    loop(work())
+
+
+def test_an_index_over_documents_is_built_in_slices_and_refused_when_they_clash() -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.insert("c", *({"_id": n, "x": n, "y": 1} for n in range(3000)))
+        await node.run({"createIndexes": "c", "indexes": [index("x_1", "x", unique=True)]})
+        refused = await node.reply({"createIndexes": "c", "indexes": [index("y_1", "y", unique=True)]})
+        assert (refused["code"], refused["keyValue"]) == (Code.DuplicateKey, {"y": 1})
+        assert await indexes_of(node) == ["_id_", "x_1"]
+        assert (await node.run({"validate": "c"}))["valid"]
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ("x_1", ["_id_", "y_1"]),
+        ("*", ["_id_"]),
+        (["x_1", "y_1"], ["_id_"]),
+        ({"y": 1}, ["_id_", "x_1"]),
+    ],
+)
+def test_indexes_are_dropped_by_name_list_key_or_all(asked: Any, left: list[str]) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [index("x_1", "x"), index("y_1", "y")]})
+        assert (await node.run({"dropIndexes": "c", "index": asked}))["nIndexesWas"] == 3
+        assert await indexes_of(node) == left
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"), [("nosuch", Code.IndexNotFound), ("_id_", Code.InvalidOptions), ({"z": 1}, Code.IndexNotFound)]
+)
+def test_indexes_that_are_not_there_or_must_stay_are_not_dropped(asked: Any, code: int) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [index("x_1", "x")]})
+        assert (await node.reply({"dropIndexes": "c", "index": asked}))["code"] == code
+
+    loop(work())
+
+
+def test_statistics_count_what_is_there() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": n} for n in range(10)))
+        stats = await node.run({"collStats": "c"})
+        assert (stats["count"], stats["size"], stats["avgObjSize"], stats["nindexes"]) == (10, 140, 14, 1)
+        assert (await node.run({"collStats": "nosuch"}))["count"] == 0
+        totals = await node.run({"dbStats": 1})
+        assert (totals["collections"], totals["objects"], totals["dataSize"]) == (1, 10, 140.0)
+
+    loop(work())
+
+
+def test_hashes_depend_on_the_documents_and_not_on_their_order() -> None:
+    async def work() -> None:
+        one, other = LocalNode(), LocalNode()
+        await one.insert("c", {"_id": 1}, {"_id": 2})
+        await other.insert("c", {"_id": 2}, {"_id": 1})
+        assert (await one.run({"dbHash": 1}))["md5"] == (await other.run({"dbHash": 1}))["md5"]
+        await other.insert("c", {"_id": 3})
+        assert (await one.run({"dbHash": 1}))["md5"] != (await other.run({"dbHash": 1}))["md5"]
+
+    loop(work())

@@ -1,0 +1,45 @@
+"""From options to settings, and parameters from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docstore.net.process import StartError
+from docstore.node.parameters import FACTS, ParameterTable, ServerParameter
+from docstore.node.serving import set_parameters, settings_of
+from docstore.node.settings import ClusterRole
+from docstore.options import NetworkOptions, Options, ReplicationOptions, RoleOptions, StorageOptions
+
+
+def test_a_shard_listens_on_its_own_port_and_is_known_by_its_first_address() -> None:
+    options = Options(
+        network=NetworkOptions(addresses=("127.0.0.2", "127.0.0.1")),
+        storage=StorageOptions(dbpath=Path("data")),
+        replication=ReplicationOptions("rs", 5 << 20),
+        role=RoleOptions(shardsvr=True),
+    )
+    settings = settings_of("mongod", options, ClusterRole.SHARD)
+    assert settings.address == "127.0.0.2:27018"
+    assert settings.dbpath.is_absolute()
+    assert (settings.set_name, settings.oplog_bytes) == ("rs", 5 << 20)
+
+
+def test_a_node_on_all_addresses_is_known_by_the_name_of_its_machine() -> None:
+    settings = settings_of("mongod", Options(network=NetworkOptions(addresses=("0.0.0.0",))), ClusterRole.NONE)
+    assert settings.host not in ("0.0.0.0", "")
+
+
+def test_parameters_from_the_command_line_take_effect() -> None:
+    seen: list[object] = []
+    table = ParameterTable([ServerParameter(name="size", get=lambda: 1, put=seen.append)])
+    set_parameters(table, Options(parameters={"size": "5"}))
+    assert seen == [5]
+
+
+@pytest.mark.parametrize("name", ["nosuch", "featureCompatibilityVersion"])
+def test_parameters_that_cannot_be_set_stop_the_start(name: str) -> None:
+    with pytest.raises(StartError) as caught:
+        set_parameters(ParameterTable(FACTS), Options(parameters={name: "1"}))
+    assert name in str(caught.value)
