@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from bson.binary import Binary
+from bson.timestamp import Timestamp
+
+from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster
+
+IDS = [f"{number:03}" for number in range(100)]
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    """100 documents on shard1, cut at "050"; nothing is deleted before a test says so."""
+    made = await Cluster().build()
+    try:
+        rows = [{"_id": value, "id": value} for value in IDS]
+        await made.write({"insert": "test", "documents": rows}, "0")
+        await made.split("050")
+        made.members["shard1"].tunables.orphan_delay = 1000.0
+        yield made
+    finally:
+        await made.stop()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(test())  # type: ignore[arg-type]
+
+
+async def turns(made: Cluster, shard: str = "shard1") -> None:
+    """Time enough for the deleter to do what it must not do."""
+    made.members[shard].shard.deleter.changed()
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+def deletion(made: Cluster, low: str) -> RangeDeletion:
+    """A range deletion of a chunk, ready to be carried out at once."""
+    collection = made.members["shard1"].node.store.collection(NAMESPACE)
+    assert collection is not None
+    return RangeDeletion(
+        id=Binary(bytes(15) + b"x", 4),
+        namespace=NAMESPACE,
+        uuid=Binary.from_uuid(collection.uuid),
+        key=made.key,
+        range=made.chunk(low).range,
+        donor="shard1",
+        pending=False,
+        delayed=False,
+        written=Timestamp(1, 1),
+    )
+
+
+def test_a_range_is_kept_for_the_delay_and_then_deleted() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.move("050", "shard2")
+            await turns(made)
+            assert await made.stored("shard1") == IDS
+            made.members["shard1"].tunables.orphan_delay = 0.0
+            await made.settled()
+            assert await made.stored("shard1") == IDS[:50]
+
+    run(test)
+
+
+def test_a_deletion_that_was_killed_half_way_is_carried_on() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.move("050", "shard2")
+            first = made.members["shard1"]
+            first.tunables.delete_batch, first.tunables.delete_pause = 7, 0.001
+            first.tunables.orphan_delay = 0.0
+            while len(await made.stored("shard1")) > 80:
+                await asyncio.sleep(0)
+            first.kill()
+            await made.restart("shard1")
+            assert 50 < len(await made.stored("shard1")) <= 80
+            await made.settled()
+            assert await made.stored("shard1") == IDS[:50]
+
+    run(test)
+
+
+def test_what_is_owned_is_never_deleted_whatever_the_documents_say() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            shard = made.members["shard1"].shard
+            shard.records.write((RANGE_DELETIONS, deletion(made, "050").document()))
+            await turns(made)
+            await asyncio.sleep(0.05)
+            assert await made.stored("shard1") == IDS
+            assert len(shard.records.deletions()) == 1
+
+    run(test)
+
+
+def test_a_pending_deletion_waits_for_its_decision() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.move("050", "shard2")
+            shard = made.members["shard1"].shard
+            while shard.records.coordinators():
+                await asyncio.sleep(0)
+            (found,) = shard.records.deletions()
+            shard.records.write((RANGE_DELETIONS, replace(found, pending=True).document()))
+            made.members["shard1"].tunables.orphan_delay = 0.0
+            await turns(made)
+            await asyncio.sleep(0.05)
+            assert await made.stored("shard1") == IDS
+
+    run(test)
+
+
+def test_a_deletion_of_an_earlier_collection_of_the_name_is_dropped() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            shard = made.members["shard1"].shard
+            other = replace(deletion(made, "000"), uuid=Binary(bytes(16), 4))
+            shard.records.write((RANGE_DELETIONS, other.document()))
+            shard.deleter.changed()
+            await made.settled()
+            assert await made.stored("shard1") == IDS
+
+    run(test)
+
+
+def test_parameters_of_the_deleter_are_set_by_their_mongodb_names() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.ask("shard1", {"setParameter": 1, "orphanCleanupDelaySecs": 7, "rangeDeleterBatchDelayMS": 40})
+            tunables = made.members["shard1"].tunables
+            assert (tunables.orphan_delay, tunables.delete_pause) == (7.0, 0.04)
+            got = await made.ask("shard1", {"getParameter": 1, "rangeDeleterBatchSize": 1})
+            assert got["rangeDeleterBatchSize"] == 128
+
+    run(test)
