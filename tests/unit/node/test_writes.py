@@ -283,12 +283,13 @@ def test_a_batch_ends_when_the_node_stops_being_primary_in_the_middle() -> None:
             primary.primary = False
 
         node.node.pause = lose
-        rows = [{"_id": n, "x": "y" * 1000} for n in range(30_000)]
+        rows = [{"_id": n} for n in range(2000)]
+        node.hurry()
         reply = await node.reply({"insert": "c", "documents": rows})
         assert reply["code"] == Code.NotWritablePrimary
         collection = node.node.store.collection("test.c")
         assert collection is not None
-        assert 0 < collection.count < 30_000
+        assert 0 < collection.count < 2000
 
     loop(work())
 
@@ -300,5 +301,46 @@ def test_databases_that_differ_in_case_only_are_refused() -> None:
         refused = await node.reply({"insert": "c", "documents": [{}]}, "Test")
         assert refused["writeErrors"][0]["code"] == Code.DatabaseDifferCase
         assert (await node.reply({"create": "c"}, "TEST"))["code"] == Code.DatabaseDifferCase
+
+    loop(work())
+
+
+def test_an_upsert_finds_a_document_that_came_while_it_searched() -> None:
+    """Two upserts with the same filter must not both insert, however long their searches take."""
+
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": n} for n in range(1000)))
+        node.hurry()
+        original = node.node.pause
+
+        async def meanwhile() -> None:
+            node.node.pause = original
+            await node.insert("c", {"_id": "new", "key": 7})
+
+        node.node.pause = meanwhile
+        statement = {"q": {"key": 7}, "u": {"$inc": {"n": 1}}, "upsert": True}
+        reply = await node.run({"update": "c", "updates": [statement]})
+        assert "upserted" not in reply
+        assert await node.documents("c", {"key": 7}) == [{"_id": "new", "key": 7, "n": 1}]
+
+    loop(work())
+
+
+def test_a_document_that_stops_matching_during_the_search_is_left_alone() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": n} for n in range(1000)), {"_id": "last", "key": 7})
+        node.hurry()
+        original = node.node.pause
+
+        async def meanwhile() -> None:
+            node.node.pause = original
+            await node.run({"update": "c", "updates": [{"q": {"_id": "last"}, "u": {"$set": {"key": 8}}}]})
+
+        node.node.pause = meanwhile
+        reply = await node.run({"delete": "c", "deletes": [{"q": {"key": 7}, "limit": 1}]})
+        assert reply["n"] == 0
+        assert await node.documents("c", {"_id": "last"}) == [{"_id": "last", "key": 8}]
 
     loop(work())
