@@ -145,7 +145,6 @@ class Shard:
         Asked again for a move that runs or has happened, it is the same move. Errors: StaleEpoch,
         ConflictingOperationInProgress when there is no such chunk here or another migration runs, OperationFailed.
         """
-        known = await self.ownership.refresh(namespace)
         self.ownership.forget(namespace)
         known = await self.ownership.refresh(namespace)
         collection = known.routing.collection

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.errors import Code, CommandError
+from docstore.node.settings import ClusterRole
+from docstore.sharding.routing import Routing
+from docstore.sharding.version import UNSHARDED, ShardVersion
+from docstore.storage import open_engine
+from mongod.migration.config_servers import ConfigServers
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    made = await Cluster().build()
+    try:
+        await made.write({"insert": "test", "documents": [{"_id": n, "id": str(n)} for n in range(10)]}, "0")
+        await made.split("5")
+        yield made
+    finally:
+        await made.stop()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(test())  # type: ignore[arg-type]
+
+
+def version(made: Cluster, shard: str) -> ShardVersion:
+    assert made.routing is not None
+    return made.routing.shard_version(shard)
+
+
+def encoded(found: ShardVersion) -> bytes:
+    return bson.encode(found.to_document())
+
+
+def test_an_operation_with_a_known_version_is_let_in_without_waiting() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            ownership = made.members["shard1"].shard.ownership
+            first = ownership.enter(NAMESPACE, encoded(version(made, "shard1")), write=False)
+            if isinstance(first, Awaitable):
+                await first
+            assert ownership.enter(NAMESPACE, encoded(version(made, "shard1")), write=True) is None
+            await made.move("5", "shard2")
+            await ownership.refresh(NAMESPACE)
+            owned = ownership.enter(NAMESPACE, encoded(version(made, "shard1")), write=False)
+            assert not isinstance(owned, Awaitable)
+            assert owned is not None
+            assert owned.matches(bson.encode({"id": "4"}))
+            assert not owned.matches(bson.encode({"id": "5"}))
+
+    run(test)
+
+
+def test_one_request_serves_all_who_wait_for_the_routing() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            ownership = made.members["shard1"].shard.ownership
+            ownership.forget(NAMESPACE)
+            before = made.network.seen.count(("config:1", "_configsvrGetRouting"))
+            waiting = [ownership.enter(NAMESPACE, encoded(version(made, "shard1")), write=True) for _ in range(20)]
+            await asyncio.gather(*(each for each in waiting if isinstance(each, Awaitable)))
+            assert made.network.seen.count(("config:1", "_configsvrGetRouting")) == before + 1
+
+    run(test)
+
+
+def test_a_routing_older_than_what_was_given_away_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A config server that lags behind would make the donor an owner again."""
+
+    async def test() -> None:
+        async with cluster() as made:
+            old = await made.refresh()
+            await made.move("5", "shard2")
+            asked: list[str] = []
+            routing = ConfigServers.routing
+
+            async def lagging(servers: ConfigServers, namespace: str, known: Routing | None) -> Routing:
+                asked.append(servers.identity.name)
+                if servers.identity.name == "shard1" and asked.count("shard1") <= 3:
+                    return old
+                return await routing(servers, namespace, known)
+
+            monkeypatch.setattr(ConfigServers, "routing", lagging)
+            for restarted in (False, True):
+                if restarted:
+                    made.members["shard1"].kill()
+                    await made.restart("shard1")
+                    asked.clear()
+                ownership = made.members["shard1"].shard.ownership
+                ownership.forget(NAMESPACE)
+                known = await ownership.refresh(NAMESPACE)
+                assert known.version == version(made, "shard1")
+                assert asked.count("shard1") == 4
+
+    run(test)
+
+
+def test_a_forgotten_routing_is_read_again_even_by_who_was_reading_it() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            ownership = made.members["shard1"].shard.ownership
+            ownership.forget(NAMESPACE)
+            held = made.network.held["_configsvrGetRouting"] = asyncio.Event()
+            reading = asyncio.ensure_future(ownership.refresh(NAMESPACE))
+            await asyncio.sleep(0.01)
+            ownership.forget(NAMESPACE)
+            before = made.network.seen.count(("config:1", "_configsvrGetRouting"))
+            held.set()
+            await reading
+            assert made.network.seen.count(("config:1", "_configsvrGetRouting")) == before + 1
+
+    run(test)
+
+
+def test_operations_without_a_version_see_everything() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            await made.move("5", "shard2")
+            ownership = made.members["shard1"].shard.ownership
+            assert ownership.enter(NAMESPACE, None, write=False) is None
+            assert ownership.enter(NAMESPACE, None, write=True) is None
+
+    run(test)
+
+
+def test_a_collection_that_becomes_sharded_makes_unsharded_routers_stale() -> None:
+    async def test() -> None:
+        made = await Cluster().build(shard=False)
+        try:
+            insert: dict[str, Any] = {"insert": "test", "documents": [{"id": "1"}]}
+            await made.ask("shard1", made.versioned(insert, UNSHARDED), "test")
+            index = {"createIndexes": "test", "indexes": [{"key": {"id": 1}, "name": "id_1"}]}
+            await made.ask("shard1", index, "test")
+            await made.ask("shard1", {"_shardsvrShardCollection": NAMESPACE, "key": {"id": 1}})
+            with pytest.raises(CommandError) as caught:
+                await made.ask("shard1", made.versioned(insert, UNSHARDED), "test")
+            assert caught.value.code == Code.StaleConfig
+        finally:
+            await made.stop()
+
+    run(test)
+
+
+def test_a_node_that_is_no_shard_yet_refuses_versions() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            alone = await Member(made.network, "alone", ClusterRole.SHARD, open_engine("inMemory", "")).start()
+            made.members["alone"] = alone
+            with pytest.raises(CommandError) as caught:
+                await made.ask("alone", made.versioned({"find": "test"}, UNSHARDED), "test")
+            assert caught.value.code == Code.NotYetInitialized
+            assert (await made.ask("alone", {"insert": "test", "documents": [{}]}, "test"))["n"] == 1
+
+    run(test)
