@@ -1,0 +1,58 @@
+"""Sorting in memory."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docstore.bson import KeyPattern
+from docstore.collection import sorter
+from docstore.collection.sorter import Sorter
+from docstore.errors import Code, CommandError
+from tests.unit.collection.building import doc
+
+PATTERN = KeyPattern([("a", 1), ("b", -1)])
+ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=200)
+
+
+def ordered(rows: list[tuple[int, int]], limit: int) -> list[int]:
+    made: Sorter[int] = Sorter(PATTERN, limit)
+    for place, (a, b) in enumerate(rows):
+        made.add(doc(place, a=a, b=b), place)
+    return list(made.result())
+
+
+@given(ROWS)
+def test_equal_documents_keep_their_order(rows: list[tuple[int, int]]) -> None:
+    assert ordered(rows, 0) == sorted(range(len(rows)), key=lambda place: (rows[place][0], -rows[place][1], place))
+
+
+@given(ROWS, st.integers(1, 20))
+def test_a_limit_keeps_the_first(rows: list[tuple[int, int]], limit: int) -> None:
+    assert ordered(rows, limit)[:limit] == ordered(rows, 0)[:limit]
+
+
+def test_a_limit_bounds_what_is_kept() -> None:
+    made: Sorter[int] = Sorter(PATTERN, 10)
+    for place in range(10_000):
+        made.add(doc(place, a=-place), place)
+        assert len(made._open) <= 36
+    assert list(made.result())[:10] == list(range(9_999, 9_989, -1))
+
+
+def test_many_runs_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorter, "_RUN", 7)
+    rows = [((place * 37) % 101, 0) for place in range(100)]
+    assert ordered(rows, 0) == sorted(range(100), key=lambda place: rows[place])
+
+
+def test_what_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorter, "MAX_BYTES", 1000)
+    made: Sorter[int] = Sorter(PATTERN, 0)
+    kept = 1000 // len(doc(0, a=1))
+    for place in range(kept):
+        made.add(doc(place, a=1), place)
+    with pytest.raises(CommandError) as refused:
+        made.add(doc(kept, a=1), kept)
+    assert refused.value.code == Code.QueryExceededMemoryLimitNoDiskUseAllowed
