@@ -70,43 +70,53 @@ class Inserts:
         if collection is None:
             return not self._ordered
         unit = self._node.store.unit(session=self._session_write, from_migrate=self._from_migrate)
-        going = True
-        size = 0
         first = self._at
-        end = min(first + UNIT_DOCUMENTS, len(self._documents))
-        inserted = 0
+        failed = len(self.outcome.errors)
+        left = UNIT_BYTES
         try:
-            while self._at < end:
-                raw = self._documents[self._at]
-                try:
-                    inserted += self._insert(unit, collection, raw)
-                except CommandError as error:
-                    self.outcome.errors.append((self._at, error))
-                    going = not self._ordered
-                self._at += 1
-                size += len(raw)
-                if not going or size >= UNIT_BYTES:
-                    break
-                if (self._at - first) % _CLOCK_EVERY == 0 and self._node.clock() >= until:
+            while True:
+                stop = min(self._at + _CLOCK_EVERY, len(self._documents))
+                left -= self._stretch(unit, collection, stop)
+                full = left <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
+                if full or self._at < stop or self._node.clock() >= until:
                     break
         except BaseException:
             unit.abort()
             raise
         self.outcome.last = unit.commit() or self.outcome.last
-        self.outcome.n += inserted
-        return going
+        failed = len(self.outcome.errors) - failed
+        self.outcome.n += self._at - first - failed
+        return not (failed and self._ordered)
 
-    def _insert(self, unit: WriteUnit, collection: Collection, raw: bytes) -> int:
-        stmt_id = None
-        if self._session_write is not None:
-            assert self._session is not None
-            stmt_id = self._session.statement_id(self._at)
-            row = self._session_write
-            if self._node.store.sessions.statement(row.lsid, row.txn_number, stmt_id) is not None:
-                self.outcome.retried.append(stmt_id)
-                return 1
-        unit.insert(collection, prepare(raw, _new_id, self._node.timestamp), stmt_id=stmt_id)
-        return 1
+    def _stretch(self, unit: WriteUnit, collection: Collection, stop: int) -> int:
+        """Put the documents before `stop` into the unit, up to an ordered batch's first error; their size in bytes."""
+        documents, timestamp, insert = self._documents, self._node.timestamp, unit.insert
+        size = 0
+        for position in range(self._at, stop):
+            raw = documents[position]
+            size += len(raw)
+            try:
+                if self._session_write is None:
+                    insert(collection, prepare(raw, _new_id, timestamp))
+                else:
+                    self._insert_once(unit, collection, position, self._session_write)
+            except CommandError as error:
+                self.outcome.errors.append((position, error))
+                if self._ordered:
+                    self._at = position + 1
+                    return size
+        self._at = stop
+        return size
+
+    def _insert_once(self, unit: WriteUnit, collection: Collection, position: int, row: SessionWrite) -> None:
+        """Insert unless the statement has been executed before."""
+        assert self._session is not None, "a retryable write belongs to a session"
+        stmt_id = self._session.statement_id(position)
+        if self._node.store.sessions.statement(row.lsid, row.txn_number, stmt_id) is not None:
+            self.outcome.retried.append(stmt_id)
+            return
+        raw = prepare(self._documents[position], _new_id, self._node.timestamp)
+        unit.insert(collection, raw, stmt_id=stmt_id)
 
     def _collection(self) -> Collection | None:
         """The collection, made in a unit of its own before the first document that can be inserted; else None."""
