@@ -31,7 +31,7 @@ from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
-from mongos.commands.table import TABLE
+from mongos.table import TABLE
 from mongos.facts import Facts
 from mongos.router import Router
 from mongos.routing.bootstrap import ConfigDb, ConfigServersMissing, find_config_servers

@@ -1,7 +1,7 @@
 """kill -9 of any single process of a sharded cluster at any moment: nothing acknowledged is lost, everything converges.
 
-A loader inserts posts through both routers at w:"majority" without pause while, round after round, one process chosen at
-random is killed and started again. The seed is in every failure; DOCSTORE_SEED replays it.
+A loader inserts posts through both routers at w:"majority" without pause while, round after round, one process chosen
+at random is killed and started again. The seed is in every failure; DOCSTORE_SEED replays it.
 """
 
 from __future__ import annotations
