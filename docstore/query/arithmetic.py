@@ -45,7 +45,7 @@ def to_decimal(value: Value) -> Decimal:
         return decimal_of(value).to_decimal()
     if code == DOUBLE:
         number = double_of(value)
-        return Decimal(f"{number:.14e}") if math.isfinite(number) else Decimal(number)
+        return Decimal(f"{number:.14e}") if math.isfinite(number) and number else Decimal(number)
     return Decimal(int_of(value))
 
 

@@ -261,11 +261,6 @@ def equalities(tree: Filter) -> dict[str, Value]:
     return dict(reversed(fixed_values(tree)))
 
 
-def path_bounds(tree: Filter, path: str) -> list[tuple[bytes, bytes]] | None:
-    """Half-open ranges of ascending encoded keys that the value at a path without arrays lies in; None: unbounded."""
-    return key_ranges(tree, [(path, 1)])
-
-
 def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None:
     """Half-open ranges of encoded keys of a pattern without arrays, as of a shard key; None: unbounded.
 

@@ -28,8 +28,6 @@ FILTER_OPERATORS = frozenset(
     )
 )
 
-PROJECTION_OPERATORS = frozenset(("$meta",))
-
 
 def not_supported(kind: str, name: str) -> CommandError:
     """The refusal of a known name: `kind` says what it is (query operator, aggregation stage, ...)."""

@@ -23,7 +23,6 @@ from docstore.bson.walk import (
     DB_POINTER,
     DECIMAL,
     DOUBLE,
-    EMPTY_DOCUMENT,
     INT32,
     INT64,
     MAX_KEY,
@@ -40,7 +39,6 @@ from docstore.bson.walk import (
     elements,
     values,
 )
-from docstore.errors import Code, CommandError
 
 TYPE_NAMES: Final[dict[int, str]] = {
     DOUBLE: "double",
@@ -76,7 +74,6 @@ LONG_MAX: Final = (1 << 63) - 1
 NULL_VALUE: Final[Value] = (NULL, b"")
 TRUE: Final[Value] = (BOOL, b"\x01")
 FALSE: Final[Value] = (BOOL, b"\x00")
-EMPTY_ARRAY: Final[Value] = (ARRAY, EMPTY_DOCUMENT)
 
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<q")
@@ -138,11 +135,6 @@ def double_of(value: Value) -> float:
 
 def decimal_of(value: Value) -> Decimal128:
     return Decimal128.from_bid(value[1])
-
-
-def binary_of(value: Value) -> tuple[int, bytes]:
-    """(subtype, bytes) of a binary value."""
-    return value[1][4], value[1][5:]
 
 
 def regex_of(value: Value) -> tuple[str, str]:
@@ -231,10 +223,3 @@ def display(value: Value) -> str:
     else:
         text = str(to_python(value))
     return text if len(text) <= 200 else text[:197] + "..."
-
-
-def expect_document(value: Value, message: str, code: Code | int = Code.TypeMismatch) -> bytes:
-    """The bytes of an embedded document, or a refusal."""
-    if value[0] != OBJECT:
-        raise CommandError(code, message)
-    return value[1]

@@ -232,7 +232,7 @@ def _quantized(exact: Decimal, digits: int, rounding: str) -> Decimal:
 
 def _round_double(number: float, digits: int) -> float:
     if digits == 0:
-        return float(round(number))
+        return math.copysign(round(number), number)
     return (
         float(_quantized(Decimal(f"{number:.14e}"), digits, ROUND_HALF_EVEN)) if digits < 0 else round(number, digits)
     )
@@ -240,7 +240,7 @@ def _round_double(number: float, digits: int) -> float:
 
 def _truncate_double(number: float, digits: int) -> float:
     if digits == 0:
-        return float(math.trunc(number))
+        return math.copysign(math.trunc(number), number)
     return float(_quantized(Decimal(repr(number)), digits, ROUND_DOWN))
 
 
@@ -320,10 +320,10 @@ def _square_root(number: float) -> float:
 OPERATORS: Table = {
     "$abs": unary(_abs),
     "$add": commutative(_add),
-    "$ceil": _to_whole("$ceil", lambda number: float(math.ceil(number)), ROUND_CEILING),
+    "$ceil": _to_whole("$ceil", lambda number: math.copysign(math.ceil(number), number), ROUND_CEILING),
     "$divide": nary(_divide, 2, 2),
     "$exp": _transcendental("$exp", math.exp, DECIMAL_CONTEXT.exp),
-    "$floor": _to_whole("$floor", lambda number: float(math.floor(number)), ROUND_FLOOR),
+    "$floor": _to_whole("$floor", lambda number: math.copysign(math.floor(number), number), ROUND_FLOOR),
     "$ln": _transcendental(
         "$ln", math.log, DECIMAL_CONTEXT.ln, (28766, lambda number: number <= 0, "a positive number")
     ),

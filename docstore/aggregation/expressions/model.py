@@ -41,6 +41,8 @@ class Expression:
     is_constant: bool = False
     path: str | None = None
     fields: tuple[tuple[str, Expression], ...] | None = None
+    operands: tuple[str, tuple[Expression, ...]] | None = None
+    """(name, arguments) of a commutative operator."""
 
 
 def constant(value: Value | None) -> Expression:
@@ -93,16 +95,27 @@ def nary(
 
 
 def commutative(function: Callable[[list[Value | None]], Value | None]) -> OperatorParser:
-    """An operator whose constant arguments are calculated first, together, and put behind the others."""
+    """An operator whose constant arguments are calculated first, together, and put behind the others.
+
+    An argument that is the same operator again is replaced by its own arguments; but one argument alone may be an array
+    that stands for its elements.
+    """
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
-        arguments = [parsing.expression(item) for item in argument_list(value)]
+        given = [parsing.expression(item) for item in argument_list(value)]
+        arguments: list[Expression] = []
+        for argument in given:
+            same, inner = argument.operands or ("", ())
+            arguments.extend(inner if same == name and len(inner) > 1 and len(given) > 1 else [argument])
         constants = [argument.constant for argument in arguments if argument.is_constant]
         functions = [argument.evaluate for argument in arguments if not argument.is_constant]
         if not functions:
             return constant(function(constants))
         rest = constants if len(constants) < 2 else [function(constants)]
-        return Expression(lambda scope: function([*(evaluate(scope) for evaluate in functions), *rest]))
+        return Expression(
+            lambda scope: function([*(evaluate(scope) for evaluate in functions), *rest]),
+            operands=(name, tuple(arguments)),
+        )
 
     return parse
 

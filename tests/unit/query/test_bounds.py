@@ -8,7 +8,7 @@ from bson.regex import Regex
 
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import encode_key
-from docstore.query.bounds import equalities, fixed_values, key_ranges, path_bounds
+from docstore.query.bounds import equalities, fixed_values, key_ranges
 from docstore.query.filter import parse_filter
 from docstore.query.intervals import Range, behind, intersection, union
 from tests.unit.query.raw import raw, value
@@ -75,7 +75,7 @@ def test_a_contradiction_has_no_ranges() -> None:
 
 
 def test_a_disjunction_is_bounded_when_every_branch_is() -> None:
-    found = path_bounds(parse_filter(raw({"$or": [{"a": 1}, {"a": {"$gt": 10}}]})), "a")
+    found = bounds({"$or": [{"a": 1}, {"a": {"$gt": 10}}]}, ("a", 1))
 
     assert found is not None
     assert holds(found, encode_key(value(1)))
