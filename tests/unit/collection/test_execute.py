@@ -7,7 +7,7 @@ from typing import Any
 
 import bson
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from docstore.bson import Compare, from_python
@@ -107,6 +107,8 @@ def test_every_access_path_finds_the_same(
         insert(store, plain_coll, raw)
         kept.append(raw)
     wanted = FindQuery(filter=parsed(fields), sort=Sort(sort), skip=skip, limit=limit)
+    # Arrays side by side have no sort key.
+    assume(not any(isinstance(found.get("a"), list) and isinstance(found.get("b"), list) for found in map(plain, kept)))
     matching = [raw for raw in kept if compile_filter(wanted.filter).matches(raw)]
     if sort:
         matching.sort(key=Sort(sort).pattern().sort_key)
