@@ -14,12 +14,17 @@ from typing import Any
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, ReplicaSetClient
-from docstore.sharding.donor import Donor, Effect, Event, Failed
+from docstore.sharding.donor import RETRY_SECONDS, Donor, Effect, Event, Failed
 from docstore.sharding.migration import Decision, Migration
 from mongod.migration.donor_steps import DonorSteps, Lost
 
 LOG = component("MIGRATE")
 _BLOCKING = (Effect.BLOCK_WRITES, Effect.BLOCK_READS)
+_LATER = {
+    Effect.COMMIT_ON_CONFIG_LATER: Effect.COMMIT_ON_CONFIG,
+    Effect.ASK_CONFIG_LATER: Effect.ASK_CONFIG,
+    Effect.RESOLVE_RECIPIENT_LATER: Effect.RESOLVE_RECIPIENT,
+}
 
 
 class Donation:
@@ -28,6 +33,7 @@ class Donation:
     def __init__(self, shard: Any, migration: Migration, client: ReplicaSetClient | None) -> None:
         """`client`: the recipient; None to look it up when it is needed."""
         self.migration = migration
+        self._records = shard.records
         self._machine = Donor(migration, asyncio.get_running_loop().time())
         self._steps = DonorSteps(shard, self._machine, client, self._decide)
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -79,6 +85,9 @@ class Donation:
             self.finished.set_exception(error)
 
     async def _carry_out(self, effect: Effect) -> Event | None:
+        if effect in _LATER:
+            await asyncio.sleep(RETRY_SECONDS)
+            effect = _LATER[effect]
         step: Callable[[], Awaitable[Event | None]] = getattr(self._steps, effect.name.lower())
         try:
             return await step()
@@ -86,7 +95,7 @@ class Donation:
             failure = CommandError(Code.HostUnreachable, str(error))
         except CommandError as error:
             failure = error
-        if not self._steps.is_primary():
+        if not self._records.may_write():
             raise Lost(failure.message) from failure
         assert self._machine.undecided, f"{effect} failed in {self._state}: {failure}"
         LOG.info("Migration given up", ns=self.migration.namespace, state=self._state, reason=failure.message)

@@ -6,22 +6,14 @@ here and raise only `Lost`.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import bson
-
-from docstore.bson import Value
-from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, ReplicaSetClient
-from docstore.node.cursors import SLICE_SECONDS
 from docstore.sharding import requests
 from docstore.sharding.donor import (
-    RETRY_SECONDS,
-    Answer,
     ChangesSent,
     CloneSent,
     ConfigAnswered,
@@ -36,17 +28,14 @@ from docstore.sharding.donor import (
 )
 from docstore.sharding.migration import COORDINATORS, RANGE_DELETIONS, Coordinator, Decision, Migration, RangeDeletion
 from docstore.sharding.version import Lastmod
-from docstore.storage import Snapshot
-from mongod.migration.capture import Capture
+from mongod.migration import decision
+from mongod.migration.clone_source import CloneSource, collection_of
 from mongod.migration.history import executed
 from mongod.migration.ownership import CriticalSection
-from mongod.migration.ranges import documents, in_range, key_index
-from mongod.migration.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE, RecipientLink
+from mongod.migration.recipient_link import RecipientLink
 from mongod.migration.records import ROUTING_SIGNALS
 
 LOG = component("MIGRATE")
-_REFUSED = frozenset((Code.StaleEpoch, Code.ConflictingOperationInProgress, Code.ShardNotFound, Code.BadValue))
-"""The config servers' definite no."""
 
 
 class Lost(Exception):
@@ -69,9 +58,7 @@ class DonorSteps:
         self._machine = machine
         self._decided = decided
         self._recipient = RecipientLink(shard, machine.migration, client)
-        self._capture: Capture | None = None
-        self._snapshot: Snapshot | None = None
-        self._cursor: Iterator[tuple[int, bytes]] = iter(())
+        self._source: CloneSource | None = None
         self._told_until = 0
         self._floor: Lastmod | None = None
         self._section: CriticalSection | None = None
@@ -80,15 +67,12 @@ class DonorSteps:
         """Let go of everything that is held. Operations that waited go on: where this member is no longer primary,
         writes are refused and reads take a fresh routing."""
         self._end_section()
-        self._release()
+        await self.stop_capture()
         await self._recipient.close()
 
-    def is_primary(self) -> bool:
-        try:
-            self._node.replication.check_write()
-        except CommandError:
-            return False
-        return True
+    def block(self, *, reads: bool) -> None:
+        """Make operations on the collection wait, until `unblock` or `close`."""
+        self._section = self._shard.ownership.block(self.migration.namespace, reads=reads)
 
     # Before the commit
 
@@ -100,71 +84,35 @@ class DonorSteps:
         await records.committed(
             records.write((COORDINATORS, Coordinator(migration).document()), (RANGE_DELETIONS, deletion.document()))
         )
-        await self._log("moveChunk.start", {"from": migration.donor, "to": migration.recipient})
+        await log_change(self._shard, migration, "moveChunk.start", {"from": migration.donor})
         return Persisted()
 
     async def prepare_recipient(self) -> Event:
-        await self._recipient.prepare(self._collection())
+        await self._recipient.prepare(collection_of(self._node, self.migration))
         return RecipientReady()
 
     async def start_capture(self) -> None:
-        node, migration = self._node, self.migration
-        collection = self._collection()
-        index = key_index(collection, migration.key)
-        self._capture = Capture(node.store, migration)
-        self._snapshot = node.engine.snapshot()
-        self._cursor = documents(self._snapshot, collection, index, migration.range)
+        self._source = CloneSource(self._node, self.migration)
 
     async def send_clone(self) -> Event:
-        clock, pause = self._node.clock, self._node.pause
-        batch: list[bytes] = []
-        size, until, exhausted = 0, clock() + SLICE_SECONDS, True
-        for _, raw in self._cursor:
-            batch.append(raw)
-            size += len(raw)
-            if size >= BATCH_BYTES or len(batch) >= BATCH_DOCUMENTS:
-                exhausted = False
-                break
-            if len(batch) % 128 == 0 and clock() >= until:
-                await pause()
-                until = clock() + SLICE_SECONDS
+        assert self._source is not None, "the capture has begun"
+        batch, exhausted = await self._source.next_batch()
         if batch:
             await self._recipient.push_clone(batch)
-        self._check_capture()
-        if exhausted:
-            self._close_snapshot()
         return CloneSent(exhausted=exhausted)
 
     async def send_changes(self) -> Event:
-        capture = self._check_capture()
-        collection = self._collection()
-        reload: list[bytes] = []
-        gone: list[Value] = []
-        size = 0
-        while len(capture) and size < BATCH_BYTES and len(reload) + len(gone) < CHANGES_AT_ONCE:
-            (identity,) = capture.take(1)
-            found = collection.by_id(self._node.engine, identity)
-            if found is not None and in_range(self.migration.key, self.migration.range, found[1]):
-                reload.append(found[1])
-                size += len(found[1])
-            else:
-                gone.append(identity)
-        catching_up = self._machine.state is State.CATCHING_UP
-        await self._send_history()
-        if reload or gone or catching_up:
-            await self._recipient.push_changes(reload, gone, majority=catching_up)
-        return ChangesSent(len(self._check_capture()))
-
-    async def _send_history(self) -> None:
-        """The retryable writes executed here since the last call."""
+        """Changes go with the retryable writes that made them."""
+        assert self._source is not None, "the capture has begun"
         store = self._node.store
+        present, gone = self._source.take_changes()
         after, self._told_until = self._told_until, store.last_optime.timestamp
         statements = executed(store, self.migration.namespace, after, self._node.wall_clock())
         await self._recipient.push_statements(statements)
-
-    def block(self, *, reads: bool) -> None:
-        """Make operations on the collection wait, until `unblock` or `close`."""
-        self._section = self._shard.ownership.block(self.migration.namespace, reads=reads)
+        catching_up = self._machine.state is State.CATCHING_UP
+        if present or gone or catching_up:
+            await self._recipient.push_changes(present, gone, majority=catching_up)
+        return ChangesSent(self._source.left())
 
     async def block_writes(self) -> None:
         self.block(reads=False)
@@ -179,66 +127,34 @@ class DonorSteps:
     # The decision
 
     async def commit_on_config(self) -> Event:
-        each = self.migration
-        return await self._ask_for_decision(
-            requests.commit_chunk_migration(
-                each.namespace, each.epoch, each.range, each.lastmod, each.donor, each.recipient
-            ),
-            lambda _reply: Answer.DONE,
-        )
-
-    async def commit_on_config_later(self) -> Event:
-        await asyncio.sleep(RETRY_SECONDS)
-        return await self.commit_on_config()
+        self._check_primary()
+        outcome = await decision.commit(self._shard.config_servers(), self.migration)
+        self._floor = outcome.version
+        return ConfigAnswered(outcome.answer)
 
     async def ask_config(self) -> Event:
-        each = self.migration
-        return await self._ask_for_decision(
-            requests.ensure_chunk_version_greater(each.namespace, each.epoch, each.range, each.lastmod),
-            lambda reply: Answer.NOT_DONE if reply["shard"] == each.donor else Answer.DONE,
-        )
-
-    async def ask_config_later(self) -> Event:
-        await asyncio.sleep(RETRY_SECONDS)
-        return await self.ask_config()
-
-    async def _ask_for_decision(self, command: dict[str, Any], read: Callable[[dict[str, Any]], Answer]) -> Event:
-        if not self.is_primary():
-            raise Lost("this member is not primary")
-        try:
-            reply = bson.decode(await self._shard.config_servers().command(command))
-        except CommandError as error:
-            if error.code in _REFUSED:
-                return ConfigAnswered(Answer.NOT_DONE)
-            LOG.info("No answer from the config servers", ns=self.migration.namespace, reason=error.message)
-            return ConfigAnswered(Answer.UNKNOWN)
-        self._floor = Lastmod.from_timestamp(reply["collectionVersion"]["v"])
-        return ConfigAnswered(read(reply))
+        self._check_primary()
+        outcome = await decision.find_out(self._shard.config_servers(), self.migration)
+        self._floor = outcome.version
+        return ConfigAnswered(outcome.answer)
 
     async def stop_capture(self) -> None:
-        self._release()
+        if self._source is not None:
+            self._source.close()
+            self._source = None
 
     async def unblock(self) -> None:
         """The signal goes first: from then on no older routing is used here, nor on any member that has it."""
         if self._floor is not None:
-            self._write(
-                (
-                    ROUTING_SIGNALS,
-                    {
-                        "_id": self.migration.namespace,
-                        "epoch": self.migration.epoch,
-                        "uuid": self.migration.uuid,
-                        "lastRefreshedCollectionVersion": self._floor.to_timestamp(),
-                        "migration": self.migration.id,
-                    },
-                )
-            )
+            signal = {
+                "_id": self.migration.namespace,
+                "epoch": self.migration.epoch,
+                "uuid": self.migration.uuid,
+                "lastRefreshedCollectionVersion": self._floor.to_timestamp(),
+                "migration": self.migration.id,
+            }
+            self._write((ROUTING_SIGNALS, signal))
         self._end_section()
-
-    def _end_section(self) -> None:
-        if self._section is not None:
-            self._shard.ownership.unblock(self.migration.namespace, self._section)
-            self._section = None
 
     async def persist_decision(self) -> Event:
         document = Coordinator(self.migration, self._machine.decision).document()
@@ -247,7 +163,7 @@ class DonorSteps:
             try:
                 await self._shard.records.committed(optime)
             except CommandError as error:
-                if error.code != Code.WriteConcernFailed or not self.is_primary():
+                if error.code != Code.WriteConcernFailed:
                     raise Lost(error.message) from error
             else:
                 return Persisted()
@@ -259,23 +175,18 @@ class DonorSteps:
         reason = f"the chunk did not move: {self._machine.reason}"
         self._decided(None if committed else CommandError(Code.OperationFailed, reason))
         note = "success" if committed else "aborted"
-        await self._log("moveChunk.from", {"to": self.migration.recipient, "note": note})
+        await log_change(self._shard, self.migration, "moveChunk.from", {"note": note})
 
     async def resolve_recipient(self) -> Event:
-        decision = self._machine.decision
-        assert decision is not None, "only a decision is told"
+        told = self._machine.decision
+        assert told is not None, "only a decision is told"
         try:
-            await self._recipient.resolve(decision)
+            await self._recipient.resolve(told)
         except (CommandError, NetworkError) as error:
-            if not self.is_primary():
-                raise Lost(str(error)) from error
+            self._check_primary()
             LOG.info("The recipient has not heard the decision", ns=self.migration.namespace, reason=str(error))
             return RecipientResolved(heard=False)
         return RecipientResolved(heard=True)
-
-    async def resolve_recipient_later(self) -> Event:
-        await asyncio.sleep(RETRY_SECONDS)
-        return await self.resolve_recipient()
 
     async def forget(self) -> Event:
         migration = self.migration
@@ -291,7 +202,10 @@ class DonorSteps:
         self._shard.deleter.changed()
         return Forgotten()
 
-    # What steps are made of
+    def _end_section(self) -> None:
+        if self._section is not None:
+            self._shard.ownership.unblock(self.migration.namespace, self._section)
+            self._section = None
 
     def _write(self, *changes: tuple[str, Any]) -> Any:
         try:
@@ -299,41 +213,22 @@ class DonorSteps:
         except CommandError as error:
             raise Lost(error.message) from error
 
-    def _collection(self) -> Collection:
-        collection: Collection | None = self._node.store.collection(self.migration.namespace)
-        if collection is None or collection.uuid != self.migration.uuid.as_uuid():
-            raise CommandError(Code.NamespaceNotFound, f"{self.migration.namespace} was dropped")
-        return collection
+    def _check_primary(self) -> None:
+        if not self._shard.records.may_write():
+            raise Lost("this member is not primary")
 
-    def _check_capture(self) -> Capture:
-        if self._capture is None or self._capture.overflowed:
-            raise CommandError(Code.ExceededMemoryLimit, "the range changes faster than it can be moved")
-        return self._capture
 
-    def _release(self) -> None:
-        if self._capture is not None:
-            self._capture.stop()
-            self._capture = None
-        self._close_snapshot()
-
-    def _close_snapshot(self) -> None:
-        self._cursor = iter(())
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self._snapshot = None
-
-    async def _log(self, what: str, details: dict[str, Any]) -> None:
-        """Tell people; that it fails changes nothing."""
-        migration = self.migration
-        bounds = {"min": migration.range.min.document(), "max": migration.range.max.document()}
-        command = requests.log_change(
-            what,
-            migration.namespace,
-            {**bounds, **details},
-            server=self._node.settings.address,
-            shard=migration.donor,
-        )
-        try:
-            await self._shard.config_servers().command(command, timeout=2.0)
-        except CommandError as error:
-            LOG.info("Changelog entry not written", what=what, reason=error.message)
+async def log_change(shard: Any, migration: Migration, what: str, details: dict[str, Any]) -> None:
+    """Tell people of a migration; that it fails changes nothing."""
+    bounds = {"min": migration.range.min.document(), "max": migration.range.max.document()}
+    command = requests.log_change(
+        what,
+        migration.namespace,
+        {**bounds, **details, "to": migration.recipient},
+        server=shard.node.settings.address,
+        shard=migration.donor,
+    )
+    try:
+        await shard.config_servers().command(command, timeout=2.0)
+    except CommandError as error:
+        LOG.info("Changelog entry not written", what=what, reason=error.message)

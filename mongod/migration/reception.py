@@ -24,6 +24,7 @@ from docstore.log import component
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.sharding.migration import RANGE_DELETIONS, Decision, Migration, RangeDeletion
 from docstore.sharding.recipient import Recipient, State
+from mongod.migration.clone_source import collection_of
 from mongod.migration.history import Statement, remember
 from mongod.migration.ranges import documents, id_of, in_range, key_index
 
@@ -165,7 +166,7 @@ class Reception:
     async def _sweep(self) -> None:
         """Delete what an earlier time has left in the range."""
         node, migration = self._node, self.migration
-        collection = self._collection()
+        collection = collection_of(self._node, self.migration)
         index = key_index(collection, migration.key)
         swept = 0
         while True:
@@ -223,7 +224,7 @@ class Reception:
     async def _remove_all(self, documents: list[bytes], gone: list[Value]) -> None:
         """Make room: what is replaced goes before anything comes, so that values of unique indexes can move between
         documents."""
-        collection = self._collection()
+        collection = collection_of(self._node, self.migration)
         until = self._node.clock() + SLICE_SECONDS
         for identities, keep_outside in ((gone, True), (map(id_of, documents), False)):
             for identity in identities:
@@ -233,7 +234,7 @@ class Reception:
 
     async def _insert_all(self, documents: list[bytes]) -> None:
         node = self._node
-        collection = self._collection()
+        collection = collection_of(self._node, self.migration)
         at = 0
         until = node.clock() + SLICE_SECONDS
         while at < len(documents):
@@ -278,12 +279,6 @@ class Reception:
         if self._machine.secure(last, self._now()):
             await self._shard.records.committed(self._node.store.last_optime)
             self._machine.secured()
-
-    def _collection(self) -> Collection:
-        collection: Collection | None = self._node.store.collection(self.migration.namespace)
-        if collection is None or collection.uuid != self.migration.uuid.as_uuid():
-            raise CommandError(Code.NamespaceNotFound, f"{self.migration.namespace} was dropped")
-        return collection
 
 
 async def resolve(shard: Any, identity: Any, namespace: str, decision: Decision) -> None:

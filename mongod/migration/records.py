@@ -68,6 +68,14 @@ class Records:
             unit.commit()
         return node.store.last_optime
 
+    def may_write(self) -> bool:
+        """Whether this member is the primary."""
+        try:
+            self._node.replication.check_write()
+        except CommandError:
+            return False
+        return True
+
     async def committed(self, optime: OpTime | None) -> None:
         """Wait until a majority of the shard has what was written. WriteConcernFailed after half a minute."""
         error = await self._node.replication.wait_write(optime, _MAJORITY, None)

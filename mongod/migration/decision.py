@@ -1,0 +1,62 @@
+"""Asking the config servers whether a migration has happened: the one place where it is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import bson
+
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.sharding import requests
+from docstore.sharding.donor import Answer
+from docstore.sharding.migration import Migration
+from docstore.sharding.version import Lastmod
+from mongod.migration.config_servers import ConfigServers
+
+LOG = component("MIGRATE")
+_REFUSED = frozenset((Code.StaleEpoch, Code.ConflictingOperationInProgress, Code.ShardNotFound, Code.BadValue))
+"""The config servers' definite no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`version`: of the collection when it was decided, None without a reply that tells."""
+
+    answer: Answer
+    version: Lastmod | None = None
+
+
+async def commit(config: ConfigServers, migration: Migration) -> Outcome:
+    """Have the chunk given to the recipient."""
+    command = requests.commit_chunk_migration(
+        migration.namespace, migration.epoch, migration.range, migration.lastmod, migration.donor, migration.recipient
+    )
+    reply = await _ask(config, migration, command)
+    return reply if isinstance(reply, Outcome) else Outcome(Answer.DONE, _version(reply))
+
+
+async def find_out(config: ConfigServers, migration: Migration) -> Outcome:
+    """Whether the chunk was given to the recipient; afterwards it can no longer be, by this migration."""
+    command = requests.ensure_chunk_version_greater(
+        migration.namespace, migration.epoch, migration.range, migration.lastmod
+    )
+    reply = await _ask(config, migration, command)
+    if isinstance(reply, Outcome):
+        return reply
+    return Outcome(Answer.NOT_DONE if reply["shard"] == migration.donor else Answer.DONE, _version(reply))
+
+
+async def _ask(config: ConfigServers, migration: Migration, command: dict[str, Any]) -> dict[str, Any] | Outcome:
+    try:
+        return bson.decode(await config.command(command))
+    except CommandError as error:
+        if error.code in _REFUSED:
+            return Outcome(Answer.NOT_DONE)
+        LOG.info("No answer from the config servers", ns=migration.namespace, reason=error.message)
+        return Outcome(Answer.UNKNOWN)
+
+
+def _version(reply: dict[str, Any]) -> Lastmod:
+    return Lastmod.from_timestamp(reply["collectionVersion"]["v"])
