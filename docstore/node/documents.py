@@ -27,17 +27,12 @@ def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], byt
     `new_id` gives the 12 bytes of a fresh ObjectId, `timestamp` the 8 bytes of the present timestamp. Errors: BadValue
     for more than 16 MiB and for two `_id`s, InvalidIdField, DollarPrefixedFieldName, InvalidBSON, Overflow.
     """
-    zero_time = _ZERO_TIMESTAMP in raw
-    if (
-        raw[4:9] == _ID_OBJECT_ID_FIRST
-        and not zero_time
-        and len(raw) <= MAX_DOCUMENT_BYTES
-        and raw.find(b"_id\0", 9) < 0
-    ):
-        validate(raw)
-        return raw
+    # The byte alone is looked for first: most documents do not have it, and the longer search costs more.
+    zero_time = TIMESTAMP in raw and _ZERO_TIMESTAMP in raw
     check_size(raw)
     validate(raw)
+    if not zero_time and raw.startswith(_ID_OBJECT_ID_FIRST, 4) and raw.find(b"_id\0", 9) < 0:
+        return raw
     fields = elements(raw)
     at = [position for position, field in enumerate(fields) if field[0] == "_id"]
     if len(at) > 1:
