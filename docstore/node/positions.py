@@ -1,26 +1,40 @@
 """The array element that a filter matched: what `$` in an update's path stands for.
 
-It is the first element of the first array on the way of a condition that satisfies the condition all alone. Conditions
-are tried in the order of the filter; negations and disjunctions point at nothing, as in MongoDB.
+It is the first element of the first array on the way of a condition that satisfies the condition all alone. Of several
+conditions the one with the highest path counts. Negations and disjunctions point at nothing. All as in MongoDB.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from docstore.bson import Value, array_from, document_from, get_path, values
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.query.compile import compile_filter
-from docstore.query.tree import And, Comparison, ElemMatchObject, ElemMatchValue, Filter, In, Mod, RegexMatch, TypeIs
+from docstore.query.tree import (
+    And,
+    Comparison,
+    ElemMatchObject,
+    ElemMatchValue,
+    Exists,
+    Filter,
+    In,
+    Mod,
+    RegexMatch,
+    TypeIs,
+)
 
-_CONDITIONS = (Comparison, In, RegexMatch, Mod, TypeIs, ElemMatchObject, ElemMatchValue)
+_CONDITIONS = (Comparison, In, RegexMatch, Exists, Mod, TypeIs, ElemMatchObject, ElemMatchValue)
 
 
 def matched_position(tree: Filter, raw: bytes) -> str | None:
     """The position as it stands in a path, None when the filter points at no element."""
-    for child in tree.children if isinstance(tree, And) else (tree,):
-        if isinstance(child, _CONDITIONS):
-            found = _position(child, child.path, raw)
-            if found is not None:
-                return found
+    children = tree.children if isinstance(tree, And) else (tree,)
+    conditions = [child for child in children if isinstance(child, _CONDITIONS)]
+    for condition in sorted(conditions, key=attrgetter("path"), reverse=True):
+        found = _position(condition, condition.path, raw)
+        if found is not None:
+            return found
     return None
 
 
