@@ -12,7 +12,6 @@ from typing import Any
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, ReplicaSetClient
-from docstore.sharding import requests
 from docstore.sharding.donor import (
     ChangesSent,
     CloneSent,
@@ -29,6 +28,7 @@ from docstore.sharding.donor import (
 from docstore.sharding.migration import COORDINATORS, RANGE_DELETIONS, Coordinator, Decision, Migration, RangeDeletion
 from docstore.sharding.version import Lastmod
 from mongod.migration import decision
+from mongod.migration.changes import log_change
 from mongod.migration.clone_source import CloneSource, collection_of
 from mongod.migration.history import executed
 from mongod.migration.ownership import CriticalSection
@@ -216,19 +216,3 @@ class DonorSteps:
     def _check_primary(self) -> None:
         if not self._shard.records.may_write():
             raise Lost("this member is not primary")
-
-
-async def log_change(shard: Any, migration: Migration, what: str, details: dict[str, Any]) -> None:
-    """Tell people of a migration; that it fails changes nothing."""
-    bounds = {"min": migration.range.min.document(), "max": migration.range.max.document()}
-    command = requests.log_change(
-        what,
-        migration.namespace,
-        {**bounds, **details, "to": migration.recipient},
-        server=shard.node.settings.address,
-        shard=migration.donor,
-    )
-    try:
-        await shard.config_servers().command(command, timeout=2.0)
-    except CommandError as error:
-        LOG.info("Changelog entry not written", what=what, reason=error.message)

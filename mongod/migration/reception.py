@@ -24,6 +24,7 @@ from docstore.log import component
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.sharding.migration import RANGE_DELETIONS, Decision, Migration, RangeDeletion
 from docstore.sharding.recipient import Recipient, State
+from mongod.migration.changes import log_change
 from mongod.migration.clone_source import collection_of
 from mongod.migration.history import Statement, remember
 from mongod.migration.ranges import documents, id_of, in_range, key_index
@@ -283,7 +284,7 @@ class Reception:
 
 async def resolve(shard: Any, identity: Any, namespace: str, decision: Decision) -> None:
     """Make the donor's decision true here; the answer is given when a majority has it. Again is the same as once."""
-    shard.end_reception(identity, decision)
+    ended: Reception | None = shard.end_reception(identity, decision)
     deletion: RangeDeletion | None = shard.records.deletion(identity)
     change: Any = identity
     if deletion is not None:
@@ -295,6 +296,9 @@ async def resolve(shard: Any, identity: Any, namespace: str, decision: Decision)
     if decision is Decision.COMMITTED:
         shard.ownership.forget(namespace)
     shard.deleter.changed()
+    if ended is not None:
+        note = "success" if decision is Decision.COMMITTED else "aborted"
+        await log_change(shard, ended.migration, "moveChunk.to", {"from": ended.migration.donor, "note": note})
 
 
 def describe(reception: Reception) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class Shard:
         self._donations: dict[bytes, tuple[Donation, asyncio.Task[None]]] = {}
         self._reception: Reception | None = None
         self._resolved: deque[bytes] = deque(maxlen=_RESOLVED_REMEMBERED)
+        self._closing: set[asyncio.Future[None]] = set()
         self._starting = False
         self._watch: asyncio.Task[None] | None = None
         self._unsubscribe = node.store.subscribe(self._committed)
@@ -88,6 +89,10 @@ class Shard:
         if identity != self.identity:
             LOG.info("This shard's identity", name=identity and identity.name, config=identity and identity.config)
             self.identity = identity
+            if self._config is not None:
+                closing = asyncio.ensure_future(self._config.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
             self._config = None if identity is None else ConfigServers(identity, self._pool)
 
     def config_servers(self) -> ConfigServers:
@@ -244,13 +249,16 @@ class Shard:
             raise CommandError(Code.OperationFailed, "no such migration runs here")
         return current
 
-    def end_reception(self, identity: bytes, decision: Decision) -> None:
-        """Let go of a migration that was decided. A request to begin it that was long under way is refused from now
-        on."""
+    def end_reception(self, identity: bytes, decision: Decision) -> Reception | None:
+        """Let go of a migration that was decided; the migration if it ran here. A request to begin it that was long
+        under way is refused from now on."""
         self._resolved.append(bytes(identity))
-        if self._reception is not None and bytes(self._reception.migration.id) == bytes(identity):
-            self._reception.end(decision.value)
-            self._reception = None
+        ended = self._reception
+        if ended is None or bytes(ended.migration.id) != bytes(identity):
+            return None
+        ended.end(decision.value)
+        self._reception = None
+        return ended
 
 
 def _busy(migration: Migration) -> CommandError:

@@ -17,6 +17,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.schema import make_collection
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
+from mongod.migration.changes import log
 from mongod.migration.ranges import serves
 from mongod.migration.shard import Shard, shard_of
 
@@ -27,6 +28,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     key = ShardKey.parse(bson.decode(arguments["key"]))
     if split_namespace(namespace)[1].startswith("system.") or split_namespace(namespace)[0] in ("admin", "local"):
         raise CommandError(Code.IllegalOperation, f"{namespace} cannot be sharded")
+    await log(shard, "shardCollection.start", namespace, {"shardKey": key.document(), "primary": shard.name})
     collection = _prepare(shard, namespace, key, arguments["unique"])
     await shard.records.committed(shard.node.store.last_optime)
     uuid = Binary.from_uuid(collection.uuid)

@@ -192,7 +192,7 @@ def test_leases_pings_and_the_changelog_through_the_wire() -> None:
             (router,) = await rows(made, "mongos")
             assert (router["_id"], router["up"], router["waiting"]) == ("r1:1", 2, True)
             what = [row["what"] for row in await rows(made, "changelog")]
-            assert {"addShard", "enableSharding", "shardCollection.end"} <= set(what)
+            assert {"addShard", "enableSharding", "shardCollection.start", "shardCollection.end"} <= set(what)
 
     run(test)
 
@@ -205,7 +205,7 @@ def test_the_steps_of_a_split_and_a_move_are_in_the_changelog() -> None:
             await made.move("1", "shard2")
             await made.settled()
             what = [row["what"] for row in await rows(made, "changelog")]
-            assert {"split", "moveChunk.start", "moveChunk.commit", "moveChunk.from"} <= set(what)
+            assert {"split", "moveChunk.start", "moveChunk.commit", "moveChunk.from", "moveChunk.to"} <= set(what)
 
     run(test)
 

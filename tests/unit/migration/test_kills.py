@@ -143,7 +143,7 @@ async def one_round(monkeypatch: pytest.MonkeyPatch, step: int, victim: str, *, 
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("victim", ["shard1", "shard2", "reply"])
+@pytest.mark.parametrize("victim", ["shard1", "shard2", "config", "reply"])
 def test_nothing_is_lost_or_doubled_whatever_dies_at_whatever_step(
     monkeypatch: pytest.MonkeyPatch, victim: str, after: bool
 ) -> None:
