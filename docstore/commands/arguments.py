@@ -85,7 +85,8 @@ _EXPECTED_NAMES: dict[Type, tuple[str, ...]] = {
 class Arguments:
     """A command's parameters by name, in the shapes that their types promise; absent ones give their default.
 
-    `value` is that of the field named like the command (None when it was null).
+    `value` is that of the field named like the command. Values are not to be changed: a client that repeats itself is
+    given them again.
     """
 
     __slots__ = ("_declared", "_values", "value")
@@ -104,6 +105,10 @@ class Arguments:
     def __contains__(self, name: str) -> bool:
         """Whether the client gave the parameter (and not as null)."""
         return name in self._values
+
+    def put(self, name: str, value: Any) -> None:
+        """Set a parameter that came by another way than the document."""
+        self._values[name] = value
 
     def given(self) -> Mapping[str, Any]:
         """Only what the client gave."""

@@ -23,10 +23,12 @@ from docstore.commands.peer import Peer
 from docstore.commands.session import Session, parse_lsid
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
 from docstore.errors import Code, CommandError
-from docstore.wire.message import Message
+from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 _NO_FIELD = ("", 0, b"")
 _MAX_TIME_MS = 0x7FFFFFFF
+_REPEATABLE_BYTES = 512
+"""Longer documents carry data, and data seldom repeats."""
 _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
 
@@ -48,6 +50,32 @@ class Envelope:
         self.context = context
 
 
+class Opened:
+    """A request as it was read, before anything ran: what a client that sends the same document again gets anew.
+
+    Writes with document sequences, getMore and ping repeat themselves to the byte.
+    """
+
+    __slots__ = ("_fields", "_state", "_value", "body")
+
+    def __init__(self, context: Context, arguments: Arguments) -> None:
+        self.body = context.raw
+        self._state = dict(vars(context))
+        self._fields = dict(arguments.given())
+        self._value = arguments.value
+
+    def again(self, request: Message, started: float) -> tuple[Context, Arguments]:
+        """A context and arguments of their own for another request with the same document."""
+        context = Context.__new__(Context)
+        vars(context).update(self._state)
+        context.started = started
+        context.sequences = request.sequences
+        context.exhaust = bool(request.flags & EXHAUST_ALLOWED)
+        if context.max_time_ms:
+            context.deadline = started + context.max_time_ms / 1000
+        return context, Arguments(context.command.by_name, self._fields.copy(), self._value)
+
+
 def open_request(
     request: Message, connection: Peer, node: Any, services: Services, started: float
 ) -> tuple[Context, Arguments]:
@@ -56,6 +84,25 @@ def open_request(
     Errors: CommandNotFound, CommandNotSupported, Unauthorized (admin only), Location40415 and 40414, TypeMismatch, and
     those of the fields.
     """
+    last = connection.last_opened
+    if last is not None and last.body == request.body:
+        context, arguments = last.again(request, started)
+    else:
+        context, arguments = _open_document(request, connection, node, services, started)
+        if len(request.body) <= _REPEATABLE_BYTES:
+            connection.last_opened = Opened(context, arguments)
+    command = context.command
+    if request.sequences:
+        _take_sequences(command, request, arguments)
+    if command.required and not context.help_asked:
+        check_required(command.name, command.required, arguments.given())
+    return context, arguments
+
+
+def _open_document(
+    request: Message, connection: Peer, node: Any, services: Services, started: float
+) -> tuple[Context, Arguments]:
+    """All that the request's document says by itself."""
     fields = iter(elements(request.body))
     spelling, value_code, value_data = next(fields, _NO_FIELD)
     command = services.table.get(spelling)
@@ -83,11 +130,7 @@ def open_request(
     arguments = Arguments(parameters, values, _value(command, value_code, value_data, db))
     if command.names_collection and isinstance(arguments.value, str):
         context.namespace = f"{db}.{arguments.value}"
-    if request.sequences:
-        _take_sequences(command, request, values)
     _finish(envelope, command)
-    if command.required and not envelope.help:
-        check_required(command.name, command.required, values)
     return context, arguments
 
 
@@ -97,14 +140,14 @@ def _value(command: Command, code: int, data: bytes, db: str) -> Any:
     return convert(f"{command.name}.{command.name}", command.value, code, data, db)
 
 
-def _take_sequences(command: Command, request: Message, values: dict[str, Any]) -> None:
+def _take_sequences(command: Command, request: Message, arguments: Arguments) -> None:
     for name, documents in request.sequences.items():
         parameter = command.by_name.get(name)
         if parameter is None or Type.DOCUMENTS not in parameter.types:
             raise unknown_field(command.name, name)
-        if name in values:
+        if name in arguments:
             raise CommandError(40413, f"BSON field '{command.name}.{name}' is a duplicate field")
-        values[name] = documents
+        arguments.put(name, documents)
 
 
 def _finish(envelope: Envelope, command: Command) -> None:

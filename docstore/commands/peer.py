@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from docstore.commands.envelope import Opened
 
 
 class Peer:
@@ -11,9 +14,10 @@ class Peer:
     `id`: the connection id shown to the client. `remote`: "host:port". `metadata`: the raw `client` document of the
     first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
+    `last_opened`: the last request as it was read, for a client that sends the same one again.
     """
 
-    __slots__ = ("application_name", "compressors", "cursors", "greeted", "id", "metadata", "remote")
+    __slots__ = ("application_name", "compressors", "cursors", "greeted", "id", "last_opened", "metadata", "remote")
 
     def __init__(self, connection_id: int, remote: str) -> None:
         self.id = connection_id
@@ -23,6 +27,7 @@ class Peer:
         self.compressors: tuple[str, ...] = ()
         self.greeted = False
         self.cursors: set[int] = set()
+        self.last_opened: Opened | None = None
 
     def describe(self) -> dict[str, Any]:
         """For logs."""

@@ -182,3 +182,36 @@ def test_no_value_of_any_field_is_an_internal_error(name: str, value: Any, field
     reply = Probe().dispatcher.handle(message, peer())
     assert isinstance(reply, bytes)
     assert bson.decode(reply).get("code") != 1
+
+
+def test_a_client_that_repeats_itself_gets_a_request_of_its_own_each_time() -> None:
+    probe, client, clock = Probe(), peer(), 1000.0
+    body = {"insert": "c", "lsid": LSID, "maxTimeMS": 100}
+    seen = []
+    for documents in ([b"\5\0\0\0\0"], [b"\5\0\0\0\0"] * 2):
+        probe.dispatcher.handle(request(body, documents=documents), client)
+        probe.context.namespace = "changed.by.a.command"
+        seen.append((probe.context, probe.arguments["documents"], probe.context.deadline - clock))
+        probe.dispatcher.services.clock.advance(10)
+        clock += 10
+    assert [len(documents) for _, documents, _ in seen] == [1, 2]
+    assert [round(left, 3) for *_, left in seen] == [0.1, 0.1]
+    probe.dispatcher.handle(request(body, documents=[b"\5\0\0\0\0"]), client)
+    assert probe.context.namespace == "test.c"
+    assert probe.context is not seen[0][0]
+    reply = probe.dispatcher.handle(request(body), client)
+    assert bson.decode(reply)["code"] == 40414
+
+
+def test_the_same_bytes_from_another_client_are_read_anew() -> None:
+    probe = Probe()
+    for client in (peer(), peer()):
+        probe.dispatcher.handle(request({"find": "c"}), client)
+        assert probe.context.connection is client
+
+
+@given(st.lists(st.sampled_from([{"find": "c"}, {"find": "d", "limit": 5}, {"find": "c", "limit": None}, {"find": 1}])))
+def test_replies_do_not_depend_on_what_was_asked_before(bodies: list[dict[str, Any]]) -> None:
+    probe, client = Probe(), peer()
+    for body in bodies:
+        assert probe.dispatcher.handle(request(body), client) == probe.dispatcher.handle(request(body), peer())
