@@ -77,6 +77,8 @@ async def _build(context: Context, collection: Collection, specs: list[IndexSpec
     build = node.store.build_index(collection, specs)
     try:
         while not build.step(node.clock() + SLICE_SECONDS):
+            done, total = build.progress
+            context.operation.progress = {"msg": "Index Build", "progress": {"done": done, "total": total}}
             await node.pause()
             context.operation.check()
             check_primary(context, node)
