@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from docstore.bson.build import array_from, document_from, project_fields
-from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
+from docstore.bson.build import append_fields, array_from, document_from, encoded_fields, project_fields
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, get_field, values
 
 
 class Plain(Enum):
@@ -112,13 +112,21 @@ class Projection:
     root: Branch
     keep_others: bool
     in_place: bool = False
-    _simple: frozenset[str] | None = None
+    _plain: frozenset[str] | None = None
+    """The kept (or dropped) fields where there is nothing but such and `_added` at the top level."""
+    _added: tuple[tuple[str, Compute], ...] = ()
 
     def apply(self, raw: bytes) -> bytes:
         """The projected document."""
-        if self._simple is not None:
-            return project_fields(raw, self._simple, self.keep_others)
-        return self._document(self.root, raw, raw)
+        if self._plain is None:
+            return self._document(self.root, raw, raw)
+        kept = project_fields(raw, self._plain, self.keep_others) if self._plain or not self.keep_others else raw
+        if not self._added:
+            return kept
+        if self.in_place and any(get_field(raw, name) is not None for name, _ in self._added):
+            return self._document(self.root, raw, raw)
+        made = [(name, compute(raw)) for name, compute in self._added]
+        return append_fields(kept, encoded_fields(document_from((name, *v) for name, v in made if v is not None)))
 
     def _document(self, branch: Branch, raw: bytes, document: bytes) -> bytes:
         fields: list[tuple[str, int, bytes]] = []
@@ -174,7 +182,9 @@ class Projection:
 
 
 def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) -> Projection:
-    """A projection that takes the kernel's shortcut when the tree names top-level fields only."""
+    """A projection that takes the kernel's shortcuts when the tree names top-level fields only."""
     plain = DROP if keep_others else KEEP
-    simple = frozenset(root.children) if all(child is plain for child in root.children.values()) else None
-    return Projection(root, keep_others, in_place, simple)
+    added = tuple((name, child.compute) for name, child in root.children.items() if isinstance(child, Computed))
+    named = frozenset(name for name, child in root.children.items() if child is plain)
+    shallow = len(added) + len(named) == len(root.children)
+    return Projection(root, keep_others, in_place, named if shallow else None, added)

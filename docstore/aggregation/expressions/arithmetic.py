@@ -35,6 +35,9 @@ Operands = list[Value | None]
 
 def _add(operands: Operands) -> Value:
     """Numbers, and at most one date to which they are added as milliseconds."""
+    whole = _add_integers(operands)
+    if whole is not None:
+        return whole
     total = Summation()
     date: int | None = None
     for operand in operands:
@@ -51,6 +54,20 @@ def _add(operands: Operands) -> Value:
     if date is None:
         return total.result()
     return _date(date, total.result(), "$add", 1)
+
+
+def _add_integers(operands: Operands) -> Value | None:
+    """The sum where all operands are integers, which is the common case."""
+    total = 0
+    kind = INT32
+    for operand in operands:
+        if operand is None or operand[0] not in (INT32, INT64):
+            return None
+        kind = operand[0] if kind == INT32 else kind
+        total += int_of(operand)
+    if kind == INT32:
+        return integer_value(total)
+    return int64_value(total) if LONG_MIN <= total <= LONG_MAX else double_value(float(total))
 
 
 def _date(milliseconds: int, offset: Value, name: str, sign: int) -> Value:
@@ -128,6 +145,8 @@ def _mod(operands: Operands) -> Value:
     if a[0] not in NUMBERS or b[0] not in NUMBERS:
         raise CommandError(16611, f"$mod only supports numeric types, not {type_name(a)} and {type_name(b)}")
     kind = widest(a[0], b[0])
+    if kind in (INT32, INT64):
+        return _mod_integers(kind, int_of(a), int_of(b))
     if kind == DECIMAL:
         divisor = to_decimal(b)
         if divisor.is_zero():
@@ -135,16 +154,24 @@ def _mod(operands: Operands) -> Value:
         return from_decimal(DECIMAL_CONTEXT.remainder(to_decimal(a), divisor))
     if to_float(b) == 0.0:
         raise CommandError(16610, "can't $mod by zero")
-    if kind == DOUBLE:
-        whole = integral_of(b)
-        if a[0] in (INT32, INT64) and whole is not None and abs(whole) <= LONG_MAX:
-            rest = abs(int_of(a)) % abs(whole)
-            return integer_value(-rest if int_of(a) < 0 else rest)
-        number = to_float(a)
-        return double_value(math.fmod(number, to_float(b)) if math.isfinite(number) else math.nan)
-    rest = abs(int_of(a)) % abs(int_of(b))
-    rest = -rest if int_of(a) < 0 else rest
+    whole = integral_of(b)
+    if a[0] in (INT32, INT64) and whole is not None and abs(whole) <= LONG_MAX:
+        return integer_value(_remainder(int_of(a), whole))
+    number = to_float(a)
+    return double_value(math.fmod(number, to_float(b)) if math.isfinite(number) else math.nan)
+
+
+def _mod_integers(kind: int, number: int, divisor: int) -> Value:
+    if divisor == 0:
+        raise CommandError(16610, "can't $mod by zero")
+    rest = _remainder(number, divisor)
     return int32_value(rest) if kind == INT32 else int64_value(rest)
+
+
+def _remainder(number: int, divisor: int) -> int:
+    """What is left of a division that is cut towards zero: it has the number's sign."""
+    rest = abs(number) % abs(divisor)
+    return -rest if number < 0 else rest
 
 
 def _numeric(name: str, operand: Value) -> None:

@@ -8,19 +8,26 @@ any document is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
 
+_NOTHING_BOUND: Mapping[str, Value | None] = {}
 
-@dataclass(frozen=True, slots=True)
+
 class Scope:
-    """What an expression is evaluated against: the document, and the variables that `$let` and its like have bound."""
+    """What an expression is evaluated against: the document, and the variables that `$let` and its like have bound.
 
-    root: bytes
-    variables: Mapping[str, Value | None] = field(default_factory=dict)
+    One is made for every document, so it is as plain as can be; nobody changes one.
+    """
+
+    __slots__ = ("root", "variables")
+
+    def __init__(self, root: bytes, variables: Mapping[str, Value | None] = _NOTHING_BOUND) -> None:
+        self.root = root
+        self.variables = variables
 
     def bind(self, **variables: Value | None) -> Scope:
         return Scope(self.root, {**self.variables, **variables})

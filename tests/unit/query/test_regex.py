@@ -7,7 +7,7 @@ import pytest
 from docstore.query.regex import compile_regex, literal_prefix
 
 
-@pytest.mark.parametrize("pattern", ["^ab", "a.c$", "x", "a\\.b", "", "^$", "^a b$"])
+@pytest.mark.parametrize("pattern", ["^ab", "^a.*c$", "^.+b", "^a.*?", "a.c$", "x", "a\\.b", "", "^$", "^a b$"])
 @pytest.mark.parametrize("subject", ["", "ab", "abc", "xabc", "a.b", "abc\n", "a\nc", "a b", "é", "a\u2028c"])
 def test_the_quick_way_means_the_same_as_pcre(pattern: str, subject: str) -> None:
     """Plain patterns are searched by another engine; the option `u` changes nothing but keeps them from it."""
