@@ -31,13 +31,13 @@ from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
-from mongos.table import TABLE
 from mongos.facts import Facts
 from mongos.router import Router
 from mongos.routing.bootstrap import ConfigDb, ConfigServersMissing, find_config_servers
 from mongos.routing.cache import RoutingCache
 from mongos.routing.gossip import Gossip
 from mongos.routing.shards import CONFIG, Shard, Shards
+from mongos.table import TABLE
 
 LOG = component("SHARDING")
 PING_SECONDS = 10.0
@@ -55,11 +55,9 @@ async def serve(process: Process, options: Options) -> None:
     except ValueError as error:
         raise StartError(str(error), 2) from None
     pool = Pool(application="mongos")
-    try:
-        set_name = await find_config_servers(configdb, pool, monotonic, report)
-    except ConfigServersMissing as error:
-        await pool.close()
-        raise StartError(str(error)) from None
+    set_name = await _config_set(process, configdb, pool)
+    if set_name is None:
+        return
     with tempfile.TemporaryDirectory(prefix="mongos-spill-") as spill:
         gossip = Gossip()
 
@@ -83,6 +81,25 @@ async def serve(process: Process, options: Options) -> None:
         )
         await _run(process, router, listener[0], options)
         await pool.close()
+
+
+async def _config_set(process: Process, configdb: ConfigDb, pool: Pool) -> str | None:
+    """The config servers' set; None when the process is asked to stop before they are found. Errors: StartError."""
+    finding = asyncio.ensure_future(find_config_servers(configdb, pool, monotonic, report))
+    stopped = asyncio.ensure_future(process.stopped())
+    await asyncio.wait((finding, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if finding.done() and finding.exception() is None:
+        return finding.result()
+    finding.cancel()
+    await asyncio.wait((finding,))
+    await pool.close()
+    error = None if finding.cancelled() else finding.exception()
+    if isinstance(error, ConfigServersMissing):
+        raise StartError(str(error)) from None
+    if error is not None:
+        raise error
+    return None
 
 
 def build(

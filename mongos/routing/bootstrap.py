@@ -40,6 +40,8 @@ class ConfigDb:
     @classmethod
     def parse(cls, text: str) -> ConfigDb:
         """From `--configdb`. ValueError with a sentence when it is malformed."""
+        if not text:
+            raise ValueError("--configdb is needed: set/host:port,... or host:port,...")
         set_name, slash, rest = text.rpartition("/")
         if slash and not set_name:
             raise ValueError(f"--configdb {text}: the set's name is empty")

@@ -1,0 +1,102 @@
+"""Finding the config servers, and making one set of a bare list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.errors import Code, CommandError
+from docstore.net import NetworkError
+from mongos.routing.bootstrap import IMPLICIT_SET, ConfigDb, ConfigServersMissing, find_config_servers
+
+HOSTS = ("h2:1", "h1:1", "h3:1")
+
+
+class FakePool:
+    """Hosts that say what they were told to say; an initiation makes all hosts members."""
+
+    def __init__(self, hellos: Mapping[str, dict[str, Any] | None], refusal: CommandError | None = None) -> None:
+        self.hellos = dict(hellos)
+        self.refusal = refusal
+        self.initiated: list[tuple[str, dict[str, Any]]] = []
+
+    async def command(self, address: str, db: str, command: dict[str, Any], **_: Any) -> bytes:
+        hello = self.hellos[address]
+        if hello is None:
+            raise NetworkError(address, "refused", sent=False)
+        if "hello" in command:
+            return bson.encode(hello)
+        self.initiated.append((address, command["replSetInitiate"]))
+        self.hellos = {host: {"setName": command["replSetInitiate"]["_id"]} for host in self.hellos}
+        if self.refusal is not None:
+            raise self.refusal
+        return bson.encode({"ok": 1})
+
+
+class Clock:
+    """Seconds that pass with every look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 20.0
+        return self.now
+
+
+def find(text: str, pool: FakePool) -> str:
+    return asyncio.run(find_config_servers(ConfigDb.parse(text), pool, Clock(), lambda message, attributes: None))
+
+
+def test_a_bare_list_is_initiated_on_its_first_host_in_sorted_order():
+    pool = FakePool(dict.fromkeys(HOSTS, {"isreplicaset": True}))
+    assert find(",".join(HOSTS), pool) == IMPLICIT_SET
+    ((host, config),) = pool.initiated
+    assert host == "h1:1"
+    assert [row["host"] for row in config["members"]] == sorted(HOSTS)
+
+
+def test_a_router_that_comes_second_finds_the_set_initiated():
+    refusal = CommandError(Code.AlreadyInitialized, "already initialized")
+    pool = FakePool(dict.fromkeys(HOSTS, {"isreplicaset": True}), refusal)
+    assert find(",".join(HOSTS), pool) == IMPLICIT_SET
+
+
+def test_a_list_with_a_dead_host_is_not_initiated():
+    pool = FakePool({"h1:1": {"isreplicaset": True}, "h2:1": None})
+    with pytest.raises(ConfigServersMissing, match="h2:1"):
+        find("h1:1,h2:1", pool)
+    assert not pool.initiated
+
+
+def test_a_dead_host_does_not_matter_once_the_set_is_there():
+    assert find("h1:1,h2:1", FakePool({"h1:1": {"setName": IMPLICIT_SET}, "h2:1": None})) == IMPLICIT_SET
+
+
+def test_a_named_set_that_nobody_initiated_is_left_alone():
+    pool = FakePool({"h1:1": {"isreplicaset": True}})
+    with pytest.raises(ConfigServersMissing, match=r"rs\.initiate"):
+        find("csrs/h1:1", pool)
+    assert not pool.initiated
+
+
+@pytest.mark.parametrize(
+    ("text", "hellos", "word"),
+    [
+        ("csrs/h1:1", {"h1:1": {"setName": "other"}}, "other"),
+        ("h1:1,h2:1", {"h1:1": {"setName": "one"}, "h2:1": {"setName": "two"}}, "different sets"),
+    ],
+)
+def test_hosts_of_another_set_are_refused(text, hellos, word):
+    with pytest.raises(ConfigServersMissing, match=word):
+        find(text, FakePool(hellos))
+
+
+@pytest.mark.parametrize("text", ["", "a,b", "/h:1", "h:1,h:1", "h:0", "h:x", "set/", "h:1,,g:1"])
+def test_a_malformed_list_is_refused_with_a_sentence(text):
+    with pytest.raises(ValueError, match="--configdb"):
+        ConfigDb.parse(text)
