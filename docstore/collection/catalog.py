@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from docstore.collection.unit import WriteUnit
     from docstore.storage import Engine
 
+UNLOGGED = 1
+"""The timestamp of a garbage row whose tree can go at any time: its drop is not logged."""
+
 BUILDING = 0
 """The timestamp of a garbage row whose tree an index build is filling."""
 
@@ -146,7 +149,7 @@ class Catalog:
         """Enter the collection under its namespace, in memory and in the unit."""
         self._enter(coll)
         unit.on_abort(lambda: self._forget(coll))
-        unit.touch(*self.row(coll))
+        unit.touch(*self.row(coll), logged=coll.replicates)
 
     def _enter(self, coll: Collection) -> None:
         self.collections[coll.ns] = coll
@@ -160,9 +163,9 @@ class Catalog:
         """Take the collection out and mark its trees as garbage."""
         self._forget(coll)
         unit.on_abort(lambda: self._enter(coll))
-        unit.touch(CATALOG_PREFIX + coll.prefix, None)
+        unit.touch(CATALOG_PREFIX + coll.prefix, None, logged=coll.replicates)
         for ident in (coll.ident, *(index.ident for index in coll.indexes.values())):
-            self.discard(unit, ident)
+            self.discard(unit, coll, ident)
 
     def rename(self, unit: WriteUnit, coll: Collection, ns: str) -> None:
         """Move the collection to another, free, namespace."""
@@ -175,7 +178,7 @@ class Catalog:
 
         move(before, ns)
         unit.on_abort(lambda: move(ns, before))
-        unit.touch(*self.row(coll))
+        unit.touch(*self.row(coll), logged=coll.replicates)
 
     def set_indexes(
         self, unit: WriteUnit, coll: Collection, ready: dict[str, Index], building: dict[str, Index]
@@ -184,20 +187,20 @@ class Catalog:
         before = (coll.indexes, coll.building)
         coll.set_indexes(ready, building)
         unit.on_abort(lambda: coll.set_indexes(*before))
-        unit.touch(*self.row(coll))
+        unit.touch(*self.row(coll), logged=coll.replicates)
 
-    def discard(self, unit: WriteUnit, ident: int) -> None:
-        """Mark a tree as garbage from the unit's next entry on."""
-        timestamp = unit.next_timestamp()
+    def discard(self, unit: WriteUnit, coll: Collection, ident: int) -> None:
+        """Mark a tree of the collection as garbage from the unit's next entry on."""
+        timestamp = unit.next_timestamp() if coll.replicates else UNLOGGED
         self.garbage[ident] = timestamp
         unit.on_abort(lambda: self._keep(ident))
-        unit.touch(garbage_key(ident), timestamp_key(timestamp))
+        unit.touch(garbage_key(ident), timestamp_key(timestamp), logged=coll.replicates)
 
-    def adopt(self, unit: WriteUnit, ident: int) -> None:
+    def adopt(self, unit: WriteUnit, coll: Collection, ident: int) -> None:
         """A tree that was being built is wanted now; undoing makes it garbage again."""
         self.garbage.pop(ident, None)
         unit.on_abort(lambda: self.garbage.__setitem__(ident, BUILDING))
-        unit.touch(garbage_key(ident), None)
+        unit.touch(garbage_key(ident), None, logged=coll.replicates)
 
     def _keep(self, ident: int) -> None:
         self.garbage.pop(ident, None)
@@ -205,7 +208,7 @@ class Catalog:
     def droppable(self, limit: int | None) -> Iterator[int]:
         """Idents whose removal is final: their timestamp is at most `limit` (None: any), and no build is using them."""
         for ident, timestamp in list(self.garbage.items()):
-            if timestamp != BUILDING and (limit is None or timestamp <= limit):
+            if timestamp != BUILDING and (limit is None or timestamp <= max(limit, UNLOGGED)):
                 yield ident
 
     def removed(self, ident: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from docstore.bson import document_from, from_python
-from docstore.bson.namespace import check_collection_name, check_database_name, split_namespace
+from docstore.bson.namespace import check_collection_name, check_database_name, replicates, split_namespace
 from docstore.collection.collection import Collection, Index
 from docstore.collection.entry import uuid_value
 from docstore.collection.index_build import create_index_entry
@@ -72,6 +72,8 @@ def rename_collection(catalog: Catalog, unit: WriteUnit, source: str, target: st
     check_collection_name(*split_namespace(target))
     if source == target:
         raise CommandError(Code.IllegalOperation, "Can't rename a collection to itself")
+    if coll.replicates != replicates(target):
+        raise CommandError(Code.IllegalOperation, "Cannot rename between a replicated and a local database")
     replaced = catalog.collections.get(target)
     if replaced is not None and not drop_target:
         raise CommandError(Code.NamespaceExists, "target namespace exists")
@@ -80,13 +82,10 @@ def rename_collection(catalog: Catalog, unit: WriteUnit, source: str, target: st
         ("to", *from_python(target)),
         ("stayTemp", *from_python(False)),
     ]
-    was_replicated = coll.replicates
     if replaced is not None:
         o.append(("dropTarget", *uuid_value(replaced.uuid)))
         catalog.remove(unit, replaced)
     catalog.rename(unit, coll, target)
-    if coll.replicates != was_replicated:
-        raise CommandError(Code.IllegalOperation, "Cannot rename between a replicated and a local database")
     unit.command(coll, f"{split_namespace(source)[0]}.$cmd", document_from(o))
 
 
@@ -113,7 +112,7 @@ def drop_index(catalog: Catalog, unit: WriteUnit, coll: Collection, name: str) -
         raise CommandError(Code.InvalidOptions, "cannot drop _id index")
     left = {other: kept for other, kept in coll.indexes.items() if kept is not index}
     catalog.set_indexes(unit, coll, left, coll.building)
-    catalog.discard(unit, index.ident)
+    catalog.discard(unit, coll, index.ident)
     o = document_from([("dropIndexes", *from_python(coll.name)), ("index", *from_python(name))])
     unit.command(coll, f"{coll.database}.$cmd", o, index.spec.raw)
 

@@ -117,7 +117,7 @@ class IndexBuild:
             index.ready = True
             unit.on_abort(index.unready)
             ready[index.name] = index
-            catalog.adopt(unit, index.ident)
+            catalog.adopt(unit, coll, index.ident)
             catalog.set_indexes(unit, coll, dict(ready), building)
             unit.command(coll, *create_index_entry(coll, index.spec))
         self._open = False

@@ -27,10 +27,13 @@ from docstore.collection.rollback import OnRemoved, undo_entries
 from docstore.collection.sessions import SessionTable, SessionWrite
 from docstore.collection.unit import Change, Commit, WriteUnit
 from docstore.collection.validate import Report, validate
+from docstore.log import component
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
     from docstore.storage import Engine
+
+LOG = component("STORAGE")
 
 _UNDO_DISCARDED_AT_ONCE = 256
 """Undo records of committed entries are left standing until so many entries have come: each removal is a range on
@@ -64,6 +67,7 @@ class Store:
             self.catalog.removed(ident)
         if batch:
             self.engine.write(batch)
+            LOG.info("Unfinished index builds have been removed", trees=len(batch.ranges) // 2)
 
     # What there is
 
@@ -90,6 +94,10 @@ class Store:
         (`truncate_old`).
         """
         self.oplog = Oplog(self.engine, max_bytes=max_bytes, clock=self.clock)
+        first, last = self.oplog.first.timestamp >> 32, self.oplog.last.timestamp >> 32
+        LOG.info(
+            "Oplog attached", entries=self.oplog.count, bytes=self.oplog.size, firstSeconds=first, lastSeconds=last
+        )
         return self.oplog
 
     # Writing

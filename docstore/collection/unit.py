@@ -20,6 +20,7 @@ from docstore.bson import Value, encode_key, get_field
 from docstore.bson.build import enclosed
 from docstore.bson.layout import record_id_bytes
 from docstore.bson.optime import OpTime
+from docstore.collection.catalog import UNLOGGED
 from docstore.collection.collection import Collection, Index, pack_counters
 from docstore.collection.diff import make_update
 from docstore.collection.duplicates import duplicate_key
@@ -191,15 +192,15 @@ class WriteUnit:
         if self._changes is not None:
             self._changes.append(Change(ns, "c", None, o, self._from_migrate))
 
-    def touch(self, key: bytes, value: bytes | None) -> None:
-        """Change a row of the `meta` family; the undo record of the entry logged next puts it back."""
-        if self._journal is not None:
+    def touch(self, key: bytes, value: bytes | None, *, logged: bool) -> None:
+        """Change a row of the `meta` family; where it is `logged`, the undo record of the next entry puts it back."""
+        if self._journal is not None and logged:
             self._journal.note(_META, key, self.get(_META, key))
         self.batch.changes[_META][key] = value
 
     def next_timestamp(self) -> int:
-        """The timestamp of the entry that will be logged next; 1 where nothing is logged."""
-        return 1 if self._journal is None else self._journal.next_timestamp()
+        """The timestamp of the entry that will be logged next; UNLOGGED where nothing is logged."""
+        return UNLOGGED if self._journal is None else self._journal.next_timestamp()
 
     def on_abort(self, action: Callable[[], None]) -> None:
         """Call `action` if the unit does not commit; the newest first."""
@@ -210,7 +211,7 @@ class WriteUnit:
             index.multikey = True
             self._on_abort.append(index.forget_multikey)
         if any(index.ready for index in grown):
-            self.touch(*self._store.catalog.row(coll))
+            self.touch(*self._store.catalog.row(coll), logged=coll.replicates)
 
     def _count(self, coll: Collection, count: int, size: int) -> None:
         deltas = self._deltas.get(coll)

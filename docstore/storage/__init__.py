@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from docstore.bson.layout import FORMAT_KEY
+from docstore.log import component
 from docstore.storage.engine import Batch, DatabaseLocked, Engine, Family, Reader, Snapshot, StorageError
 from docstore.storage.memory import MemoryEngine
 from docstore.storage.rocks import RocksEngine
@@ -27,6 +28,8 @@ __all__ = [
 
 FORMAT_VERSION = 1
 """Raised when older programs could no longer read what newer ones write."""
+
+LOG = component("STORAGE")
 
 _FORMAT = struct.Struct(">I")
 
@@ -53,4 +56,5 @@ def open_engine(kind: str, path: str, *, cache_bytes: int = 64 << 20) -> Engine:
         raise StorageError(
             f"the database in {path} has format version {found}; this program reads and writes version {FORMAT_VERSION}"
         )
+    LOG.info("Storage engine opened", engine=kind, path=path, format=FORMAT_VERSION, new=stored is None)
     return engine

@@ -211,3 +211,25 @@ def test_a_rollback_is_finished_by_the_next_process() -> None:
     check(again)
     found = again.catalog.collections["db.c"].by_id(engine, from_python(0))
     assert found is not None
+
+
+def test_the_local_database_stays_as_it_is() -> None:
+    """Also where a unit has changed both: what is not in the oplog is not undone."""
+    store = store_on()
+    coll = make(store, "db.c")
+    old = make(store, "local.old", doc(1))
+    common = store.last_optime
+    with store.unit() as unit:
+        local = store.create_collection(unit, "local.new")
+        store.create_index(unit, local, spec(("x", 1)))
+        unit.insert(local, doc(1, x=[1, 2]))
+        store.drop_collection(unit, "local.old")
+        unit.insert(coll, doc(1))
+        unit.commit()
+    assert store.reclaim(float("inf"))
+    assert old.record(store.engine, 1) is None
+    store.rollback_to(common, nothing)
+    assert coll.count == 0
+    assert sorted(store.namespaces()) == ["db.c", "local.new"]
+    assert read(store.catalog.collections["local.new"], store.engine) == [{"_id": 1, "x": [1, 2]}]
+    check(store)
