@@ -46,18 +46,26 @@ class Process:
         self.name = name
         self._report = report
         self._stop = asyncio.Event()
+        self._starting: asyncio.Task[Any] | None = asyncio.current_task()
 
     def ready(self, host: str, port: int) -> None:
         """Say that the process serves: on standard output (with --fork: that of the parent) and in the log."""
         line = f"{self.name} ready host={host} port={port} pid={os.getpid()}"
         LOG.info("Waiting for connections", line=line, host=host, port=port, pid=os.getpid())
+        self._starting = None
         self._report(line)
 
     def stop(self, reason: str) -> None:
-        """Ask the process to end in good order."""
+        """Ask the process to end in good order. One that is not ready yet is cancelled where it is."""
         if not self._stop.is_set():
             LOG.info("Stopping", reason=reason)
             self._stop.set()
+            if self._starting is not None:
+                self._starting.cancel()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
 
     async def stopped(self) -> None:
         """Return when the process was asked to end."""
@@ -170,6 +178,11 @@ async def _supervise(name: str, main: Main, report: Callable[[str], None]) -> in
     LOG.info("Process started", name=name, pid=os.getpid(), loop=type(loop).__module__)
     try:
         await main(process)
+    except asyncio.CancelledError:
+        if not process.stopping:
+            raise
+        LOG.info("Stopped before it was ready")
+        return 0
     except StartError:
         raise
     except AssertionError as error:

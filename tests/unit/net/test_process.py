@@ -16,7 +16,7 @@ from docstore.net.sockets import bind
 from tests.harness.waiting import wait_until
 
 PROGRAM = """
-import sys
+import asyncio
 from docstore.net.process import StartError, run
 from docstore.options import LOGGING, NETWORK, PROCESS, program
 
@@ -29,6 +29,12 @@ def main(options):
             raise OSError("what nobody expected")
         if options.port == 3:
             raise AssertionError("never")
+        if options.port == 5:
+            print("getting ready", flush=True)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                print("taken down", flush=True)
         process.ready("127.0.0.1", options.port)
         await process.stopped()
         print("taken down", flush=True)
@@ -71,6 +77,15 @@ def test_a_signal_ends_the_process_in_good_order(program: list[str], tmp_path: P
     code, out, _ = finish(process)
     assert (code, out) == (0, "taken down\n")
     assert not pid_file.exists()
+
+
+def test_a_signal_before_it_is_ready_ends_the_process_too(program: list[str]) -> None:
+    process = start(program, "--port", "5")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "getting ready\n"
+    process.terminate()
+    code, out, _ = finish(process)
+    assert (code, out) == (0, "taken down\n")
 
 
 @pytest.mark.parametrize(
