@@ -62,6 +62,10 @@ class RocksEngine:
 
     def __init__(self, path: str, *, cache_bytes: int = 64 * _MIB) -> None:
         os.makedirs(path, exist_ok=True)
+        if (Path(path) / "WiredTiger").exists():
+            raise StorageError(
+                f"the directory {path} holds the data of another server (WiredTiger): give another --dbpath"
+            )
         self.path = path
         self._lock = _lock_directory(path)
         cache = Cache(cache_bytes)

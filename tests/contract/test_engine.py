@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from docstore.storage import Batch, Engine, Family, StorageError
@@ -202,3 +204,22 @@ def test_flush_and_statistics(engine: Engine) -> None:
     assert engine.size(RECORDS, *ALL) >= 0
     engine.close()
     engine.close()
+
+
+def test_a_flush_runs_beside_the_writes(engine: Engine) -> None:
+    done = threading.Event()
+    flushed = []
+
+    def flush() -> None:
+        while not done.is_set():
+            engine.flush()
+            flushed.append(1)
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    for n in range(500):
+        write(engine, **{f"k{n}": b"v"})
+    done.set()
+    thread.join()
+    assert len(contents(engine)) == 500
+    assert flushed

@@ -47,6 +47,13 @@ def test_an_unknown_engine_is_refused() -> None:
         open_engine("wiredTiger", "")
 
 
+def test_the_directory_of_another_server_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "WiredTiger").write_text("")
+    with pytest.raises(StorageError, match="another server"):
+        open_engine("rocksdb", str(tmp_path))
+    assert [file.name for file in tmp_path.iterdir()] == ["WiredTiger"]
+
+
 def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "db").write_text("")
     with pytest.raises((StorageError, OSError)):
