@@ -7,12 +7,13 @@ overlap; no two have the same version; all belong to one epoch. A map is never c
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import bson
-from sortedcontainers import SortedDict
 
 from docstore.errors import Code, CommandError
 from docstore.sharding.key import Bound, KeyRange, ShardKey, raw_field
@@ -71,13 +72,14 @@ class ChunkMap:
     """All chunks of one incarnation of a collection, by encoded low end."""
 
     def __init__(self, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> None:
-        """Takes chunks as read, in any order; see `checked` and `untorn`."""
+        """Takes chunks in any order, unchecked; what was read from a catalog goes through `untorn`."""
         self.key = key
         self.epoch = epoch
-        self._by_low: SortedDict = SortedDict((chunk.min.key, chunk) for chunk in chunks)
+        self._chunks = sorted(chunks, key=_low_end)
+        self._lows = [chunk.range.min.key for chunk in self._chunks]
         self._highest: dict[str, Lastmod] = {}
         self._counts: dict[str, int] = {}
-        for chunk in self._by_low.values():
+        for chunk in self._chunks:
             self._highest[chunk.shard] = max(self._highest.get(chunk.shard, NO_CHUNKS), chunk.lastmod)
             self._counts[chunk.shard] = self._counts.get(chunk.shard, 0) + 1
 
@@ -85,7 +87,7 @@ class ChunkMap:
     def untorn(cls, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> ChunkMap:
         """A map from records that may show the first half of a split: the new upper parts are there, the lower part
         still has its old end. Ownership is the same either way; the lower part is shown cut. TornChunks otherwise."""
-        ordered = sorted(chunks, key=lambda chunk: chunk.min.key)
+        ordered = sorted(chunks, key=_low_end)
         for position in range(len(ordered) - 1):
             chunk, following = ordered[position], ordered[position + 1]
             if chunk.max.key > following.min.key and chunk.shard == following.shard:
@@ -95,11 +97,11 @@ class ChunkMap:
         return made
 
     def __len__(self) -> int:
-        return len(self._by_low)
+        return len(self._chunks)
 
     def __iter__(self) -> Iterator[Chunk]:
         """In key order."""
-        return iter(self._by_low.values())
+        return iter(self._chunks)
 
     @property
     def version(self) -> ShardVersion:
@@ -122,17 +124,13 @@ class ChunkMap:
 
     def chunk_at(self, key: bytes) -> Chunk:
         """The chunk that holds an encoded key."""
-        position = self._by_low.bisect_right(key) - 1
-        chunk: Chunk = self._by_low.peekitem(position)[1]
-        return chunk
+        return self._chunks[bisect_right(self._lows, key) - 1]
 
     def overlapping(self, low: bytes, high: bytes) -> Iterator[Chunk]:
         """Chunks that hold any key in `[low, high)`, in key order."""
         if low >= high:
             return
-        first = max(self._by_low.bisect_right(low) - 1, 0)
-        for start in self._by_low.islice(first):
-            chunk: Chunk = self._by_low[start]
+        for chunk in islice(self._chunks, max(bisect_right(self._lows, low) - 1, 0), None):
             if chunk.min.key >= high:
                 return
             if chunk.max.key > low:
@@ -140,8 +138,8 @@ class ChunkMap:
 
     def exact(self, bounds: KeyRange) -> Chunk | None:
         """The chunk with exactly these bounds."""
-        chunk: Chunk | None = self._by_low.get(bounds.min.key)
-        return chunk if chunk is not None and chunk.range.same(bounds) else None
+        chunk = self.chunk_at(bounds.min.key)
+        return chunk if chunk.range.same(bounds) else None
 
     def owned(self, shard: str) -> list[tuple[bytes, bytes]]:
         """The encoded ranges that a shard owns, in order, neighbours joined."""
@@ -162,14 +160,12 @@ class ChunkMap:
     def updated(self, changed: Sequence[Chunk]) -> ChunkMap:
         """The map after an incremental refresh: `changed` holds every chunk whose lastmod is at or above this map's
         version. TornChunks when the result would not be a map."""
-        kept: SortedDict = self._by_low.copy()
-        fresh = {chunk.min.key for chunk in changed}
+        fresh = {chunk.min.key: chunk for chunk in changed}
+        gone = set(fresh)
         for chunk in changed:
-            for old in list(self.overlapping(chunk.min.key, chunk.max.key)):
-                if old.min.key not in fresh:
-                    kept.pop(old.min.key, None)
-        kept.update((chunk.min.key, chunk) for chunk in changed)
-        return ChunkMap.untorn(self.key, self.epoch, kept.values())
+            gone.update(old.min.key for old in self.overlapping(chunk.min.key, chunk.max.key))
+        kept = [chunk for chunk in self._chunks if chunk.range.min.key not in gone]
+        return ChunkMap.untorn(self.key, self.epoch, [*kept, *fresh.values()])
 
     def check(self) -> None:
         """TornChunks unless everything in the module's heading holds."""
@@ -184,6 +180,10 @@ class ChunkMap:
             raise TornChunks("the chunks do not reach the end of the key space")
         if len({chunk.lastmod for chunk in self}) != len(self):
             raise TornChunks("two chunks have the same version")
+
+
+def _low_end(chunk: Chunk) -> bytes:
+    return chunk.range.min.key
 
 
 def first_chunk(key: ShardKey, shard: str) -> Chunk:
