@@ -131,14 +131,11 @@ class Connection(asyncio.Protocol):
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._take_turn)
-
-    def _take_turn(self) -> None:
-        self._scheduled = False
-        self._advance()
+            self._loop.call_soon(self._advance)
 
     def _advance(self) -> None:
         """Handle the frames that have arrived until one must wait, or the turn is over."""
+        self._scheduled = False
         until = self._clock() + _TURN_SECONDS
         try:
             while self._buffer is not None and not self._held:
@@ -210,8 +207,8 @@ class Connection(asyncio.Protocol):
                 if outcome is None or self._closed:
                     break
                 frame = self._frame(message, outcome)
-                if message.compressor is not None and self._may_compress(message):
-                    frame = await self._compress(frame, message.compressor)
+                if message.compressor is not None and may_compress(message, self.peer):
+                    frame = await compress(frame, message.compressor)
                 self._write(frame)
                 if not isinstance(outcome, Answer):
                     break
@@ -249,29 +246,15 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
 
-    # Replies.
-
     def _frame(self, message: Message, outcome: bytes | Answer) -> bytes:
-        self._last_id = request_id = (self._last_id + 1) & 0x7FFFFFFF
+        self._last_id = (self._last_id + 1) & 0x7FFFFFFF
         body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, Answer) else (outcome, 0)
         if len(body) > MAX_BODY_BYTES:
-            body = self._dispatcher.refuse(
-                CommandError(Code.BSONObjectTooLarge, f"a reply of {len(body)} bytes is longer than any message"), None
-            )
+            too_large = f"a reply of {len(body)} bytes is longer than any message"
+            body = self._dispatcher.refuse(CommandError(Code.BSONObjectTooLarge, too_large), None)
         if message.opcode != OP_MSG:
-            return encode_reply(body, request_id=request_id, response_to=message.request_id)
-        return encode_body(body, request_id, message.request_id, flags)
-
-    def _may_compress(self, message: Message) -> bool:
-        """Whether the client agreed to the compressor that it used, for this command."""
-        agreed = {COMPRESSOR_IDS[name] for name in self.peer.compressors}
-        name = message.body[5 : message.body.find(b"\0", 5)]
-        return message.compressor in agreed and name not in _UNCOMPRESSED
-
-    async def _compress(self, frame: bytes, compressor: int) -> bytes:
-        if len(frame) > _OFF_LOOP_BYTES:
-            return await self._loop.run_in_executor(None, wrap, frame, compressor)
-        return wrap(frame, compressor)
+            return encode_reply(body, request_id=self._last_id, response_to=message.request_id)
+        return encode_body(body, self._last_id, message.request_id, flags)
 
     def _write(self, frame: bytes) -> None:
         assert self._transport is not None
@@ -283,3 +266,17 @@ class Connection(asyncio.Protocol):
             "A peer broke the wire protocol; closing its connection", reason=str(violation), **self.peer.describe()
         )
         self.close()
+
+
+def may_compress(message: Message, peer: Peer) -> bool:
+    """Whether the client agreed to the compressor that it used, for this command."""
+    agreed = {COMPRESSOR_IDS[name] for name in peer.compressors}
+    name = message.body[5 : message.body.find(b"\0", 5)]
+    return message.compressor in agreed and name not in _UNCOMPRESSED
+
+
+async def compress(frame: bytes, compressor: int) -> bytes:
+    """The frame compressed, in a thread when that takes long."""
+    if len(frame) > _OFF_LOOP_BYTES:
+        return await asyncio.get_running_loop().run_in_executor(None, wrap, frame, compressor)
+    return wrap(frame, compressor)
