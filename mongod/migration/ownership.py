@@ -4,6 +4,7 @@ Always true:
 
 * an operation that carries a shard version runs only under a routing in which this shard has that version, and sees
   only documents of ranges that the shard owns in it;
+* an unsharded collection is served only by the primary shard of its database;
 * what this shard believes of its own ownership is never older than the last migration that it gave away: the durable
   document in `config.cache.collections` holds the least version, and an older routing, read from a config server that
   lags, is not used;
@@ -60,11 +61,15 @@ class CriticalSection:
 
 
 class Known:
-    """The routing of one namespace as this shard uses it; `accepted` are encoded versions that were found right."""
+    """The routing of one namespace as this shard uses it; `accepted` are encoded versions that were found right.
+
+    `foreign`: the collection is not sharded and its database lives on another shard, or nowhere.
+    """
 
     def __init__(self, routing: Routing, shard: str) -> None:
         self.routing = routing
         self.version = routing.shard_version(shard)
+        self.foreign = routing.collection is None and routing.primary != shard
         self.owned = _filter_of(routing, shard)
         self.accepted: set[bytes] = set()
 
@@ -118,7 +123,7 @@ class OwnedRanges:
         self, namespace: str, shard_version: bytes, known: Known | None
     ) -> Predicate | Awaitable[Predicate | None] | None:
         received = ShardVersion.from_document(bson.decode(shard_version))
-        if known is not None:
+        if known is not None and not known.foreign:
             if received.routes_like(known.version):
                 if len(known.accepted) >= _ACCEPTED_VERSIONS:
                     known.accepted.clear()
@@ -131,7 +136,8 @@ class OwnedRanges:
     async def _check_fresh(self, namespace: str, received: ShardVersion) -> None:
         """Read the routing anew; who waited for this enters again afterwards."""
         known = await self.refresh(namespace)
-        if not received.routes_like(known.version) or self._dropped.get(namespace) == received.epoch:
+        dropped = self._dropped.get(namespace) == received.epoch
+        if known.foreign or dropped or not received.routes_like(known.version):
             raise stale_config(namespace, received, known.version, self._name)
 
     async def _wait(self, section: CriticalSection) -> None:

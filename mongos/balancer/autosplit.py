@@ -28,7 +28,7 @@ class Autosplit:
         self._commands = commands
         self._settings = settings
         self._report = report
-        self._counts: dict[tuple[str, object], WriteCounts] = {}
+        self._counts: dict[str, tuple[object, WriteCounts]] = {}
         self._due: dict[tuple[str, bytes], int] = {}
 
     def add(self, routing: Routing, chunk: Chunk, size: int) -> bool:
@@ -36,7 +36,10 @@ class Autosplit:
         collection = routing.collection
         if collection is None or not self._settings.autosplit:
             return False
-        counts = self._counts.setdefault((routing.namespace, collection.epoch), WriteCounts())
+        epoch, counts = self._counts.get(routing.namespace, (None, WriteCounts()))
+        if epoch != collection.epoch:
+            counts = WriteCounts()
+            self._counts[routing.namespace] = collection.epoch, counts
         target = counts.add(collection.chunks, chunk, size, self._settings.chunk_bytes)
         if target is None:
             return False
@@ -55,7 +58,7 @@ class Autosplit:
                 return
             after = await self._commands.split(collection, chunk, points)
             self._report("Autosplit", {"ns": routing.namespace, "chunk": str(chunk.range), "points": len(points)})
-            self._counts[routing.namespace, collection.epoch].forget_stale(collection.chunks)
+            self._counts[routing.namespace][1].forget_stale((after.collection or collection).chunks)
             if chunk.max.key == collection.key.max.key and chunk.min.key != collection.key.min.key:
                 await self._move_top(after)
         except CommandError as error:

@@ -24,7 +24,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         return {"n": 0}
     batch = BatchWrite(
         context, KIND, statements, ordered=args["ordered"], shards=router.shards, cache=router.cache,
-        accounting=router.autosplit,
+        accounting=router.autosplit, ensure_database=router.ensure_database,
     )  # fmt: skip
     return await batch.run()
 

@@ -35,10 +35,9 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
             Code.InvalidLength,
             f"Write batch sizes must be between 1 and {MAX_DOCUMENTS}. Got {len(documents)} operations.",
         )
-    await router.ensure_database(context.namespace)
     batch = BatchWrite(
         context, KIND, documents, ordered=args["ordered"], shards=router.shards, cache=router.cache,
-        accounting=router.autosplit,
+        accounting=router.autosplit, ensure_database=router.ensure_database,
     )  # fmt: skip
     return await batch.run()
 

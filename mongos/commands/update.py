@@ -28,10 +28,9 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     statements = context.documents("updates")
     if not statements:
         raise CommandError(Code.InvalidLength, "Write batch sizes must be between 1 and 100000. Got 0 operations.")
-    await router.ensure_database(context.namespace)
     batch = BatchWrite(
         context, KIND, statements, ordered=args["ordered"], shards=router.shards, cache=router.cache,
-        accounting=router.autosplit,
+        accounting=router.autosplit, ensure_database=router.ensure_database,
     )  # fmt: skip
     return await batch.run()
 

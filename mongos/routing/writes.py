@@ -11,7 +11,7 @@ look, so the same chunks come out of single inserts and of bulk loads.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -85,7 +85,7 @@ class BatchWrite:
 
     def __init__(
         self, context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool, shards: Shards,
-        cache: RoutingCache, accounting: Accounting,
+        cache: RoutingCache, accounting: Accounting, ensure_database: Callable[[str], Awaitable[None]],
     ) -> None:  # fmt: skip
         self._context = context
         self._kind = kind
@@ -94,9 +94,11 @@ class BatchWrite:
         self._shards = shards
         self._cache = cache
         self._accounting = accounting
+        self._ensure_database = ensure_database
         self._pending = list(range(len(statements)))
         self._done_on: dict[int, set[str]] = {}
         self._counted: set[int] = set()
+        self._begun: set[int] = set()
         self._outcome = Outcome(modified=0 if kind.field == "updates" else None)
         self._base = forwarded(context.raw, without=(kind.field, "stmtId", "stmtIds"))
 
@@ -107,10 +109,12 @@ class BatchWrite:
         while self._pending and not (self._ordered and self._outcome.errors):
             self._context.operation.check()
             routing = await self._cache.get(namespace)
+            if routing.primary is None:
+                await self._ensure_database(namespace)
+                continue
             requests, due = self._next_requests(routing)
             left = set().union(*await each(requests, functools.partial(self._send, routing)))
-            sent = {index for request in requests for index in request.indexes}
-            self._pending = [index for index in self._pending if index not in sent or index in left]
+            self._pending = [index for index in self._pending if index not in self._begun or index in left]
             if left and not (self._ordered and self._outcome.errors):
                 stale_rounds += 1
                 if stale_rounds == MAX_ATTEMPTS:
@@ -126,6 +130,7 @@ class BatchWrite:
         """What to send next, one request a shard; and the chunk that is due for a look after it."""
         groups: dict[str, list[int]] = {}
         due: Chunk | None = None
+        self._begun = set()
         for index in self._pending:
             try:
                 target = self._kind.target(routing, self._statements[index])
@@ -137,8 +142,9 @@ class BatchWrite:
                     break
                 continue
             shards = [shard for shard in target.shards if shard not in self._done_on.get(index, ())]
-            if self._ordered and groups and (len(shards) > 1 or shards[0] not in groups):
+            if self._ordered and groups and (len(shards) != 1 or shards[0] not in groups):
                 break
+            self._begun.add(index)
             for shard in shards:
                 groups.setdefault(shard, []).append(index)
             if target.chunk is not None and index not in self._counted:

@@ -65,7 +65,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             client.close()
 
 
-@pytest.mark.parametrize(("batch", "count", "top"), [(1, 6_500, 1), (500, 19_998, 11)])
+@pytest.mark.parametrize(("batch", "count", "top"), [(1, 8_000, 1), (500, 19_998, 11)])
 def test_string_ids_in_order_leave_the_chunks_of_the_walk_through(cluster, batch, count, top):
     name = f"users{batch}"
     users = cluster.shard(name, {"id": 1})
@@ -211,3 +211,17 @@ def test_the_legacy_spellings_mean_the_same(cluster):
         cluster.client.admin.command({"shardcollection": "test.old", "key": {"id": 1}})["collectionsharded"]
         == "test.old"
     )
+
+
+def test_a_router_that_knows_nothing_of_a_new_home_of_a_database_finds_it(cluster):
+    first, second = (client["wandering"] for client in cluster.clients)
+    cluster.client.admin.command("enableSharding", "wandering", primaryShard="one")
+    second.plain.insert_one({"_id": 1})
+    cluster.client.drop_database("wandering")
+    cluster.client.admin.command("enableSharding", "wandering", primaryShard="two")
+    second.plain.insert_one({"_id": 2})
+    assert [row["_id"] for row in first.plain.find()] == [2]
+    cluster.client.drop_database("wandering")
+    assert second.plain.count_documents({}) == 0
+    second.plain.insert_one({"_id": 3})
+    assert [row["_id"] for row in first.plain.find()] == [3]

@@ -53,7 +53,7 @@ def find(text: str, pool: FakePool) -> str:
 
 
 def test_a_bare_list_is_initiated_on_its_first_host_in_sorted_order():
-    pool = FakePool(dict.fromkeys(HOSTS, {"isreplicaset": True}))
+    pool = FakePool({key: {"isreplicaset": True} for key in HOSTS})
     assert find(",".join(HOSTS), pool) == IMPLICIT_SET
     ((host, config),) = pool.initiated
     assert host == "h1:1"
@@ -62,7 +62,7 @@ def test_a_bare_list_is_initiated_on_its_first_host_in_sorted_order():
 
 def test_a_router_that_comes_second_finds_the_set_initiated():
     refusal = CommandError(Code.AlreadyInitialized, "already initialized")
-    pool = FakePool(dict.fromkeys(HOSTS, {"isreplicaset": True}), refusal)
+    pool = FakePool({key: {"isreplicaset": True} for key in HOSTS}, refusal)
     assert find(",".join(HOSTS), pool) == IMPLICIT_SET
 
 

@@ -68,6 +68,9 @@ class FakeCluster:
         if len(self.routings) > 1:
             self.routings.pop(0)
 
+    async def ensure(self, namespace: str) -> None:
+        """Every database is there."""
+
     def add(self, routing: Routing, chunk: Chunk, size: int) -> bool:
         self.counted.append(size)
         return len(self.counted) in self.due_at
@@ -100,7 +103,7 @@ def write(
 ) -> dict[str, Any]:
     batch = BatchWrite(
         FakeContext({command: "c"}), KINDS[command], [bson.encode(row) for row in statements],
-        ordered=ordered, shards=cluster, cache=cluster, accounting=cluster,
+        ordered=ordered, shards=cluster, cache=cluster, accounting=cluster, ensure_database=cluster.ensure,
     )  # type: ignore[arg-type]  # fmt: skip
     return asyncio.run(batch.run())
 
