@@ -67,6 +67,7 @@ async def find_config_servers(
     Errors: ConfigServersMissing after `PATIENCE_SECONDS`, or at once for hosts that are something else.
     """
     end = clock() + PATIENCE_SECONDS
+    reported: list[str] | None = None
     while True:
         hellos = {host: await _hello(pool, host) for host in configdb.hosts}
         names = {str(hello["setName"]) for hello in hellos.values() if hello and "setName" in hello}
@@ -86,8 +87,9 @@ async def find_config_servers(
                 if away
                 else f"the config servers are not initiated: run rs.initiate() on one of {', '.join(configdb.hosts)}"
             )
-        else:
+        elif away != reported:
             report("Waiting for the config servers", {"away": away})
+            reported = away
         await asyncio.sleep(0.2)
 
 
