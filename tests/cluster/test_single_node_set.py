@@ -1,0 +1,149 @@
+"""A replica set of one as a real process: what only members of a set do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bson
+import pymongo
+import pytest
+from bson.binary import Binary
+from bson.int64 import Int64
+from bson.timestamp import Timestamp
+from pymongo.errors import OperationFailure, WriteConcernError
+
+from docstore.net import Pool
+from scripts.deployment import Deployment, Member, stopped_at_end
+from tests.harness.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+
+Client = pymongo.MongoClient[dict[str, Any]]
+
+
+def connect(member: Member) -> Client:
+    return pymongo.MongoClient("127.0.0.1", member.port, directConnection=True)
+
+
+def send(member: Member, command: dict[str, Any]) -> dict[str, Any]:
+    """Send a command as it stands: a driver would put a session of its own into it."""
+
+    async def work() -> bytes:
+        pool = Pool()
+        try:
+            return await pool.command(member.address, "blog", command, timeout=10)
+        finally:
+            await pool.close()
+
+    return bson.decode(asyncio.run(work()))
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    deployment = Deployment(tmp_path)
+    with stopped_at_end(deployment):
+        yield deployment
+
+
+@pytest.fixture
+def member(deployment: Deployment) -> Member:
+    node = Member("node", "mongod", ["--replSet", "one"])
+    deployment.start(node)
+    with connect(node) as client:
+        members = [{"_id": 0, "host": node.address}]
+        client.admin.command("replSetInitiate", {"_id": "one", "members": members})
+        wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 10)
+    return node
+
+
+def test_a_driver_finds_the_set_and_its_retried_writes_are_done_once(member: Member) -> None:
+    with pymongo.MongoClient(member.address, replicaSet="one") as client:
+        client.blog.posts.insert_one({"_id": 1})
+        command = {
+            "update": "posts",
+            "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}],
+            "lsid": {"id": Binary(bytes(16), 4)},
+            "txnNumber": Int64(1),
+        }
+        first, again = send(member, command), send(member, command)
+        assert (first["nModified"], again["nModified"], again["retriedStmtIds"]) == (1, 1, [0])
+        assert client.blog.posts.find_one() == {"_id": 1, "n": 1}
+
+
+def test_a_retry_after_kill_9_still_knows_what_was_done(deployment: Deployment, member: Member) -> None:
+    command = {
+        "findAndModify": "posts",
+        "query": {"_id": 1},
+        "update": {"$inc": {"n": 1}},
+        "lsid": {"id": Binary(bytes(16), 4)},
+        "txnNumber": Int64(1),
+    }
+    with connect(member) as client:
+        client.blog.posts.insert_one({"_id": 1, "n": 5})
+    first = send(member, command)
+    deployment.kill("node")
+    deployment.restart("node")
+    with connect(member) as client:
+        wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 20)
+        again = send(member, command)
+        assert again["value"] == first["value"] == {"_id": 1, "n": 5}
+        assert client.blog.posts.find_one() == {"_id": 1, "n": 6}
+
+
+def test_a_write_concern_that_cannot_be_met_is_reported_and_the_write_stays(member: Member) -> None:
+    with connect(member) as client:
+        posts = client.blog.get_collection("posts", write_concern=pymongo.WriteConcern(w=3, wtimeout=50))
+        with pytest.raises(WriteConcernError) as caught:
+            posts.insert_one({"_id": 1})
+        assert caught.value.code in (64, 100)
+        assert client.blog.posts.find_one() == {"_id": 1}
+
+
+def test_a_majority_read_sees_an_acknowledged_majority_write(member: Member) -> None:
+    with connect(member) as client:
+        for n in range(20):
+            client.blog.get_collection("posts", write_concern=pymongo.WriteConcern("majority")).insert_one({"_id": n})
+            read = client.blog.get_collection("posts", read_concern=pymongo.read_concern.ReadConcern("majority"))
+            assert read.count_documents({"_id": n}) == 1
+
+
+def test_a_causal_session_reads_its_own_writes(member: Member) -> None:
+    with connect(member) as client, client.start_session(causal_consistency=True) as session:
+        client.blog.posts.insert_one({"_id": 1}, session=session)
+        assert client.blog.posts.find_one({"_id": 1}, session=session) == {"_id": 1}
+
+
+def test_a_time_that_has_not_come_is_refused(member: Member) -> None:
+    with connect(member) as client:
+        future = {"afterClusterTime": Timestamp(4_000_000_000, 1)}
+        with pytest.raises(OperationFailure) as caught:
+            client.blog.command({"find": "posts", "readConcern": future})
+        assert caught.value.code == 72
+
+
+def test_the_oplog_can_be_tailed_while_it_grows(member: Member) -> None:
+    with connect(member) as client, connect(member) as other:
+        last = client.local["oplog.rs"].find().sort("$natural", -1).limit(1).next()
+        cursor = client.local["oplog.rs"].find(
+            {"ts": {"$gt": last["ts"]}, "op": "i"}, cursor_type=pymongo.CursorType.TAILABLE_AWAIT
+        )
+        writer = threading.Thread(target=other.blog.posts.insert_many, args=([{"_id": n} for n in range(5)],))
+        writer.start()
+        found: list[int] = []
+        wait_until(lambda: found.extend(entry["o"]["_id"] for entry in cursor) or len(found) >= 5, 10)
+        assert found == list(range(5))
+        writer.join()
+        cursor.close()
+
+
+def test_a_shutdown_command_ends_the_process(deployment: Deployment, member: Member) -> None:
+    with connect(member) as client:
+        client.admin.command({"shutdown": 1, "force": True})
+    wait_until(lambda: not member.running, 20)
+    deployment.restart("node")
+    with connect(member) as client:
+        wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 20)
