@@ -1,8 +1,8 @@
 """The build backend: setuptools, plus the kernel's modules compiled by Cython; used while installing only.
 
-A kernel module that cannot be compiled (no C compiler, no headers, a big-endian machine) is left to the interpreter:
-the installation succeeds, and the same `.py` files run. Finished modules are moved into place in one step, so that a
-process which starts during a rebuild loads either the old or the new one.
+Where the kernel cannot be compiled (no C compiler, no headers, a big-endian machine) it is left to the interpreter: the
+installation succeeds, and the same `.py` files run. It is compiled as a whole or not at all, since compiled modules
+call each other in C. Finished modules are moved into place, so that no process sees half of one.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
-from setuptools.errors import CCompilerError
+from setuptools.errors import BaseError, CCompilerError
 from setuptools.extension import Extension
 
 COMPILED = (
@@ -31,7 +32,9 @@ COMPILED = (
     "predicate",
     "leaves",
     "scan",
-    "group",
+    "group_values",
+    "group_states",
+    "grouping",
     "sorting",
 )
 """The modules of docstore.bson that run per document."""
@@ -47,22 +50,33 @@ DIRECTIVES = {
 
 
 class CompileKernel(build_ext):
-    """`build_ext` with the kernel's directives."""
+    """`build_ext` with the kernel's directives: all of its modules are compiled, or none."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
         self.cython_c_in_temp = True
         self.cython_directives = DIRECTIVES
 
-    def build_extension(self, ext: Extension) -> None:
+    def build_extensions(self) -> None:
         from Cython.Compiler.Errors import CompileError
 
-        if sys.byteorder != "little":
-            raise CCompilerError("the kernel reads numbers as they lie in memory, which must be little-endian")
         try:
-            super().build_extension(ext)
-        except CompileError as error:
-            raise CCompilerError(f"{ext.name}: {error}") from error
+            if sys.byteorder != "little":
+                raise CCompilerError("the kernel reads numbers as they lie in memory, which must be little-endian")
+            super().build_extensions()
+        except (CCompilerError, BaseError, CompileError) as error:
+            self.warn(f"the kernel is not compiled and will be interpreted: {error}")
+            for extension in self.extensions:
+                Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
+            self.extensions = []
+
+    def copy_extensions_to_source(self) -> None:
+        """Put the modules beside their sources; one from an earlier build must not stay in between."""
+        super().copy_extensions_to_source()
+        fresh = {extension.name.rpartition(".")[2] for extension in self.extensions}
+        for path in Path("docstore/bson").glob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"):
+            if path.name.partition(".")[0] not in fresh:
+                path.unlink()
 
     def copy_file(self, infile: Any, outfile: Any, *args: Any, **kwargs: Any) -> Any:
         """Copy beside the target, then rename over it."""
@@ -91,8 +105,7 @@ class Backend(build_meta._BuildMetaBackend):
                 Extension(
                     f"docstore.bson.{name}",
                     [f"docstore/bson/{name}.py"],
-                    extra_compile_args=["-O2", "-g0"],
-                    optional=True,
+                    extra_compile_args=["-O3", "-g0"],
                 )
                 for name in COMPILED
             ],

@@ -1,0 +1,32 @@
+from docstore.bson.group_values cimport Place
+from docstore.bson.order cimport compare_at
+from docstore.bson.walk cimport (
+    ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, OBJECT, UNDEFINED, double_at, int32_at, int64_at, part,
+)
+
+cdef class State:
+    cdef readonly list extras
+    cdef int add(self, Place found) except -1
+
+cdef class SumState(State):
+    cdef bint _counted
+    cdef long long _count
+    cdef int _kind
+    cdef long long _whole
+    cdef double _high
+    cdef double _low
+    cdef int add(self, Place found) except -1
+    cdef int _add_integer(self, long long number, Place found) except -1
+    cdef int _add_double(self, double number, Place found) except -1
+    cdef int _keep(self, Place found) except -1
+
+cdef class ExtremeState(State):
+    cdef int _sign
+    cdef int _code
+    cdef bytes _raw
+    cdef int add(self, Place found) except -1
+
+cdef class EndState(State):
+    cdef bint _last
+    cdef tuple _value
+    cdef int add(self, Place found) except -1
