@@ -7,26 +7,18 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.errors import Code, CommandError
 from mongos.router import router_of
 from mongos.routing.targeting import delete_target
-from mongos.routing.writes import BatchWrite, Kind
+from mongos.routing.writes import Kind
+from mongos.statements import run_statements
 
 KIND = Kind("deletes", delete_target, lambda statement: 0)
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = router_of(context)
-    statements = context.documents("deletes")
-    if not statements:
-        raise CommandError(Code.InvalidLength, "Write batch sizes must be between 1 and 100000. Got 0 operations.")
-    if (await router.cache.get(context.namespace)).primary is None:
+    if (await router_of(context).cache.get(context.namespace)).primary is None:
         return {"n": 0}
-    batch = BatchWrite(
-        context, KIND, statements, ordered=args["ordered"], shards=router.shards, cache=router.cache,
-        accounting=router.autosplit, ensure_database=router.ensure_database,
-    )  # fmt: skip
-    return await batch.run()
+    return await run_statements(context, KIND, context.documents("deletes"), ordered=args["ordered"])
 
 
 COMMAND = Command(

@@ -11,13 +11,11 @@ from docstore.bson import document_from, elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.errors import Code, CommandError
-from mongos.router import router_of
 from mongos.routing.targeting import insert_target
-from mongos.routing.writes import BatchWrite, Kind
+from mongos.routing.writes import Kind
+from mongos.statements import run_statements
 
 KIND = Kind("documents", insert_target, len)
-MAX_DOCUMENTS = 100_000
 
 
 def with_id(document: bytes) -> bytes:
@@ -28,18 +26,8 @@ def with_id(document: bytes) -> bytes:
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = router_of(context)
     documents = [with_id(document) for document in context.documents("documents")]
-    if not 0 < len(documents) <= MAX_DOCUMENTS:
-        raise CommandError(
-            Code.InvalidLength,
-            f"Write batch sizes must be between 1 and {MAX_DOCUMENTS}. Got {len(documents)} operations.",
-        )
-    batch = BatchWrite(
-        context, KIND, documents, ordered=args["ordered"], shards=router.shards, cache=router.cache,
-        accounting=router.autosplit, ensure_database=router.ensure_database,
-    )  # fmt: skip
-    return await batch.run()
+    return await run_statements(context, KIND, documents, ordered=args["ordered"])
 
 
 COMMAND = Command(

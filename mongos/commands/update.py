@@ -8,10 +8,9 @@ from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.errors import Code, CommandError
-from mongos.router import router_of
 from mongos.routing.targeting import update_target
-from mongos.routing.writes import BatchWrite, Kind
+from mongos.routing.writes import Kind
+from mongos.statements import run_statements
 
 
 def written_size(statement: bytes) -> int:
@@ -24,15 +23,7 @@ KIND = Kind("updates", update_target, written_size)
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = router_of(context)
-    statements = context.documents("updates")
-    if not statements:
-        raise CommandError(Code.InvalidLength, "Write batch sizes must be between 1 and 100000. Got 0 operations.")
-    batch = BatchWrite(
-        context, KIND, statements, ordered=args["ordered"], shards=router.shards, cache=router.cache,
-        accounting=router.autosplit, ensure_database=router.ensure_database,
-    )  # fmt: skip
-    return await batch.run()
+    return await run_statements(context, KIND, context.documents("updates"), ordered=args["ordered"])
 
 
 COMMAND = Command(
