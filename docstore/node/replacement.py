@@ -31,7 +31,8 @@ async def replace_collection(context: Context, namespace: str, documents: list[b
     concern = effective_concern(context, node)
     database, collection_name = split_namespace(namespace)
     temporary = f"{database}.{TEMPORARY_PREFIX}{collection_name}_{ObjectId()}"
-    context.namespace = namespace
+    # The version that came with the request is that of what was read.
+    context.namespace, context.shard_version = namespace, None
     await enter_write(context)
     _make_like(node, temporary, node.store.collection(namespace))
     try:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 from typing import Any
 
@@ -48,6 +49,9 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
     try:
         running.node.shutdown = lambda: process.stop("shutdown command")
         set_parameters(running.node.parameters, options)
+        # What is there now stays; collecting garbage need not look at it again, which would hold the loop for long.
+        gc.collect()
+        gc.freeze()
         process.ready(options.network.addresses[0], running.node.settings.port)
         await process.stopped()
     finally:
