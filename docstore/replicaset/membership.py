@@ -30,7 +30,7 @@ from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
 from docstore.replication.messages import Event, FollowerState, Progress, TookOffice
 from docstore.replication.state import State
-from docstore.replication.states import MemberState, Office
+from docstore.replication.states import MemberState, Office, Role
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from docstore.net.pool import Pool
 
 LOG = component("REPL")
+FLUSH_GRACE_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +143,14 @@ class Membership:
         return await answer if isawaitable(answer) else answer
 
     def committed(self, commit: Commit) -> None:
-        """A unit of the store has been written: report the log's new end at the next turn of the loop."""
+        """A unit of the store has been written: report the log's new end, a primary at the next turn of the loop.
+
+        Others wait a moment for the flush, which is under way: most often one report then says applied and durable.
+        """
         if commit.optime is not None and not self._report_scheduled:
             self._report_scheduled = True
-            asyncio.get_running_loop().call_soon(self.report_progress)
+            delay = 0.0 if self.state.role is Role.LEADER else FLUSH_GRACE_SECONDS
+            asyncio.get_running_loop().call_later(delay, self.report_progress)
 
     def report_progress(self) -> None:
         """Tell the core where the log ends and how far it is on disk, if that has changed."""

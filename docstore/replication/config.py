@@ -143,28 +143,28 @@ class ReplicaSetConfig:
     settings: Settings = field(default_factory=Settings)
     journal_default: bool = True
     config_server: bool = False
+    voters: tuple[MemberConfig, ...] = field(init=False, repr=False, compare=False)
+    majority_votes: int = field(init=False, repr=False, compare=False)
+    """Votes that win an election; acknowledgements that commit."""
+    writable_voters: int = field(init=False, repr=False, compare=False)
+    write_majority: int = field(init=False, repr=False, compare=False)
+    """Members that satisfy w: "majority": arbiters do not count (rule 16)."""
+
+    def __post_init__(self) -> None:
+        voters = tuple(member for member in self.members if member.voter)
+        majority = len(voters) // 2 + 1
+        writable = sum(member.data_bearing for member in voters)
+        for name, value in (
+            ("voters", voters),
+            ("majority_votes", majority),
+            ("writable_voters", writable),
+            ("write_majority", min(majority, writable)),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def config_version(self) -> ConfigVersion:
         return ConfigVersion(self.term, self.version)
-
-    @property
-    def voters(self) -> tuple[MemberConfig, ...]:
-        return tuple(member for member in self.members if member.voter)
-
-    @property
-    def majority_votes(self) -> int:
-        """Votes that win an election; acknowledgements that commit."""
-        return len(self.voters) // 2 + 1
-
-    @property
-    def writable_voters(self) -> int:
-        return sum(member.data_bearing for member in self.voters)
-
-    @property
-    def write_majority(self) -> int:
-        """Members that satisfy w: "majority": arbiters do not count (rule 16)."""
-        return min(self.majority_votes, self.writable_voters)
 
     @property
     def defaults_to_majority(self) -> bool:

@@ -29,7 +29,7 @@ from docstore.replication.state import NEVER, Effects, ElectionRecord, Peer, Pen
 from docstore.replication.states import Office, Role
 from docstore.replication.terms import leave_office, refuse_unless_initiated
 
-COMMIT_PUSH_SECONDS = 0.01
+COMMIT_PUSH_SECONDS = 0.05
 """How long a new commit point waits for a natural message before heartbeats carry it to the others."""
 
 

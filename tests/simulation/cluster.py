@@ -30,6 +30,7 @@ from docstore.replication.messages import (
     Initiate,
     LastVote,
     Progress,
+    Reconfigure,
     SourceFailed,
     StepDown,
     TookOffice,
@@ -70,7 +71,10 @@ class Checker:
 class Cluster:
     """Members, the network between them, and the queue of what happens next."""
 
-    def __init__(self, seed: int, members: list[MemberConfig], checker: Checker, *, settings: Settings) -> None:
+    def __init__(
+        self, seed: int, members: list[MemberConfig], checker: Checker, *, settings: Settings, spares: int = 0
+    ) -> None:
+        """`spares`: so many more processes run that the first configuration does not name."""
         self.random = random.Random(seed)
         self.now = 1000.0
         self.steps = 0
@@ -80,7 +84,8 @@ class Cluster:
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
         self.config = ReplicaSetConfig(set_name="set", version=1, term=0, members=tuple(members), settings=settings)
-        self.members = {member.host: Member(self, member.host) for member in members}
+        hosts = [member.host for member in members] + [f"spare{number}:1" for number in range(spares)]
+        self.members = {host: Member(self, host) for host in hosts}
         self.trace: list[str] = []
 
     def at(self, delay: float, action: Callable[[], None]) -> None:
@@ -224,6 +229,9 @@ class Member:
 
     def step_down(self, seconds: float) -> None:
         self.deliver(StepDown(seconds=seconds, catch_up_seconds=seconds / 2))
+
+    def reconfigure(self, config: ReplicaSetConfig) -> None:
+        self.deliver(Reconfigure(config=config))
 
     def flush_now(self) -> None:
         self.disk.log = list(self.log)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from docstore.replication.config import MemberConfig
 from docstore.replication.progress import Acknowledgement
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster, Member
 
 W1 = Acknowledgement(w=1, journal=False)
 MAJORITY = Acknowledgement(w="majority", journal=True)
@@ -14,8 +16,9 @@ MAJORITY = Acknowledgement(w="majority", journal=True)
 class Nemesis:
     """Breaks something every second or so, and mends it again some time later."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, reconfigures: bool = False) -> None:
         self._cluster = cluster
+        self._reconfigures = reconfigures
         self._stopped = False
         self.done: dict[str, int] = {}
 
@@ -38,8 +41,10 @@ class Nemesis:
         dice = self._cluster.random
         choices: list[Callable[[], None]] = [
             self.kill, self.kill, self.split, self.split, self.isolate_primary, self.cut_one_way, self.lose, self.flap,
-            self.step_down, self.skew,
+            self.step_down, self.skew, self.power_cut, self.bounce_voters,
         ]  # fmt: skip
+        if self._reconfigures:
+            choices += [self.reconfigure] * 8
         fault = dice.choice(choices)
         self.done[fault.__name__] = self.done.get(fault.__name__, 0) + 1
         fault()
@@ -49,12 +54,52 @@ class Nemesis:
         member = self._cluster.random.choice(list(self._cluster.members.values()))
         if member.running:
             member.crash()
+            self._start_later(member, self._cluster.random.uniform(0.05, 4))
 
-            def restart() -> None:
-                if not member.running:
-                    member.start()
+    def power_cut(self) -> None:
+        """All at once lose what is not on disk, and come back."""
+        for member in self._cluster.members.values():
+            if member.running:
+                member.crash()
+                self._start_later(member, self._cluster.random.uniform(0.01, 0.5))
 
-            self._cluster.at(self._cluster.random.uniform(0.05, 4), restart)
+    def bounce_voters(self) -> None:
+        """The primary goes, and while the others elect they die and come back within moments, forgetting what they
+        can."""
+        primary = self._cluster.primary()
+        if primary is None:
+            return
+        primary.crash()
+        self._start_later(primary, 3)
+        for member in self._cluster.running():
+            for _ in range(6):
+                self._cluster.at(self._cluster.random.uniform(0.9, 1.4), lambda member=member: self._bounce(member))
+
+    def reconfigure(self) -> None:
+        """Add a process to the set or take one out, as the primary sees it."""
+        primary = self._cluster.primary()
+        config = None if primary is None else primary.core.state.config
+        if primary is None or config is None:
+            return
+        host = self._cluster.random.choice(list(self._cluster.members))
+        members = [member for member in config.members if member.host != host]
+        if len(members) == len(config.members):
+            free = next(number for number in range(20) if config.member(number) is None)
+            members.append(MemberConfig(id=free, host=host))
+        if host != primary.host and members:
+            primary.reconfigure(replace(config, members=tuple(members), version=config.version + 1))
+
+    def _bounce(self, member: Member) -> None:
+        if member.running:
+            member.crash()
+            self._start_later(member, 0.001)
+
+    def _start_later(self, member: Member, delay: float) -> None:
+        def start() -> None:
+            if not member.running:
+                member.start()
+
+        self._cluster.at(delay, start)
 
     def split(self) -> None:
         hosts = list(self._cluster.members)

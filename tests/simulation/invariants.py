@@ -13,7 +13,7 @@ class Invariants(Checker):
     """
 
     def __init__(self) -> None:
-        self.primaries: dict[int, str] = {}
+        self.primaries: dict[int, tuple[str, int]] = {}
         self.committed: list[Entry] = []
         self._committed_set: set[Entry] = set()
         self.acks: list[Entry] = []
@@ -21,9 +21,12 @@ class Invariants(Checker):
         self.undone = 0
 
     def took_office(self, member: Member, term: int) -> None:
-        """NoTwoPrimariesInSameTerm; and a new primary has every committed entry (leader completeness)."""
-        holder = self.primaries.setdefault(term, member.host)
-        assert holder == member.host, f"two primaries in term {term}: {holder} and {member.host}"
+        """NoTwoPrimariesInSameTerm, nor one twice, before and after a crash; and a new primary has every committed
+        entry (leader completeness).
+        """
+        this = (member.host, member.incarnation)
+        holder = self.primaries.setdefault(term, this)
+        assert holder == this, f"two primaries in term {term}: {holder} and {this}"
         assert member.log[: len(self.committed)] == self.committed, (
             f"{member.host} became primary of term {term} without {self._missing(member.log)}"
         )
@@ -66,9 +69,11 @@ class Invariants(Checker):
         """After everything was healed: one primary, equal logs, every acknowledged write in them."""
         primary = cluster.primary()
         assert primary is not None, "no primary although all members can talk"
+        config = primary.core.state.config
+        assert config is not None
         for member in cluster.members.values():
-            data_bearing = next(m for m in cluster.config.members if m.host == member.host).data_bearing
-            if data_bearing:
+            named = config.member_at(member.host)
+            if named is not None and named.data_bearing:
                 assert member.log == primary.log, f"{member.host} has not converged with {primary.host}"
         held = set(primary.log)
         lost = [entry for entry in self.acks if entry not in held]

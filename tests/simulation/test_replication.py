@@ -28,12 +28,14 @@ def with_arbiter() -> list[MemberConfig]:
     return [*three()[:2], MemberConfig(id=2, host="m2:1", arbiter_only=True, priority=0)]
 
 
-def disturbed(seed: int, members: list[MemberConfig], seconds: float) -> tuple[Cluster, Invariants, Nemesis]:
+def disturbed(
+    seed: int, members: list[MemberConfig], seconds: float, *, spares: int = 0
+) -> tuple[Cluster, Invariants, Nemesis]:
     """A run under faults, then ten quiet seconds, then the final checks."""
     invariants = Invariants()
-    cluster = Cluster(seed, members, invariants, settings=SETTINGS)
+    cluster = Cluster(seed, members, invariants, settings=SETTINGS, spares=spares)
     cluster.start()
-    clients, nemesis = Clients(cluster), Nemesis(cluster)
+    clients, nemesis = Clients(cluster), Nemesis(cluster, reconfigures=spares > 0)
     clients.start()
     cluster.run(3)
     nemesis.start()
@@ -62,6 +64,13 @@ def test_five_members_with_priorities_never_lose_a_committed_write(seed: int) ->
 @pytest.mark.parametrize("seed", range(200, 204))
 def test_an_arbiter_votes_and_never_makes_a_write_safe(seed: int) -> None:
     _, invariants, _ = disturbed(seed, with_arbiter(), 20)
+    assert invariants.acks
+
+
+@pytest.mark.parametrize("seed", range(300, 304))
+def test_members_that_come_and_go_never_take_a_committed_write_with_them(seed: int) -> None:
+    _, invariants, nemesis = disturbed(seed, three(), 30, spares=2)
+    assert nemesis.done["reconfigure"]
     assert invariants.acks
 
 
