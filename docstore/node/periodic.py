@@ -10,10 +10,21 @@ import contextlib
 
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import DataNode
+from docstore.storage import StorageError
 
 ROUND_SECONDS = 1.0
 SESSION_DAYS = 1
 _DAY_MS = 24 * 60 * 60 * 1000
+
+
+def report_failure(task: asyncio.Task[None]) -> None:
+    """Hand what ended a background task to the loop's exception handler, which stops the process where it must."""
+    if not task.cancelled() and task.exception() is not None:
+        error = task.exception()
+        if isinstance(error, StorageError):
+            error = AssertionError(f"the storage engine failed: {error}")
+        context = {"message": f"the task {task.get_name()} failed", "exception": error, "task": task}
+        task.get_loop().call_exception_handler(context)
 
 
 class Housekeeping:
@@ -25,6 +36,7 @@ class Housekeeping:
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="housekeeping")
+        self._task.add_done_callback(report_failure)
 
     async def stop(self) -> None:
         if self._task is not None:

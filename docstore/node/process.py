@@ -39,7 +39,7 @@ from docstore.node.unsupported import UNSUPPORTED
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
-from docstore.storage import Engine, open_engine
+from docstore.storage import Engine, StorageError, open_engine
 
 LOG = component("CONTROL")
 BACKLOG = 1024
@@ -166,7 +166,7 @@ class NodeProcess:
             clock=time.monotonic,
             wall_clock=time.time,
         )
-        dispatcher = Dispatcher(self.node, services)
+        dispatcher = Dispatcher(self.node, services, translate=stop_on_storage_error)
         return Listener(
             dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections
         )
@@ -192,6 +192,15 @@ def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset
     if names & {"127.0.0.1", "::1", "localhost", "0.0.0.0", "::"}:
         names |= {"localhost", "127.0.0.1"}
     return frozenset(f"{name}:{settings.port}" for name in names - {"0.0.0.0", "::"})
+
+
+def stop_on_storage_error(error: Exception) -> None:
+    """A write that the engine refused may be there or not: nothing that is in memory can be trusted any more.
+
+    The broken invariant stops the process; the next start reads what is on disk. Other errors have no meaning here.
+    """
+    if isinstance(error, StorageError):
+        raise AssertionError(f"the storage engine failed: {error}") from error
 
 
 def interrupt_writes(operations: OperationRegistry) -> None:
