@@ -55,13 +55,6 @@ class ParameterTable:
         return was
 
 
-def positive_integer(name: str, value: Any) -> int:
-    """A whole number above 0, or BadValue."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value <= 0:
-        raise CommandError(Code.BadValue, f"{name} must be a whole number above 0")
-    return int(value)
-
-
 FACTS = (
     ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": FEATURE_VERSION}),
     ServerParameter(name="authenticationMechanisms", get=list),
