@@ -40,12 +40,14 @@ class Deployment:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._follow = len(address.hosts) > 1 or address.replica_set is not None
-        self._clients: dict[tuple[str, int], WireClient] = {}
+        self._clients = {host: WireClient(host, timeout=address.timeout) for host in address.hosts}
         self._primary: WireClient | None = None
         self._active: WireClient | None = None
+        self._interrupted = False
 
     def run(self, body: bytes, *, any_member: bool) -> bytes:
         """Send a command to a fitting server and give its reply. Errors: Unreachable."""
+        self._interrupted = False
         if not self._follow:
             return self._run_on(self._client(self.address.hosts[0]), body)
         name = _command_name(body)
@@ -56,9 +58,10 @@ class Deployment:
                 reply = self._run_on(client, body)
             except Unreachable as error:
                 self._primary = None
+                self._put_last(client)
                 lost = error.__cause__
                 assert isinstance(lost, ConnectionLost)
-                if lost.sent and name not in _READS:
+                if (lost.sent and name not in _READS) or self._interrupted or time.monotonic() > deadline:
                     raise
             else:
                 if not _refused_as_secondary(reply) or any_member or time.monotonic() > deadline:
@@ -68,6 +71,7 @@ class Deployment:
 
     def interrupt(self) -> None:
         """Make a waiting `run` fail; called from another thread."""
+        self._interrupted = True
         if self._active is not None:
             self._active.interrupt()
 
@@ -102,7 +106,9 @@ class Deployment:
         failures: list[str] = []
         spare = None
         for host in self._known():
-            client = self._client(host)
+            if self._interrupted:
+                raise Unreachable("interrupted")
+            self._active = client = self._client(host)
             try:
                 hello = client.hello()
             except ConnectionLost as error:
@@ -116,8 +122,12 @@ class Deployment:
                 spare = spare or client
         return (spare if any_member else None), failures
 
+    def _put_last(self, client: WireClient) -> None:
+        """Try the others first from now on."""
+        self._clients[client.host] = self._clients.pop(client.host)
+
     def _known(self) -> tuple[tuple[str, int], ...]:
-        return tuple(dict.fromkeys((*self.address.hosts, *self._clients)))
+        return tuple(self._clients)
 
     def _learn(self, hello: dict[str, Any]) -> None:
         primary = hello.get("primary")

@@ -24,7 +24,7 @@ from shell.bindings.session import Interrupted, ScriptFailure, Session, Unfinish
 HISTORY = Path("~/.docstore_history")
 CONTINUATION = "... "
 
-_COMMAND = re.compile(r"^\s*(use|show|it|help|exit|quit)(?:\s+(\S+))?(?:\s+(\S+))?\s*;?\s*$")
+_COMMAND = re.compile(r"^\s*(use|show|it|help|exit|quit)(?:\s+([^\s;]+))?(?:\s+([^\s;]+))?\s*;?\s*$")
 _ARGUMENTS = {"use": (1, 1), "show": (1, 2), "it": (0, 0), "help": (0, 1), "exit": (0, 0), "quit": (0, 0)}
 _LAST_WORD = re.compile(r"[\w$]*$")
 

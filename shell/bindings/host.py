@@ -33,7 +33,7 @@ class Host:
         self._output = output
         self.argument: Any = None
         self.exit_code: int | None = None
-        self._interrupted = False
+        self._script = self._stopped = 0  # number of the script begun last, and of the last one that was interrupted
         self._functions: dict[str, Callable[..., Any]] = {
             "write": self._write, "read": _read, "quit": self._quit, "argument": lambda: self.argument,
             "sleep": self._sleep, "version": lambda: docstore.__version__, "pwd": os.getcwd, "cd": os.chdir,
@@ -51,6 +51,8 @@ class Host:
         """One call from JavaScript."""
         request = bytes(self._request[: int(self._control[_LENGTH])])
         try:
+            if self._stopped == self._script:
+                raise Unreachable("interrupted")
             if self._control[_OPERATION] == COMMAND:
                 connection = self._deployment(int(self._control[_CONNECTION]))
                 answer = connection.run(request, any_member=bool(self._control[_ANY_MEMBER]))
@@ -63,9 +65,13 @@ class Host:
             self._control[_STATUS] = ANSWERED
         self._answer[: len(answer)] = answer
 
+    def begin(self) -> None:
+        """A new script starts. The last one may still be on its way out, in the middle of a call."""
+        self._script += 1
+
     def interrupt(self) -> None:
-        """Make what JavaScript waits for fail; called from the terminal's thread."""
-        self._interrupted = True
+        """Make fail what the script waits for and whatever it asks for next; called from the terminal's thread."""
+        self._stopped = self._script
         for connection in self._connections:
             if connection is not None:
                 connection.interrupt()
@@ -99,9 +105,9 @@ class Host:
         self.exit_code = int(code)
 
     def _sleep(self, milliseconds: float) -> None:
-        self._interrupted = False
+        script = self._script
         end = time.monotonic() + milliseconds / 1000
-        while not self._interrupted and (left := end - time.monotonic()) > 0:
+        while self._stopped < script and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
 
 

@@ -8,26 +8,32 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TextIO
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import TextIO, TypeVar
 
-from docstore.js.engine import Failure, Handle, Isolate, ScriptError, TimeUp
+from docstore.js.engine import Failure, Handle, Isolate, ScriptError
 from docstore.js.engine import Value as ScriptValue
 from docstore.js.runtime import CORE, source
 from shell.bindings.host import Host
 from shell.deployment import Deployment
 from shell.prelude import texts
 
+T = TypeVar("T")
+
 MESSAGE_BYTES = 64 * 1024 * 1024
 """Room for the longest message that the protocol allows, each way."""
 
 PRELUDE = "prelude"
 ENTRIES = ("control", "input", "output", "setHost", "show", "promptText", "connect", "completions", "magic")
-STOP_WAIT = 5.0
+INTERRUPTED_EXIT = 130
 
 # What V8 says, besides "Unexpected end of input", when a script may have ended too early.
 _UNFINISHED = ("SyntaxError: missing ) after argument list", "SyntaxError: Missing catch or finally after try")
-_REPORT = re.compile(r"^[^\n]*?:(\d+): (.*?)\n([^\n]*)\n([ \t]*)\^+\n(.*)$", re.DOTALL)
+_REPORT = re.compile(r"^[^\n]*?:(\d+): (.*?)\n([^\n]*)\n([ \t]*\^+)\n(.*)$", re.DOTALL)
 _FRAME = re.compile(
     r"^    at (?:(?P<name>\S+) )?\(?(?P<file>[^()\s]*?):(?P<line>\d+):(?P<column>\d+)\)?$", re.MULTILINE
 )
@@ -50,6 +56,8 @@ class Session:
     """An isolate with the shell's prelude. `deployment` is None without a connection."""
 
     def __init__(self, deployment: Deployment | None, output: TextIO) -> None:
+        self._task: int | None = None
+        self._interrupted = False
         self.host = Host(deployment, output)
         self._isolate = Isolate()
         runtime = source(CORE, input_bytes=MESSAGE_BYTES, fixed_output=MESSAGE_BYTES, further=texts())
@@ -102,36 +110,52 @@ class Session:
 
     def call(self, entry: str, value: Handle | None = None) -> ScriptValue:
         """Call an entry point of the prelude."""
-        task = self._isolate.start_call(self._entry[entry], value)
         try:
-            return self._isolate.finished()
+            return self._wait(lambda: self._isolate.start_call(self._entry[entry], value), self._isolate.finished)
         except ScriptError as error:
             raise _failure(error) from error
-        except KeyboardInterrupt:
-            self._stop(task)
-            raise Interrupted from None
 
     def _run(self, script: str, typed: str) -> Handle:
-        task = self._isolate.start(script)
         try:
-            return self._isolate.finished_handle()
+            return self._wait(lambda: self._isolate.start(script), self._isolate.finished_handle)
         except ScriptError as error:
             if error.failure is Failure.SYNTAX and _is_unfinished(str(error), typed):
                 raise Unfinished(str(_failure(error))) from error
             raise _failure(error) from error
-        except KeyboardInterrupt:
-            self._stop(task)
-            raise Interrupted from None
 
-    def _stop(self, task: int) -> None:
-        self.host.interrupt()
-        self._isolate.stop(task)
+    def _wait(self, begin: Callable[[], int], finish: Callable[[], T]) -> T:
+        """Begin a task and wait for its value, with Ctrl-C stopping it.
+
+        A signal handler that raises could strike anywhere, between the start of a task and our knowing of it too; so
+        ours only takes note and asks V8 to stop, and the task's own end is what we wait for.
+        """
+        self._task, self._interrupted = None, False
+        self.host.begin()
+        previous = signal.signal(signal.SIGINT, self._on_interrupt)
         try:
-            self._isolate.free(self._isolate.finished_handle(STOP_WAIT))
+            self._task = begin()
+            if self._interrupted:
+                self._isolate.stop(self._task)
+            value = finish()
         except ScriptError:
-            return
-        except TimeUp:
-            raise ScriptFailure("the script cannot be stopped; please leave the shell") from None
+            if self._interrupted:
+                raise Interrupted from None
+            raise
+        finally:
+            self._task = None
+            signal.signal(signal.SIGINT, previous)
+        if self._interrupted:
+            raise Interrupted
+        return value
+
+    def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self._interrupted:  # V8 does not stop for an endless chain of promises: what is left is to leave
+            os.write(2, b"\nthe script cannot be stopped; leaving the shell\n")
+            os._exit(INTERRUPTED_EXIT)
+        self._interrupted = True
+        self.host.interrupt()
+        if self._task is not None:
+            self._isolate.stop(self._task)
 
     def _buffer(self, name: str) -> memoryview:
         view = self._isolate.call(self._entry[name])
@@ -147,9 +171,9 @@ def _is_unfinished(report: str, typed: str) -> bool:
     match = _REPORT.match(report)
     if match is None:
         return False
-    line, message, shown, indent = int(match[1]), match[2], match[3], match[4]
+    line, message, shown, pointer = int(match[1]), match[2], match[3], match[4]
     lines = typed.split("\n")
-    at_end = line >= len(lines) and len(indent) >= len(shown.rstrip())
+    at_end = line >= len(lines) and len(pointer) >= len(shown.rstrip())
     if message == "SyntaxError: Unexpected end of input":
         return True
     if message in _UNFINISHED:

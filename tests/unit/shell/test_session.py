@@ -1,0 +1,109 @@
+"""Scripts in the shell's isolate: what is unfinished, what failures look like, what stays."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from shell.bindings.session import ScriptFailure, Session, Unfinished
+
+
+@pytest.fixture(scope="module")
+def output() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture(scope="module")
+def session(output: io.StringIO) -> Iterator[Session]:
+    session = Session(None, output)
+    yield session
+    session.close()
+
+
+def shown(session: Session, output: io.StringIO, text: str) -> str:
+    output.seek(0)
+    output.truncate()
+    session.show(text)
+    return output.getvalue()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function f() {", "map = function() {", "if (true)", "if (true) {", "{ a: [1,", "f(1,", "f(1", "f({a: 1}",
+        "`text", "/* comment", "1 +", "for (var i = 0; i < 2", "try { 1 }", "x = {a: 1,\n b:", "[1, 2",
+    ],
+)  # fmt: skip
+def test_a_script_that_stops_too_early_is_unfinished(session: Session, text: str) -> None:
+    with pytest.raises(Unfinished):
+        session.show(text)
+
+
+@pytest.mark.parametrize("text", ["var x = ;", "f(1 2)", "}", "'text", "function () { }", "let a; let a;", "f(1 2\n)"])
+def test_a_script_that_is_wrong_is_not_unfinished(session: Session, text: str) -> None:
+    with pytest.raises(ScriptFailure, match=r"^uncaught exception: SyntaxError: "):
+        session.show(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nosuch", "uncaught exception: ReferenceError: nosuch is not defined :\n@(shell):1:1"),
+        ("throw 'text'", "uncaught exception: text"),
+        ("throw new Error('two\\nlines')", "uncaught exception: Error: two\nlines :\n@(shell):1:7"),
+        (
+            "function g() {\n  nosuch()\n}\ng()",
+            "uncaught exception: ReferenceError: nosuch is not defined :\ng@(shell):2:3\n@(shell):4:1",
+        ),
+        (
+            "db.foo.find()",
+            "uncaught exception: TypeError: Cannot read properties of undefined (reading 'foo') :\n@(shell):1:4",
+        ),
+    ],
+)
+def test_failures_read_as_in_the_classic_shell(session: Session, text: str, message: str) -> None:
+    with pytest.raises(ScriptFailure) as failure:
+        session.show(text)
+    assert str(failure.value) == message
+
+
+def test_declarations_stay(session: Session, output: io.StringIO) -> None:
+    session.show("let kept = 2; const fixed = 3; class Thing {}; function twice(x) { return 2 * x }")
+    assert shown(session, output, "twice(kept) + fixed + typeof Thing") == "7function\n"
+
+
+def test_a_file_runs_under_its_name(session: Session) -> None:
+    with pytest.raises(ScriptFailure, match=r"^uncaught exception: Error: boo :\n@dir/x.js:2:7$"):
+        session.run_file("#!/usr/bin/env mongo\nthrow new Error('boo')", "dir/x.js")
+
+
+def test_an_unfinished_file_is_a_failure(session: Session) -> None:
+    with pytest.raises(ScriptFailure, match="Unexpected end of input"):
+        session.run_file("function f() {", "x.js")
+
+
+def test_names_complete(session: Session) -> None:
+    session.show("var completable = {alpha: 1, alphabet: 2, beta: 3}")
+    assert session.completions("print(completable.al") == ["alpha", "alphabet"]
+    assert "completable" in session.completions("compl")
+    assert session.completions("nosuch.thing") == []
+
+
+def test_quitting_sets_the_exit_code(output: io.StringIO) -> None:
+    session = Session(None, output)
+    with pytest.raises(ScriptFailure):
+        session.show("quit(3)")
+    assert session.host.exit_code == 3
+    session.close()
+
+
+def test_files_can_be_loaded_and_read(session: Session, output: io.StringIO, tmp_path: object) -> None:
+    path = f"{tmp_path}/part.js"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("var loaded = 'é'; function fromFile() { return 1 }")
+    assert shown(session, output, f"load({path!r}); loaded + fromFile()") == "é1\n"
+    assert shown(session, output, f"cat({path!r}).length") == "50\n"
+    with pytest.raises(ScriptFailure, match="No such file"):
+        session.show("load('/nosuch/file.js')")

@@ -1,0 +1,143 @@
+"""The shell on a terminal and as a command: prompts, Ctrl-C, completion, exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.shell.fake_server import FakeServer, member, router
+from tests.unit.shell.terminal import ROOT, Terminal
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    with Terminal(tmp_path, "--nodb", "--quiet") as terminal:
+        terminal.read_until(">")
+        yield terminal
+
+
+def typed(terminal: Terminal, line: str, answer: str) -> str:
+    terminal.send(line + "\r")
+    shown = terminal.read_until(answer)
+    return shown if shown.rstrip().endswith(">") else shown + terminal.read_until(">")
+
+
+def test_functions_are_typed_over_several_lines(terminal: Terminal) -> None:
+    terminal.send("f = function(x) {\r")
+    terminal.read_until("...")
+    terminal.send("return x + 'typed' }\r")
+    terminal.read_until(">")
+    typed(terminal, "f('was ')", "was typed")
+
+
+@pytest.mark.parametrize(
+    "loop", ["while (true);", "sleep(100000)", "while (true) try { while (true); } finally { print(1) }"]
+)
+def test_control_c_stops_a_script_and_keeps_the_variables(terminal: Terminal, loop: str) -> None:
+    typed(terminal, "var kept = 'still ' + 'here'; 'se' + 't'", "set")
+    terminal.send(f"print('begin' + 's'); {loop}\r")
+    terminal.read_until("begins")
+    terminal.send("\x03")
+    terminal.read_until("^C\n>")
+    typed(terminal, "kept", "still here")
+
+
+def test_control_c_leaves_a_line_unread(terminal: Terminal) -> None:
+    terminal.send("half a line")
+    terminal.read_until("half a line")
+    terminal.send("\x03")
+    terminal.read_until("^C\n>")
+    typed(terminal, "1 + 41", "42")
+
+
+def test_names_complete_with_the_tab_key(terminal: Terminal) -> None:
+    typed(terminal, "var completable = 'comp' + 'leted'; 'se' + 't'", "set")
+    terminal.send("completab\t")
+    terminal.read_until("completable")
+    terminal.send("\r")
+    terminal.read_until("completed")
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt"),
+    [(router, "mongos>"), (member("primary"), "s:PRIMARY>"), (member("secondary"), "s:SECONDARY>")],
+)
+def test_the_prompt_tells_what_the_server_is(answer: Any, prompt: str, tmp_path: Path) -> None:
+    with FakeServer(answer) as server, Terminal(tmp_path, server.address) as terminal:
+        shown = terminal.read_until(prompt)
+        assert f"connecting to: {server.address}/test" in shown
+        terminal.send("exit\r")
+        terminal.read_until("bye")
+        assert terminal.exit_code() == 0
+
+
+def test_control_c_stops_waiting_for_a_reply(tmp_path: Path) -> None:
+    def never(command: dict[str, Any]) -> dict[str, Any]:
+        if "slow" in command:
+            release.wait(30)
+        return {"ok": 1.0}
+
+    release = threading.Event()
+    with FakeServer(never) as server, Terminal(tmp_path, server.address, "--quiet") as terminal:
+        terminal.read_until(">")
+        terminal.send("print('begin' + 's'); db.runCommand({slow: 1})\r")
+        terminal.read_until("begins")
+        terminal.send("\x03")
+        terminal.read_until("^C\n>")
+        typed(terminal, "db.runCommand({ping: 1}).ok + 41", "42")
+        release.set()
+
+
+def run(*arguments: str, typed: str = "") -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "shell", *arguments], input=typed, capture_output=True, text=True, cwd=ROOT, timeout=30
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_scripts_come_through_a_pipe() -> None:
+    assert run("--nodb", "--quiet", typed="f = function() {\nreturn 5 }\nf()\nnosuch\n") == (
+        0,
+        "function() {\nreturn 5 }\n5\nuncaught exception: ReferenceError: nosuch is not defined :\n@(shell):1:1\n",
+    )
+
+
+def test_eval_prints_its_value() -> None:
+    assert run("--nodb", "--quiet", "--eval", "var a = 2; a * 21") == (0, "42\n")
+
+
+def test_files_run_in_order_and_quietly(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.js", tmp_path / "b.js"
+    first.write_text("let shared = 5; shared")
+    second.write_text("print(shared + 1)")
+    assert run("--nodb", "--quiet", str(first), str(second)) == (0, "6\n")
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    failing = tmp_path / "failing.js"
+    failing.write_text("throw new Error('boo')")
+    assert run("--nodb", "--quiet", "--eval", "quit(7)") == (7, "")
+    assert run("--nodb", "--quiet", "--eval", "nosuch")[0] == 252
+    code, output = run("--nodb", "--quiet", str(failing))
+    assert (code, output) == (253, f"uncaught exception: Error: boo :\n@{failing}:1:7\nexiting with code -3\n")
+    assert run("--nodb", "--quiet", str(tmp_path / "missing.js"))[0] == 253
+
+
+def test_a_server_that_is_not_there_is_said_so() -> None:
+    with FakeServer(router) as server:
+        address = server.address
+    code, output = run(address)
+    assert code == 1
+    assert f"couldn't connect to server {address}" in output
+
+
+def test_wrong_arguments_are_refused() -> None:
+    assert run("--nosuch")[0] == 2
+    assert run("mongodb://u:p@h/x")[0] == 2
+    assert run("one", "two")[0] == 2
