@@ -108,7 +108,7 @@ class DB {
     return this.runCommand({ getLastError: 1, ...(w === undefined ? {} : { w }), ...(wtimeout === undefined ? {} : { wtimeout }) });
   }
   getLastError(w, wtimeout) { return this.getLastErrorObj(w, wtimeout).err; }
-  getProfilingStatus() { return this.runCommand({ profile: -1 }); }
+  getProfilingStatus() { return checkReply(this.runCommand({ profile: -1 }), "profile failed"); }
   getProfilingLevel() { return this.getProfilingStatus().was; }
   setProfilingLevel(level, options) {
     return this.runCommand({ profile: level, ...(typeof options === "number" ? { slowms: options } : options) });
