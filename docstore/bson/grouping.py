@@ -63,8 +63,10 @@ class KnownKeys:
         """The states for the value at a place, or None."""
         mark: cython.longlong = _mark(found.raw, found.at, found.end)
         slot: cython.Py_ssize_t = mark & self._mask
+        left: cython.int = _MOST_TRIES
         known: KnownKey | None
-        for _ in range(_MOST_TRIES):
+        while left > 0:
+            left -= 1
             known = self._slots[slot]
             if known is None:
                 return None
@@ -82,7 +84,9 @@ class KnownKeys:
 
     def _put(self, known: KnownKey) -> None:
         slot: cython.Py_ssize_t = known.mark & self._mask
-        for _ in range(_MOST_TRIES):
+        left: cython.int = _MOST_TRIES
+        while left > 0:
+            left -= 1
             if self._slots[slot] is None:
                 self._slots[slot] = known
                 self._count += 1
