@@ -108,6 +108,11 @@ class Driver:
                 answer.set_exception(CommandError(Code.ShutdownInProgress, "the server is shutting down"))
                 answer.exception()
 
+    async def sent(self, seconds: float) -> None:
+        """Return when what is under way to others has arrived, or after so many seconds."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds)
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something that ends with us. An error in it is a broken invariant."""
         task = self._loop.create_task(work)

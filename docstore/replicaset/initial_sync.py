@@ -1,11 +1,13 @@
 """Initial sync: becoming a copy of another member from nothing (rule 19).
 
-1. The flag `initialSyncFlag` is made durable: a process killed from here on starts over. 2. Everything but `local`
-is dropped, the oplog too. 3. The source's rollback id and its last entry are noted; the oplog will be fetched from
-that entry on. 4. Every collection is cloned with its uuid, options and indexes, each from one snapshot of the
-source. 5. The oplog is applied from the noted entry to where the source stands after the clone. Cloned documents are
-already ahead of some of these entries, so they are applied tolerantly; at the end the copy is exact. 6. If the
-source has rolled back meanwhile, the attempt is void. Else the flag is cleared.
+1. The flag `initialSyncFlag` is made durable: a process killed from here on starts over.
+2. Everything but `local` is dropped, the oplog too.
+3. The source's rollback id and its last entry are noted; the oplog will be fetched from that entry on.
+4. Every collection is cloned with its uuid, options and indexes, each from one snapshot of the source; then the rows
+   of retryable writes.
+5. The oplog is applied from the noted entry to where the source stands after the clone. Cloned documents are already
+   ahead of some of these entries, so they are applied tolerantly; at the end the copy is exact.
+6. If the source has rolled back meanwhile, the attempt is void. Else the flag is cleared.
 
 A collection that was renamed during the clone voids the attempt too: it may have been missed under both names.
 """
@@ -30,6 +32,7 @@ from docstore.log import component
 from docstore.replicaset.applying import SLICE_SECONDS, Applier
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.remote import Remote
+from docstore.replicaset.session_rows import copy_rows
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -111,6 +114,7 @@ class InitialSync:
         for namespace, _, uuid in await self._list_collections():
             if names.get(uuid, namespace) != namespace:
                 raise AttemptFailed(f"{names[uuid]} was renamed to {namespace} while it was cloned")
+        await copy_rows(self._store, self._remote)
         await self._apply(begin)
         if await self._remote.rollback_id() != rollback_id:
             raise AttemptFailed("the source has rolled back during the initial sync")

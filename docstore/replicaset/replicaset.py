@@ -42,6 +42,7 @@ LOG = component("REPL")
 MAX_CLOCK_DRIFT_SECONDS = 365 * 24 * 3600
 """How far ahead of our wall clock a gossiped cluster time may be."""
 HAND_OVER_SECONDS = 10.0
+HAND_OVER_SENT_SECONDS = 0.5
 _CLUSTER_TIME_TOO_FAR = 214
 """MongoDB's code ClusterTimeFailsRateLimiter."""
 _NO_SIGNATURE = {"hash": b"\0" * 20, "keyId": Int64(0)}
@@ -49,7 +50,7 @@ _NO_SIGNATURE = {"hash": b"\0" * 20, "keyId": Int64(0)}
 
 class ReplicaSet:
     """One member. Compose it with the store; start it before the listener accepts; call `hand_over` while the listener
-    still serves, and `stop` when it no longer does.
+    still serves (for secondaries that have to catch up first), and `stop` when it no longer does.
     """
 
     def __init__(
@@ -105,22 +106,24 @@ class ReplicaSet:
         self._unsubscribe = self._store.subscribe(self._committed)
         await self.membership.start()
 
-    async def hand_over(self) -> None:
-        """Before the listener closes: leave office if primary, once a secondary can take over, within ten seconds."""
-        if not self.membership.state.writable:
-            return
-        if len(self.membership.state.peers) == 0:
+    async def hand_over(self, seconds: float = HAND_OVER_SECONDS) -> None:
+        """Leave office if primary, as soon as a secondary can take over; give up after so many seconds.
+
+        Secondaries can catch up only while the listener serves them.
+        """
+        state = self.membership.state
+        if not state.writable or not state.peers:
             return
         LOG.info("Handing over before shutdown")
         try:
-            await self.membership.request(
-                lambda token: StepDown(seconds=60.0, catch_up_seconds=HAND_OVER_SECONDS, token=token)
-            )
+            await self.membership.request(lambda token: StepDown(seconds=60.0, catch_up_seconds=seconds, token=token))
         except CommandError as refusal:
             LOG.info("No hand-over", reason=refusal.message)
+        await self.membership.driver.sent(HAND_OVER_SENT_SECONDS)
 
     async def stop(self) -> None:
-        """End all activity and flush."""
+        """Hand over to a secondary that has everything, end all activity, flush."""
+        await self.hand_over(0.0)
         await self.membership.stop()
         self._unsubscribe()
         self._snapshots.close()

@@ -46,6 +46,9 @@ class Standalone:
         self._unsubscribe()
         await self.flusher.stop()
 
+    async def hand_over(self) -> None:
+        """A standalone holds no office."""
+
     def check_write(self) -> None:
         """A standalone takes every write."""
 

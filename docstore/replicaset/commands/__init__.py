@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.declaration import Command
 from docstore.replicaset.commands import (
+    repl_set_fetch_sessions,
     repl_set_freeze,
     repl_set_get_config,
     repl_set_get_rbid,
@@ -19,6 +20,7 @@ from docstore.replicaset.commands import (
 )
 
 COMMANDS: tuple[Command, ...] = (
+    repl_set_fetch_sessions.COMMAND,
     repl_set_freeze.COMMAND,
     repl_set_get_config.COMMAND,
     repl_set_get_rbid.COMMAND,
