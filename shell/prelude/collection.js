@@ -12,21 +12,20 @@ const CURSOR_OPTIONS = ["batchSize"];
 
 class DBCollection {
   constructor(database, name) {
-    hide(this, { database, shortName: name });
+    hide(this, { _db: database, _shortName: name });
     return new Proxy(this, SUBCOLLECTIONS);
   }
-  getName() { return this.shortName; }
-  getFullName() { return `${this.database.getName()}.${this.shortName}`; }
-  getDB() { return this.database; }
-  getMongo() { return this.database.getMongo(); }
-  getCollection(name) { return new DBCollection(this.database, `${this.shortName}.${name}`); }
+  getName() { return this._shortName; }
+  getFullName() { return `${this._db.getName()}.${this._shortName}`; }
+  getDB() { return this._db; }
+  getMongo() { return this._db.getMongo(); }
+  getCollection(name) { return new DBCollection(this._db, `${this._shortName}.${name}`); }
   toString() { return this.getFullName(); }
   tojson() { return this.getFullName(); }
   shellPrint() { print(this.getFullName()); }
   help() { printHelp("collection"); }
-  run(command, options) { return this.database.getMongo().run(this.database.getName(), command, options); }
   runCommand(name, fields) {
-    return typeof name === "string" ? this.run({ [name]: this.shortName, ...fields }) : this.run(name);
+    return typeof name === "string" ? runOn(this, { [name]: this._shortName, ...fields }) : runOn(this, name);
   }
 
   // ---- Reading
@@ -39,8 +38,8 @@ class DBCollection {
     return cursor.hasNext() ? cursor.next() : null;
   }
   count(filter, options) {
-    const command = { count: this.shortName, query: filter === undefined || filter === null ? {} : filter, ...options };
-    return Number(checkReply(this.run(command), "count failed").n);
+    const command = { count: this._shortName, query: filter === undefined || filter === null ? {} : filter, ...options };
+    return Number(checkReply(runOn(this, command), "count failed").n);
   }
   countDocuments(filter, options) {
     const { skip, limit, ...rest } = options || {};
@@ -53,39 +52,39 @@ class DBCollection {
   }
   estimatedDocumentCount(options) { return this.count({}, options); }
   distinct(key, filter, options) {
-    const command = { distinct: this.shortName, key, query: filter === undefined ? {} : filter, ...options };
-    return checkReply(this.run(command), "distinct failed").values;
+    const command = { distinct: this._shortName, key, query: filter === undefined ? {} : filter, ...options };
+    return checkReply(runOn(this, command), "distinct failed").values;
   }
   aggregate(...stages) {
     const whole = Array.isArray(stages[0]);
     const pipeline = whole ? stages[0] : stages;
     const { explain, ...options } = (whole && stages[1]) || {};
-    const command = { aggregate: this.shortName, pipeline, cursor: {}, ...options };
+    const command = { aggregate: this._shortName, pipeline, cursor: {}, ...options };
     for (const name of CURSOR_OPTIONS) {
       if (options[name] !== undefined) { command.cursor[name] = options[name]; delete command[name]; }
     }
-    if (explain) return this.database.runExplain(command, typeof explain === "string" ? explain : undefined);
-    return new DBCommandCursor(this.database, checkReply(this.run(command), "aggregate failed"), options.batchSize);
+    if (explain) return explainOn(this._db, command, typeof explain === "string" ? explain : undefined);
+    return new DBCommandCursor(this._db, checkReply(runOn(this, command), "aggregate failed"), options.batchSize);
   }
   mapReduce(map, reduce, options) {
-    const command = { mapreduce: this.shortName, map, reduce };
+    const command = { mapreduce: this._shortName, map, reduce };
     if (typeof options === "string" || (options && options.out === undefined)) command.out = options;
     else if (options) Object.assign(command, options);
-    if (command.out === undefined) throw new Error("need to supply an optionsOrOutString");
-    return new MapReduceResult(this.database, checkReply(this.run(command), "map reduce failed"));
+    if (command.out === undefined) throw new Error("mapReduce() needs an output: a collection name, or options with an `out` field");
+    return new MapReduceResult(this._db, checkReply(runOn(this, command), "map reduce failed"));
   }
   group(parameters) {
     const { key, keyf, reduce, initial, cond, finalize } = parameters;
-    const group = { ns: this.shortName, $reduce: reduce, initial };
+    const group = { ns: this._shortName, $reduce: reduce, initial };
     for (const [name, value] of Object.entries({ key, $keyf: keyf, cond, finalize })) if (value !== undefined) group[name] = value;
-    return checkReply(this.run({ group }), "group command failed").retval;
+    return checkReply(runOn(this, { group }), "group command failed").retval;
   }
   explain(verbosity) { return new Explainable(this, verbosity); }
 
   // ---- Writing
 
   insert(documents, options) {
-    if (documents === undefined) throw new Error("no object passed to insert!");
+    if (documents === undefined) throw new Error("insert() needs a document");
     const many = Array.isArray(documents);
     const tally = emptyTally();
     const settings = typeof options === "number" ? { ordered: !(options & 1) } : options || {};
@@ -116,51 +115,32 @@ class DBCollection {
     return this.update({ _id: document._id }, document, { upsert: true, ...options });
   }
   update(filter, update, upsert, multi) {
-    if (filter === undefined) throw new Error("need a query");
-    if (update === undefined) throw new Error("need an object");
+    if (filter === undefined) throw new Error("update() needs a filter");
+    if (update === undefined) throw new Error("update() needs a change");
     const options = upsert !== null && typeof upsert === "object" ? upsert : { upsert, multi };
-    return this.modify(updateStatement(filter, update, options), options);
-  }
-  modify(statement, options) {
-    const tally = emptyTally();
-    writeStatements(this, "update", [statement], options, tally, 0);
-    return new WriteResult(tally, "update");
-  }
-  acknowledgedUpdate(filter, update, options) {
-    const result = this.modify(updateStatement(filter, update, options), options);
-    throwFailures(result.tally, false);
-    const outcome = { acknowledged: true, matchedCount: result.nMatched, modifiedCount: result.nModified };
-    if (result.tally.upserted.length) outcome.upsertedId = result.tally.upserted[0]._id;
-    return outcome;
+    return modify(this, filter, update, options);
   }
   updateOne(filter, update, options) {
     requireOperators(update);
-    return this.acknowledgedUpdate(filter, update, { ...options, multi: false });
+    return acknowledgedUpdate(this, filter, update, { ...options, multi: false });
   }
   updateMany(filter, update, options) {
     requireOperators(update);
-    return this.acknowledgedUpdate(filter, update, { ...options, multi: true });
+    return acknowledgedUpdate(this, filter, update, { ...options, multi: true });
   }
   replaceOne(filter, replacement, options) {
     refuseOperators(replacement);
-    return this.acknowledgedUpdate(filter, replacement, { ...options, multi: false });
+    return acknowledgedUpdate(this, filter, replacement, { ...options, multi: false });
   }
   remove(filter, options) {
-    if (filter === undefined) throw new Error("remove needs a query");
+    if (filter === undefined) throw new Error("remove() needs a filter");
     const settings = options !== null && typeof options === "object" ? options : { justOne: options };
     const tally = emptyTally();
     writeStatements(this, "delete", [deleteStatement(filterFrom(filter), settings.justOne ? 1 : 0, settings)], settings, tally, 0);
     return new WriteResult(tally, "remove");
   }
-  acknowledgedDelete(filter, limit, options) {
-    if (filter === null || typeof filter !== "object") throw new Error("delete needs a filter document");
-    const tally = emptyTally();
-    writeStatements(this, "delete", [deleteStatement(filter, limit, options || {})], options || {}, tally, 0);
-    throwFailures(tally, false);
-    return { acknowledged: true, deletedCount: tally.nRemoved };
-  }
-  deleteOne(filter, options) { return this.acknowledgedDelete(filter, 1, options); }
-  deleteMany(filter, options) { return this.acknowledgedDelete(filter, 0, options); }
+  deleteOne(filter, options) { return acknowledgedDelete(this, filter, 1, options); }
+  deleteMany(filter, options) { return acknowledgedDelete(this, filter, 0, options); }
   bulkWrite(operations, options) {
     const tally = runBulk(this, operations.map(bulkStatement), options || {});
     throwFailures(tally, true);
@@ -172,7 +152,7 @@ class DBCollection {
   initializeOrderedBulkOp() { return new Bulk(this, true); }
   initializeUnorderedBulkOp() { return new Bulk(this, false); }
   findAndModify(options) {
-    const reply = checkReply(this.run({ findandmodify: this.shortName, ...options }), "findAndModifyFailed failed");
+    const reply = checkReply(runOn(this, { findandmodify: this._shortName, ...options }), "findAndModify failed");
     return reply.value === undefined ? null : reply.value;
   }
   findOneAndDelete(filter, options) { return this.findAndModify({ query: filter, remove: true, ...modifyOptions(options) }); }
@@ -192,46 +172,42 @@ class DBCollection {
   createIndexes(keysList, options, commitQuorum) {
     const settings = typeof options === "string" ? { name: options } : typeof options === "boolean" ? { unique: options } : options;
     const indexes = keysList.map((key) => ({ key, name: indexName(key), ...settings }));
-    const command = { createIndexes: this.shortName, indexes };
+    const command = { createIndexes: this._shortName, indexes };
     if (commitQuorum !== undefined) command.commitQuorum = commitQuorum;
-    return this.run(command);
+    return runOn(this, command);
   }
   getIndexes() {
-    const reply = this.run({ listIndexes: this.shortName });
+    const reply = runOn(this, { listIndexes: this._shortName });
     if (reply.code === 26) return [];
-    return new DBCommandCursor(this.database, checkReply(reply, "listIndexes failed")).toArray();
+    return new DBCommandCursor(this._db, checkReply(reply, "listIndexes failed")).toArray();
   }
   getIndices() { return this.getIndexes(); }
   getIndexSpecs() { return this.getIndexes(); }
   getIndexKeys() { return this.getIndexes().map((index) => index.key); }
   dropIndex(index) {
     if (index === undefined || index === "*") throw new Error("need an index name or its keys to drop; dropIndexes() drops all");
-    return this.run({ dropIndexes: this.shortName, index });
+    return runOn(this, { dropIndexes: this._shortName, index });
   }
-  dropIndexes(indexes) { return this.run({ dropIndexes: this.shortName, index: indexes === undefined ? "*" : indexes }); }
-  reIndex() { return this.run({ reIndex: this.shortName }); }
-  hideIndex(index) { return this.setIndexHidden(index, true); }
-  unhideIndex(index) { return this.setIndexHidden(index, false); }
-  setIndexHidden(index, hidden) {
-    const which = typeof index === "string" ? { name: index } : { keyPattern: index };
-    return this.run({ collMod: this.shortName, index: { ...which, hidden } });
-  }
+  dropIndexes(indexes) { return runOn(this, { dropIndexes: this._shortName, index: indexes === undefined ? "*" : indexes }); }
+  reIndex() { return runOn(this, { reIndex: this._shortName }); }
+  hideIndex(index) { return setIndexHidden(this, index, true); }
+  unhideIndex(index) { return setIndexHidden(this, index, false); }
 
   // ---- The collection as a whole
 
   drop(options) {
-    const reply = this.run({ drop: this.shortName, ...options });
+    const reply = runOn(this, { drop: this._shortName, ...options });
     if (!reply.ok && reply.code === 26) return false;
     checkReply(reply, "drop failed");
     return true;
   }
   renameCollection(name, dropTarget) {
-    const to = `${this.database.getName()}.${name}`;
+    const to = `${this._db.getName()}.${name}`;
     return this.getMongo().adminCommand({ renameCollection: this.getFullName(), to, dropTarget: Boolean(dropTarget) });
   }
   stats(options) {
     const settings = typeof options === "number" ? { scale: options } : options;
-    return this.run({ collStats: this.shortName, ...settings });
+    return runOn(this, { collStats: this._shortName, ...settings });
   }
   dataSize() { return Number(this.stats().size); }
   storageSize() { return Number(this.stats().storageSize); }
@@ -239,18 +215,52 @@ class DBCollection {
   totalSize() { return this.storageSize() + this.totalIndexSize(); }
   isCapped() { return Boolean(this.stats().capped); }
   exists() {
-    const [found] = this.database.getCollectionInfos({ name: this.shortName });
+    const [found] = this._db.getCollectionInfos({ name: this._shortName });
     return found === undefined ? null : found;
   }
-  convertToCapped(size) { return this.run({ convertToCapped: this.shortName, size }); }
+  convertToCapped(size) { return runOn(this, { convertToCapped: this._shortName, size }); }
   validate(options) {
-    return this.run({ validate: this.shortName, ...(typeof options === "boolean" ? { full: options } : options) });
+    return runOn(this, { validate: this._shortName, ...(typeof options === "boolean" ? { full: options } : options) });
   }
   latencyStats(options) { return this.aggregate([{ $collStats: { latencyStats: options || {} } }]); }
   getShardVersion() { return this.getMongo().adminCommand({ getShardVersion: this.getFullName() }); }
   getShardDistribution() { printShardDistribution(this); }
   getWriteConcern() { return this.getMongo().getWriteConcern(); }
   watch(pipeline, options) { return this.aggregate([{ $changeStream: options || {} }, ...(pipeline || [])]); }
+}
+
+// Internal helpers are functions, not methods: every method name hides a subcollection of that name.
+
+function runOn(collection, command, options) {
+  const database = collection.getDB();
+  return database.getMongo().run(database.getName(), command, options);
+}
+
+function modify(collection, filter, update, options) {
+  const tally = emptyTally();
+  writeStatements(collection, "update", [updateStatement(filter, update, options)], options, tally, 0);
+  return new WriteResult(tally, "update");
+}
+
+function acknowledgedUpdate(collection, filter, update, options) {
+  const result = modify(collection, filter, update, options);
+  throwFailures(result.tally, false);
+  const outcome = { acknowledged: true, matchedCount: result.nMatched, modifiedCount: result.nModified };
+  if (result.tally.upserted.length) outcome.upsertedId = result.tally.upserted[0]._id;
+  return outcome;
+}
+
+function acknowledgedDelete(collection, filter, limit, options) {
+  if (filter === null || typeof filter !== "object") throw new Error("a delete needs a filter document");
+  const tally = emptyTally();
+  writeStatements(collection, "delete", [deleteStatement(filter, limit, options || {})], options || {}, tally, 0);
+  throwFailures(tally, false);
+  return { acknowledged: true, deletedCount: tally.nRemoved };
+}
+
+function setIndexHidden(collection, index, hidden) {
+  const which = typeof index === "string" ? { name: index } : { keyPattern: index };
+  return runOn(collection, { collMod: collection.getName(), index: { ...which, hidden } });
 }
 
 // A filter may also be an id or a condition written in JavaScript.
@@ -283,7 +293,7 @@ class Explainable {
     hide(query, { shellPrint: () => printjson(query.explain(this.verbosity)), finish: () => query.explain(this.verbosity) });
     return query;
   }
-  run(command) { return this.collection.getDB().runExplain(command, this.verbosity); }
+  run(command) { return explainOn(this.collection.getDB(), command, this.verbosity); }
   count(filter) { return this.run({ count: this.collection.getName(), query: filter || {} }); }
   distinct(key, filter) { return this.run({ distinct: this.collection.getName(), key, query: filter || {} }); }
   aggregate(pipeline, options) { return this.run({ aggregate: this.collection.getName(), pipeline, cursor: {}, ...options }); }

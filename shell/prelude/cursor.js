@@ -46,7 +46,7 @@ class Batches {
 class Cursor {
   hasNext() { return this.batches().hasNext(); }
   next() {
-    if (!this.hasNext()) throw new Error("error hasNext: false");
+    if (!this.hasNext()) throw new Error("the cursor has no more documents");
     return this.batches().next();
   }
   tryNext() { return this.hasNext() ? this.next() : null; }
@@ -179,7 +179,7 @@ class DBQuery extends Cursor {
   size() { return this.count(true); }
   length() { return this.toArray().length; }
   explain(verbosity) {
-    return this.collection.getDB().runExplain(this.command, verbosity === true ? "allPlansExecution" : verbosity);
+    return explainOn(this.collection.getDB(), this.command, verbosity === true ? "allPlansExecution" : verbosity);
   }
   clone() {
     const copy = new DBQuery(this.collection, this.command.filter);

@@ -14,29 +14,25 @@ function databaseNamed(mongo, name) {
 class DB {
   constructor(mongo, name) {
     if (typeof name !== "string" || name === "" || /[\s./\\$"\0]/.test(name)) throw new Error(`[${name}] is not a valid database name`);
-    hide(this, { mongo, databaseName: name });
+    hide(this, { _mongo: mongo, _name: name });
     return new Proxy(this, COLLECTIONS);
   }
-  getName() { return this.databaseName; }
-  getMongo() { return this.mongo; }
-  getSiblingDB(name) { return this.mongo.getDB(name); }
+  getName() { return this._name; }
+  getMongo() { return this._mongo; }
+  getSiblingDB(name) { return this._mongo.getDB(name); }
   getSisterDB(name) { return this.getSiblingDB(name); }
   getCollection(name) { return new DBCollection(this, name); }
-  toString() { return this.databaseName; }
-  tojson() { return this.databaseName; }
-  shellPrint() { print(this.databaseName); }
+  toString() { return this._name; }
+  tojson() { return this._name; }
+  shellPrint() { print(this._name); }
   help() { printHelp("database"); }
 
   runCommand(command, fields) {
     const body = typeof command === "string" ? { [command]: 1, ...fields } : command;
-    return this.mongo.run(this.databaseName, body);
+    return this._mongo.run(this._name, body);
   }
   runReadCommand(command, fields) { return this.runCommand(command, fields); }
   adminCommand(command, fields) { return this.getSiblingDB("admin").runCommand(command, fields); }
-  runExplain(command, verbosity) {
-    const level = verbosity === undefined ? "queryPlanner" : verbosity === true ? "allPlansExecution" : verbosity;
-    return checkReply(this.runCommand({ explain: command, verbosity: level }), "explain failed");
-  }
   aggregate(pipeline, options) {
     const reply = this.runCommand({ aggregate: 1, pipeline, cursor: {}, ...options });
     return new DBCommandCursor(this, checkReply(reply, "aggregate failed"));
@@ -98,7 +94,7 @@ class DB {
       return this.adminCommand({ shutdown: 1, ...options });
     } catch (failure) {
       if (!(failure instanceof NetworkFailure)) throw failure; // a closed connection is the answer hoped for
-      print("server should be down...");
+      print("the server has closed the connection");
       return undefined;
     }
   }
@@ -117,8 +113,8 @@ class DB {
 
   // ---- Replica sets and shards
 
-  setSecondaryOk(wanted) { this.mongo.setSecondaryOk(wanted); }
-  setSlaveOk(wanted) { this.mongo.setSecondaryOk(wanted); }
+  setSecondaryOk(wanted) { this._mongo.setSecondaryOk(wanted); }
+  setSlaveOk(wanted) { this._mongo.setSecondaryOk(wanted); }
   getReplicationInfo() { return replicationInfo(this); }
   printReplicationInfo() { printReplicationInfo(this); }
   printSecondaryReplicationInfo() { printSecondaryReplicationInfo(this); }
@@ -127,13 +123,8 @@ class DB {
 
   // ---- Users and roles
 
-  createUser(user, writeConcern) { return this.userCommand("createUser", user, writeConcern); }
-  updateUser(name, change, writeConcern) { return this.userCommand("updateUser", { user: name, ...change }, writeConcern); }
-  userCommand(name, { user, ...rest }, writeConcern) {
-    const reply = this.runCommand({ [name]: user, ...rest, ...(writeConcern === undefined ? {} : { writeConcern }) });
-    if (!reply.ok) throw commandFailure(`couldn't ${name === "createUser" ? "add" : "update"} user`, reply);
-    print(`Successfully ${name === "createUser" ? "added" : "updated"} user: ${tojson(user)}`);
-  }
+  createUser(user, writeConcern) { return userCommand(this, "createUser", user, writeConcern); }
+  updateUser(name, change, writeConcern) { return userCommand(this, "updateUser", { user: name, ...change }, writeConcern); }
   changeUserPassword(name, password) { return this.updateUser(name, { pwd: password }); }
   dropUser(name) {
     const reply = this.runCommand({ dropUser: name });
@@ -157,6 +148,17 @@ class DB {
   getRoles(options) { return checkReply(this.runCommand({ rolesInfo: 1, ...options }), "rolesInfo failed").roles; }
 }
 
+function explainOn(database, command, verbosity) {
+  const level = verbosity === undefined ? "queryPlanner" : verbosity === true ? "allPlansExecution" : verbosity;
+  return checkReply(database.runCommand({ explain: command, verbosity: level }), "explain failed");
+}
+
+function userCommand(database, name, { user, ...rest }, writeConcern) {
+  const reply = database.runCommand({ [name]: user, ...rest, ...(writeConcern === undefined ? {} : { writeConcern }) });
+  if (!reply.ok) throw commandFailure(`${name} failed`, reply);
+  print(`Successfully ${name === "createUser" ? "added" : "updated"} user: ${tojson(user)}`);
+}
+
 // ---- `show ...` and `use ...`
 
 function useDatabase(name) {
@@ -175,13 +177,13 @@ function showDatabases() {
 
 function showProfile() {
   const recent = globalThis.db.getCollection("system.profile").find({ millis: { $gt: 0 } }).sort({ $natural: -1 }).limit(5);
-  if (!recent.hasNext()) print("db.system.profile is empty\nUse db.setProfilingLevel(2) will enable profiling");
+  if (!recent.hasNext()) print("nothing has been profiled; db.setProfilingLevel(2) records every operation");
   recent.forEach((entry) => print(`${entry.op}\t${entry.ns} ${entry.millis}ms ${entry.ts}`));
 }
 
 function showLog(name) {
   const reply = globalThis.db.adminCommand({ getLog: name || "global" });
-  if (!reply.ok) print("Error trying to show logs: " + reply.errmsg);
+  if (!reply.ok) print("cannot show the log: " + reply.errmsg);
   else reply.log.forEach((line) => print(line));
 }
 

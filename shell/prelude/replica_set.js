@@ -10,9 +10,9 @@ const adminCommand = (command) => currentDatabase().adminCommand(command);
 function storedConfiguration() {
   const reply = adminCommand({ replSetGetConfig: 1 });
   if (reply.ok) return reply.config;
-  if (reply.code === 94) throw new Error("Could not retrieve replica set config: " + tojson(reply));
+  if (reply.code === 94) throw new Error("cannot read the configuration of the set: " + tojson(reply));
   const [stored] = currentDatabase().getSiblingDB("local").getCollection("system.replset").find().limit(1).toArray();
-  if (stored === undefined) throw new Error("Could not retrieve replica set config: " + tojson(reply));
+  if (stored === undefined) throw new Error("cannot read the configuration of the set: " + tojson(reply));
   return stored;
 }
 
@@ -43,7 +43,7 @@ const rs = {
     return reconfigured((configuration) => {
       const left = configuration.members.filter((member) => member.host !== host);
       if (left.length === configuration.members.length) {
-        throw new Error(`error: couldn't find ${host} in ${tojson(configuration.members.map((member) => member.host))}`);
+        throw new Error(`no member ${host} among ${tojson(configuration.members.map((member) => member.host))}`);
       }
       configuration.members = left;
     });
@@ -76,7 +76,7 @@ function replicationInfo(database) {
   const oplog = database.getSiblingDB("local").getCollection("oplog.rs");
   const [first] = oplog.find().sort({ $natural: 1 }).limit(1).toArray();
   const [last] = oplog.find().sort({ $natural: -1 }).limit(1).toArray();
-  if (first === undefined) return { errmsg: "local.oplog.rs is not there or empty: not a member of a replica set?" };
+  if (first === undefined) return { errmsg: "there is no oplog here: not a member of a replica set" };
   const stats = oplog.stats();
   const seconds = last.ts.t - first.ts.t;
   const megabytes = (size) => Math.round((Number(size) / 2 ** 20) * 100) / 100;

@@ -40,10 +40,10 @@ const shownVersion = (lastmod) => `{ "t" : ${lastmod.t * 1000}, "i" : ${lastmod.
 function printShardingStatus(config, verbose) {
   const version = config.getCollection("version").findOne();
   if (version === null) {
-    print("printShardingStatus: this db does not have sharding enabled. be sure you are connecting to a mongos from the shell and not to a mongod.");
+    print(`no sharding metadata in database ${config}: connect the shell to a router (mongos)`);
     return;
   }
-  const lines = ["--- Sharding Status --- ", `  sharding version: ${tojson(shownSharding(version), "", true)}`, "  shards:"];
+  const lines = ["--- Sharding Status ---", `  sharding version: ${tojson(shownSharding(version), "", true)}`, "  shards:"];
   for (const shard of config.getCollection("shards").find().sort({ _id: 1 }).toArray()) {
     lines.push("\t" + spaced({ _id: shard._id, host: shard.host }));
   }
@@ -58,7 +58,6 @@ function printShardingStatus(config, verbose) {
     for (const collection of collections) if (!collection.dropped) lines.push(...chunkLines(config, collection, verbose));
   }
   print(lines.join("\n"));
-  print("");
 }
 
 function shownSharding(version) {
@@ -80,7 +79,7 @@ function chunkLines(config, collection, verbose) {
   const lines = [`\t\t${collection._id} chunks:`];
   for (const [shard, count] of [...counts].sort((a, b) => compareText(a[0], b[0]))) lines.push(`\t\t\t\t${shard}\t${count}`);
   if (chunks.length > 20 && !verbose) {
-    lines.push("\t\t\ttoo many chunks to print, use verbose if you want to force print");
+    lines.push(`\t\t\t${chunks.length} chunks are not listed; printShardingStatus(undefined, true) lists them`);
     return lines;
   }
   for (const chunk of chunks) {

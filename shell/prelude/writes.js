@@ -87,13 +87,13 @@ const isOperatorUpdate = (update) => Array.isArray(update) || (Object.keys(updat
 
 function requireOperators(update) {
   if (update === null || typeof update !== "object" || !isOperatorUpdate(update)) {
-    throw new Error("the update operation document must contain atomic operators");
+    throw new Error("an update needs operators such as $set; replaceOne() replaces the document");
   }
 }
 
 function refuseOperators(replacement) {
   if (replacement === null || typeof replacement !== "object" || isOperatorUpdate(replacement)) {
-    throw new Error("the replacement document must not contain atomic operators");
+    throw new Error("a replacement may not contain update operators");
   }
 }
 
@@ -167,12 +167,12 @@ class Bulk {
   }
   insert(document) { this.statements.push(["insert", withId(document)]); return this; }
   find(filter) {
-    if (filter === undefined) throw new Error("find() requires query criteria");
+    if (filter === undefined) throw new Error("find() needs a filter");
     return new BulkFind(this, filter);
   }
   execute(writeConcern) {
-    if (this.executed) throw new Error("A bulk operation cannot be re-executed");
-    if (!this.statements.length) throw new Error("Invalid Operation, no operations specified");
+    if (this.executed) throw new Error("a bulk can be executed only once");
+    if (!this.statements.length) throw new Error("the bulk has no operations");
     hide(this, { executed: true });
     const tally = runBulk(this.collection, this.statements, { ordered: this.ordered, writeConcern });
     throwFailures(tally, true);
