@@ -7,6 +7,7 @@ validated.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 import cython
 
@@ -15,6 +16,10 @@ from docstore.errors import Code, CommandError
 
 if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, part, value_end
+
+
+_members: list[bytes] = []
+"""What stands before each document in an array of documents; grows to the longest array that was made."""
 
 
 def enclosed(body: bytes) -> bytes:
@@ -40,10 +45,21 @@ def array_from(members: Iterable[Value]) -> bytes:
 
 def documents_array(documents: Iterable[bytes]) -> bytes:
     """An array of documents, as in a cursor's batch."""
-    parts: list[bytes] = []
+    parts: list[bytes] = [b""]
+    size: cython.Py_ssize_t = 5
+    position: cython.Py_ssize_t
+    document: bytes
+    member: bytes
     for position, document in enumerate(documents):
-        parts += (b"\x03%d\0" % position, document)
-    return enclosed(b"".join(parts))
+        if position == len(_members):
+            _members.append(b"\x03%d\0" % position)
+        member = _members[position]
+        parts.append(member)
+        parts.append(document)
+        size += len(member) + len(document)
+    parts[0] = size.to_bytes(4, "little")
+    parts.append(b"\0")
+    return b"".join(parts)
 
 
 def array_documents(raw: bytes) -> list[bytes]:
@@ -76,19 +92,43 @@ def encoded_fields(raw: bytes) -> bytes:
 
 def project_fields(raw: bytes, names: Collection[str], exclude: bool = False) -> bytes:
     """The document with only the top-level fields in `names` (or without them), in their stored order."""
-    wanted: frozenset[bytes] = frozenset([name.encode() for name in names])
+    wanted: list[bytes] = _encoded(frozenset(names))
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
+    kept_from: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
     parts: list[bytes] = []
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
-        if (part(raw, at + 1, named) in wanted) != exclude:
-            parts.append(part(raw, at, end))
+        if _is_one_of(raw, at + 1, named, wanted) == exclude:
+            if kept_from < at:
+                parts.append(part(raw, kept_from, at))
+            kept_from = end
         at = end
+    if kept_from < at:
+        parts.append(part(raw, kept_from, at))
     return enclosed(b"".join(parts))
+
+
+def _is_one_of(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, names: list[bytes]) -> cython.bint:
+    name: bytes
+    same: cython.Py_ssize_t
+    size: cython.Py_ssize_t = end - at
+    for name in names:
+        if len(name) == size:
+            same = 0
+            while same < size and raw[at + same] == name[same]:
+                same += 1
+            if same == size:
+                return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def _encoded(names: frozenset[str]) -> list[bytes]:
+    return [name.encode() for name in names]
 
 
 def array_value(members: Iterable[Value]) -> Value:

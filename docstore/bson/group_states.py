@@ -142,7 +142,7 @@ class ExtremeState(State):
         if found.code in (0, NULL, UNDEFINED):
             return 0
         if self._code != NULL and self._sign != compare_at(
-            found.code, found.raw, found.at, found.end, self._code, self._raw, 0, len(self._raw)
+            found.code, found.raw, found.at, found.end, self._code, self._raw, 0, len(self._raw), 0
         ):
             return 0
         grown: cython.int = found.end - found.at - len(self._raw)

@@ -1,8 +1,13 @@
+from docstore.bson.walk cimport MAX_NESTING
+
 cdef class KeyWriter:
     cdef Py_ssize_t size
+    cdef int _depth
     cdef Py_ssize_t _room
     cdef bytearray _buffer
     cdef int clear(self) except -1
+    cdef int enter(self) except -1
+    cdef int leave(self) except -1
     cdef int put(self, int byte) except -1
     cdef int put_part(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int put_bytes(self, bytes raw) except -1

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import cython
 
+from docstore.bson.walk import too_deep
+
+if not cython.compiled:
+    from docstore.bson.walk import MAX_NESTING
+
 
 class KeyWriter:
     """A buffer that grows and is used again: `clear`, write, `taken`. One thread at a time."""
 
     size: cython.Py_ssize_t
+    _depth: cython.int
     _room: cython.Py_ssize_t
     _buffer: bytearray
 
     def __init__(self) -> None:
         self.size = 0
+        self._depth = 0
         self._room = 64
         self._buffer = bytearray(64)
 
     def clear(self) -> cython.int:
         """Forget what was written."""
         self.size = 0
+        self._depth = 0
+        return 0
+
+    def enter(self) -> cython.int:
+        """Go into a nested document; Overflow when it is nested so deep that the machine's stack could not bear it."""
+        if self._depth == MAX_NESTING:
+            raise too_deep()
+        self._depth += 1
+        return 0
+
+    def leave(self) -> cython.int:
+        """Come back from a nested document."""
+        self._depth -= 1
         return 0
 
     def put(self, byte: cython.int) -> cython.int:

@@ -150,6 +150,7 @@ def _append_fields(out: KeyWriter, raw: bytes, start: cython.Py_ssize_t, limit: 
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
+    out.enter()
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
@@ -157,6 +158,7 @@ def _append_fields(out: KeyWriter, raw: bytes, start: cython.Py_ssize_t, limit: 
         _append_text(out, raw, at + 1, named)
         append_key(out, raw[at], raw, named + 1, end)
         at = end
+    out.leave()
     return out.put(0)
 
 
@@ -165,11 +167,13 @@ def _append_members(out: KeyWriter, raw: bytes, start: cython.Py_ssize_t, limit:
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
+    out.enter()
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
         append_key(out, raw[at], raw, named + 1, end)
         at = end
+    out.leave()
     return out.put(0)
 
 

@@ -78,7 +78,7 @@ class Compare(PathPredicate):
             return False
         if found == CLASS_NULL:
             return (self._accepted & _EQUAL) != 0
-        order = compare_at(code, raw, at, end, self._code, self._raw, 0, self._end)
+        order = compare_at(code, raw, at, end, self._code, self._raw, 0, self._end, 0)
         if order == 0:
             return (self._accepted & _EQUAL) != 0
         if found == CLASS_NUMBER and (self._nan or _is_nan(code, raw, at)):

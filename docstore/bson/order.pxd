@@ -1,6 +1,6 @@
 from docstore.bson.number cimport compare_numbers
 from docstore.bson.walk cimport (
-    ARRAY, BINARY, BOOL, CODE, CODE_WITH_SCOPE, DATE, DB_POINTER, DECIMAL, DOUBLE, INT32, INT64, MAX_KEY, MIN_KEY, NULL,
+    ARRAY, BINARY, BOOL, CODE, CODE_WITH_SCOPE, DATE, DB_POINTER, DECIMAL, DOUBLE, INT32, INT64, MAX_KEY, MAX_NESTING, MIN_KEY, NULL,
     OBJECT, OBJECT_ID, REGEX, STRING, SYMBOL, TIMESTAMP, UNDEFINED,
 )
 from docstore.bson.walk cimport document_stop, int64_at, name_end, uint64_at, value_end
@@ -27,9 +27,9 @@ cpdef enum:
 cdef bytes _class_table
 
 cdef int class_of(int code) except -1
-cdef int compare_at(int a_code, bytes a, Py_ssize_t a_at, Py_ssize_t a_end, int b_code, bytes b, Py_ssize_t b_at, Py_ssize_t b_end) except? -9
+cdef int compare_at(int a_code, bytes a, Py_ssize_t a_at, Py_ssize_t a_end, int b_code, bytes b, Py_ssize_t b_at, Py_ssize_t b_end, int depth) except? -9
 cdef int compare_integers(long long a, long long b) noexcept
 cdef int compare_bytes(bytes a, Py_ssize_t a_at, Py_ssize_t a_end, bytes b, Py_ssize_t b_at, Py_ssize_t b_end) noexcept
 cdef int _compare_regexes(bytes a, Py_ssize_t a_at, Py_ssize_t a_end, bytes b, Py_ssize_t b_at, Py_ssize_t b_end) except? -9
-cdef int _compare_scoped(bytes a, Py_ssize_t a_at, Py_ssize_t a_end, bytes b, Py_ssize_t b_at, Py_ssize_t b_end) except? -9
-cdef int _compare_fields(bytes a, Py_ssize_t a_start, Py_ssize_t a_limit, bytes b, Py_ssize_t b_start, Py_ssize_t b_limit, bint named) except? -9
+cdef int _compare_scoped(bytes a, Py_ssize_t a_at, Py_ssize_t a_end, bytes b, Py_ssize_t b_at, Py_ssize_t b_end, int depth) except? -9
+cdef int _compare_fields(bytes a, Py_ssize_t a_start, Py_ssize_t a_limit, bytes b, Py_ssize_t b_start, Py_ssize_t b_limit, bint named, int depth) except? -9

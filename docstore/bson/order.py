@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import cython
 
-from docstore.bson.walk import Value, invalid
+from docstore.bson.walk import Value, invalid, too_deep
 
 if not cython.compiled:
     from docstore.bson.number import compare_numbers
@@ -33,6 +33,7 @@ if not cython.compiled:
         INT32,
         INT64,
         MAX_KEY,
+        MAX_NESTING,
         MIN_KEY,
         NULL,
         OBJECT,
@@ -108,12 +109,12 @@ def type_class(code: int) -> int:
 
 def compare(a: Value, b: Value) -> int:
     """-1, 0 or 1 as `a` is less than, equal to or greater than `b`."""
-    return compare_at(a[0], a[1], 0, len(a[1]), b[0], b[1], 0, len(b[1]))
+    return compare_at(a[0], a[1], 0, len(a[1]), b[0], b[1], 0, len(b[1]), 0)
 
 
 def compare_documents(a: bytes, b: bytes) -> int:
     """-1, 0 or 1 for two documents."""
-    return _compare_fields(a, 0, len(a), b, 0, len(b), True)
+    return _compare_fields(a, 0, len(a), b, 0, len(b), True, 0)
 
 
 def compare_at(
@@ -125,6 +126,7 @@ def compare_at(
     b: bytes,
     b_at: cython.Py_ssize_t,
     b_end: cython.Py_ssize_t,
+    depth: cython.int,
 ) -> cython.int:
     """`compare` of the values that lie at [a_at, a_end) in `a` and at [b_at, b_end) in `b`."""
     a_class: cython.int = class_of(a_code)
@@ -136,7 +138,7 @@ def compare_at(
     if a_class in (CLASS_STRING, CLASS_CODE):
         return compare_bytes(a, a_at + 4, a_end - 1, b, b_at + 4, b_end - 1)
     if a_class in (CLASS_OBJECT, CLASS_ARRAY):
-        return _compare_fields(a, a_at, a_end, b, b_at, b_end, a_class == CLASS_OBJECT)
+        return _compare_fields(a, a_at, a_end, b, b_at, b_end, a_class == CLASS_OBJECT, depth + 1)
     if a_class == CLASS_DATE:
         return compare_integers(int64_at(a, a_at), int64_at(b, b_at))
     if a_class == CLASS_TIMESTAMP:
@@ -150,7 +152,7 @@ def compare_at(
     if a_class == CLASS_REGEX:
         return _compare_regexes(a, a_at, a_end, b, b_at, b_end)
     if a_class == CLASS_CODE_WITH_SCOPE:
-        return _compare_scoped(a, a_at, a_end, b, b_at, b_end)
+        return _compare_scoped(a, a_at, a_end, b, b_at, b_end, depth)
     return compare_bytes(a, a_at, a_end, b, b_at, b_end)
 
 
@@ -200,13 +202,14 @@ def _compare_scoped(
     b: bytes,
     b_at: cython.Py_ssize_t,
     b_end: cython.Py_ssize_t,
+    depth: cython.int,
 ) -> cython.int:
     a_scope: cython.Py_ssize_t = value_end(a, STRING, a_at + 4, a_end)
     b_scope: cython.Py_ssize_t = value_end(b, STRING, b_at + 4, b_end)
     order: cython.int = compare_bytes(a, a_at + 8, a_scope - 1, b, b_at + 8, b_scope - 1)
     if order != 0:
         return order
-    return _compare_fields(a, a_scope, a_end, b, b_scope, b_end, True)
+    return _compare_fields(a, a_scope, a_end, b, b_scope, b_end, True, depth + 1)
 
 
 def _compare_fields(
@@ -217,6 +220,7 @@ def _compare_fields(
     b_start: cython.Py_ssize_t,
     b_limit: cython.Py_ssize_t,
     named: cython.bint,
+    depth: cython.int,
 ) -> cython.int:
     a_stop: cython.Py_ssize_t = document_stop(a, a_start, a_limit)
     b_stop: cython.Py_ssize_t = document_stop(b, b_start, b_limit)
@@ -229,6 +233,8 @@ def _compare_fields(
     a_code: cython.int
     b_code: cython.int
     order: cython.int
+    if depth > MAX_NESTING:
+        raise too_deep()
     while a_at < a_stop and b_at < b_stop:
         a_code = a[a_at]
         b_code = b[b_at]
@@ -243,7 +249,7 @@ def _compare_fields(
                 return order
         a_end = value_end(a, a_code, a_name + 1, a_stop)
         b_end = value_end(b, b_code, b_name + 1, b_stop)
-        order = compare_at(a_code, a, a_name + 1, a_end, b_code, b, b_name + 1, b_end)
+        order = compare_at(a_code, a, a_name + 1, a_end, b_code, b, b_name + 1, b_end, depth)
         if order != 0:
             return order
         a_at = a_end

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import cython
 
-from docstore.bson.walk import invalid
-from docstore.errors import Code, CommandError
+from docstore.bson.walk import invalid, too_deep
 
 if not cython.compiled:
     from docstore.bson.walk import (
@@ -59,7 +58,7 @@ def _check_document(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize
     end: cython.Py_ssize_t
     code: cython.int
     if depth <= 0:
-        raise CommandError(Code.Overflow, "a document nests too deeply")
+        raise too_deep()
     if stop != limit - 1:
         raise invalid("a nested document's length does not fit")
     while at < stop:

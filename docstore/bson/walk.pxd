@@ -20,6 +20,7 @@ cpdef enum:
     DECIMAL = 0x13
     MAX_KEY = 0x7F
     MIN_KEY = 0xFF
+    MAX_NESTING = 250
 
 cdef int int32_at(bytes raw, Py_ssize_t at) noexcept
 cdef long long int64_at(bytes raw, Py_ssize_t at) noexcept

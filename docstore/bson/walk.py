@@ -40,6 +40,9 @@ if not cython.compiled:
     MAX_KEY = 0x7F
     MIN_KEY = 0xFF
 
+    MAX_NESTING = 250
+    """How deep documents may nest where they are compared or become keys; stored ones nest less."""
+
 Value = tuple[int, bytes]
 """A BSON value: its type byte, and its bytes as they stand in a document."""
 
@@ -49,6 +52,11 @@ EMPTY_DOCUMENT = b"\x05\0\0\0\0"
 def invalid(reason: str) -> CommandError:
     """The error for bytes that are not BSON."""
     return CommandError(Code.InvalidBSON, reason)
+
+
+def too_deep() -> CommandError:
+    """The error for documents that nest beyond a bound."""
+    return CommandError(Code.Overflow, "a document nests too deeply")
 
 
 def int32_at(raw: bytes, at: cython.Py_ssize_t) -> cython.int:

@@ -3,10 +3,12 @@ from __future__ import annotations
 from random import Random
 from types import ModuleType
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docstore.bson.build import array_from, document_from
+from docstore.errors import Code, CommandError
 from tests.unit.bson.samples import (
     binary,
     decimal,
@@ -162,3 +164,20 @@ def test_type_classes_tell_what_comparison_operators_compare(kernel: ModuleType)
     assert kernel.type_class(0x10) == kernel.type_class(0x01) == kernel.type_class(0x12) == kernel.type_class(0x13)
     assert kernel.type_class(0x02) == kernel.type_class(0x0E) != kernel.type_class(0x0D)
     assert kernel.type_class(0x0A) != kernel.type_class(0x06)
+
+
+def test_documents_nested_beyond_all_bounds_are_refused_before_the_stack_ends(kernel: ModuleType) -> None:
+    levels = 100_000
+    raw = b"".join((8 * (levels - level) + 5).to_bytes(4, "little") + b"\x04a\0" for level in range(levels))
+    raw += EMPTY + bytes(levels)
+    deep = (0x03, raw)
+    for act in (
+        lambda: kernel.compare(deep, deep),
+        lambda: kernel.encode_key(deep),
+        lambda: kernel.In("a", [deep]),
+        lambda: kernel.KeyPattern([("a", 1)]).keys(kernel.document_from([("a", *deep)])),
+        lambda: kernel.Compare("a", "gt", deep).matches(kernel.document_from([("a", *deep)])),
+    ):
+        with pytest.raises(CommandError) as refused:
+            act()
+        assert refused.value.code == Code.Overflow
