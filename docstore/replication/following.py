@@ -67,13 +67,7 @@ def abandon(state: State, event: SourceFailed, now: float, out: Effects) -> None
         peer.avoid_until = now + event.seconds
     if state.source == event.peer:
         state.source_reason = event.reason
-        state.source = None
-        if follows(state):
-            found = _choose(state, now)
-            state.source_retry_at = now + RETRY_SECONDS
-            _follow(state, found, now, out)
-        else:
-            out.append(Follow(source=None))
+        _follow(state, _choose(state, now) if follows(state) else None, now, out)
 
 
 def sync_from(state: State, event: SyncFrom, now: float, out: Effects) -> None:

@@ -1,0 +1,184 @@
+"""Sync sources, progress upstream, and whose word on the commit point is taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from docstore.bson.optime import NULL_OPTIME
+from docstore.errors import Code
+from docstore.replication.config import Settings
+from docstore.replication.core import Core
+from docstore.replication.effects import Follow, Reply, Send
+from docstore.replication.messages import (
+    Answered,
+    FollowerState,
+    PositionReply,
+    PositionUpdate,
+    Progress,
+    SourceFailed,
+    SyncFrom,
+)
+from docstore.replication.states import MemberState
+from tests.unit.replication.members import (
+    NOW,
+    SETTINGS,
+    answer,
+    config_of,
+    every,
+    follower,
+    hear,
+    lose,
+    only,
+    op,
+    report,
+    with_member,
+)
+
+THREE = config_of("a", "b", "c")
+
+
+def with_primary(core: Core, host: str = "b:1", last=op(1, 10)) -> Core:  # type: ignore[no-untyped-def]  # noqa: B008
+    core.state.term = max(core.state.term, 1)
+    hear(core, host, state=MemberState.PRIMARY, term=core.state.term, applied=last)
+    return core
+
+
+def ping(core: Core, host: str, seconds: float) -> None:
+    core.state.peers[host].ping = seconds
+
+
+def test_the_primary_is_followed_when_all_are_equally_near() -> None:
+    core = follower(THREE, last=op(1, 10))
+    hear(core, "c:1")
+    with_primary(core)
+    core.receive(SourceFailed(peer="c:1", seconds=0.0, reason="try again"), NOW)
+    assert core.state.source == "b:1"
+
+
+def test_a_nearer_secondary_is_preferred_to_a_far_primary() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    hear(core, "c:1")
+    ping(core, "b:1", 0.1)
+    ping(core, "c:1", 0.001)
+    core.receive(SourceFailed(peer="b:1", seconds=0.0, reason="try again"), NOW)
+    assert core.state.source == "c:1"
+
+
+def test_without_chaining_only_the_primary_is_followed() -> None:
+    config = replace(THREE, settings=replace(SETTINGS, chaining_allowed=False))
+    core = follower(config, last=op(1, 10))
+    assert not every(hear(core, "c:1"), Follow)
+    assert core.state.source is None
+    with_primary(core)
+    assert core.state.source == "b:1"
+
+
+def test_nobody_behind_or_in_no_state_to_serve_is_followed() -> None:
+    core = follower(THREE, last=op(1, 10))
+    hear(core, "b:1", applied=op(1, 9))
+    hear(core, "c:1", state=MemberState.RECOVERING)
+    assert core.state.source is None
+
+
+def test_hidden_and_delayed_members_are_followed_only_for_want_of_others() -> None:
+    config = with_member(with_member(THREE, 1, hidden=True, priority=0.0), 2, delay_seconds=60, priority=0.0)
+    config = replace(config, members=(*config.members, replace(config.members[0], id=3, host="d:1")))
+    core = follower(config, last=op(1, 10))
+    hear(core, "b:1")
+    hear(core, "d:1")
+    core.receive(SourceFailed(peer="b:1", seconds=0.0, reason="try again"), NOW)
+    assert core.state.source == "d:1"
+
+
+def test_a_member_that_follows_us_is_not_followed() -> None:
+    core = follower(THREE, last=op(1, 10))
+    hear(core, "c:1", sync_source="a:1")
+    assert core.state.source is None
+
+
+def test_a_source_that_goes_down_is_replaced_at_once() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    hear(core, "c:1")
+    assert only(lose(core, "b:1"), Follow).source == "c:1"
+
+
+def test_a_source_that_failed_is_avoided_for_a_while() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    effects = core.receive(SourceFailed(peer="b:1", seconds=5.0, reason="no route"), NOW)
+    assert only(effects, Follow).source is None
+    assert core.state.source_reason == "no route"
+    for peer in core.state.peers.values():
+        peer.heartbeat_at = NOW + 100
+    assert not every(core.tick(NOW + 1.5), Follow)
+    assert only(core.tick(NOW + 5.5), Follow).source == "b:1"
+
+
+def test_a_source_with_nothing_new_is_left_when_the_primary_has_more() -> None:
+    core = follower(THREE, last=op(1, 10))
+    hear(core, "c:1")
+    assert core.state.source == "c:1"
+    core.state.term = 1
+    effects = hear(core, "b:1", state=MemberState.PRIMARY, term=1, applied=op(1, 20))
+    assert only(effects, Follow).source == "b:1"
+
+
+def test_sync_from_is_obeyed_once_and_checked() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    hear(core, "c:1")
+    effects = core.receive(SyncFrom(host="c:1", token=1), NOW)
+    assert answer(effects) == "b:1"
+    assert only(effects, Follow).source == "c:1"
+    for host, code in (("nosuch:1", Code.NodeNotFound), ("a:1", Code.InvalidOptions)):
+        assert only(core.receive(SyncFrom(host=host, token=2), NOW), Reply).result.code == code
+
+
+def test_progress_goes_upstream_one_update_at_a_time() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    core.tick(NOW)
+    first = core.receive(Progress(applied=op(1, 11), durable=op(1, 10)), NOW)
+    assert not [send for send in every(first, Send) if isinstance(send.request, PositionUpdate)]
+    update = PositionUpdate(term=1, config=core.state.config_version, positions=())
+    reply = PositionReply(term=1, commit_point=NULL_OPTIME, primary_id=1, config=core.state.config_version)
+    then = core.receive(Answered(peer="b:1", request=update, reply=reply), NOW)
+    sent = only(then, Send).request
+    assert isinstance(sent, PositionUpdate)
+    assert [(p.member, p.applied, p.durable) for p in sent.positions] == [(0, op(1, 11), op(1, 10))]
+
+
+def test_the_positions_of_those_behind_us_go_upstream_with_ours() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    core.state.position_in_flight = False
+    effects = report(core, 2, op(1, 9))
+    sent = next(send.request for send in every(effects, Send) if isinstance(send.request, PositionUpdate))
+    assert {p.member: p.applied for p in sent.positions} == {0: op(1, 10), 2: op(1, 9)}
+
+
+def test_the_sources_answer_is_proof_that_the_primary_lives() -> None:
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    update = PositionUpdate(term=1, config=core.state.config_version, positions=())
+    reply = PositionReply(term=1, commit_point=NULL_OPTIME, primary_id=1, config=core.state.config_version)
+    core.receive(Answered(peer="b:1", request=update, reply=reply), NOW + 0.9)
+    assert core.state.election_at > NOW + 1.9
+
+
+def test_a_commit_point_of_our_own_last_term_is_believed_and_no_other() -> None:
+    """In another term our last entries may be the ones that will be rolled back (rule 15)."""
+    core = follower(THREE, last=op(1, 10))
+    hear(core, "b:1", commit_point=op(2, 15), term=2)
+    assert core.state.commit_point == NULL_OPTIME
+    core.receive(Progress(applied=op(2, 12), durable=op(1, 10)), NOW)
+    hear(core, "b:1", commit_point=op(2, 15), term=2)
+    assert core.state.commit_point == op(2, 15)
+
+
+def test_a_member_in_initial_sync_reports_no_position() -> None:
+    core = follower(THREE)
+    core.receive(FollowerState(state=MemberState.STARTUP2), NOW)
+    effects = hear(core, "b:1", applied=op(1, 10)) + core.tick(NOW)
+    assert core.state.source == "b:1"
+    assert not [send for send in every(effects, Send) if isinstance(send.request, PositionUpdate)]
+
+
+def test_heartbeat_timeouts_never_outlive_the_election_timeout() -> None:
+    assert Settings(election_timeout_millis=1000).heartbeat_timeout == 1.0
+    assert Settings().heartbeat_timeout == 10.0

@@ -1,0 +1,197 @@
+"""In office: catching up, committing, stepping down."""
+
+from __future__ import annotations
+
+from docstore.bson.optime import NULL_OPTIME
+from docstore.errors import Code
+from docstore.replication.effects import Drain, LeftOffice, Send
+from docstore.replication.messages import (
+    Answered,
+    CatchUpEnded,
+    HeartbeatRequest,
+    Progress,
+    StepDown,
+    StepUpRequest,
+    VoteReply,
+)
+from docstore.replication.states import MemberState, Office, Role
+from tests.unit.replication.members import (
+    NOW,
+    answer,
+    config_of,
+    every,
+    follower,
+    hear,
+    leader,
+    lose,
+    only,
+    op,
+    report,
+    vote_request,
+    with_member,
+    write,
+)
+
+THREE = config_of("a", "b", "c")
+FIVE = config_of("a", "b", "c", "d", "e")
+
+
+def winner(last_of_e: int):  # type: ignore[no-untyped-def]
+    """Member 0 of five, just elected by b and c; everyone is up and e's log ends at (1, last_of_e)."""
+    core = follower(FIVE, last=op(1, 10))
+    for host in "bcd":
+        hear(core, f"{host}:1")
+    hear(core, "e:1", applied=op(1, last_of_e))
+    core.receive(StepUpRequest(token=1), NOW)
+    request = vote_request(core, dry_run=False)
+    effects = []
+    for host in "bc":
+        effects += core.receive(Answered(peer=f"{host}:1", request=request, reply=VoteReply(term=2, granted=True)), NOW)
+    return core, effects
+
+
+def test_a_winner_tells_everyone_at_once() -> None:
+    _, effects = winner(10)
+    told = {send.to for send in every(effects, Send) if isinstance(send.request, HeartbeatRequest)}
+    assert told == {"b:1", "c:1", "d:1", "e:1"}
+
+
+def test_a_winner_waits_for_those_that_were_up_before_it_decides_what_is_newest() -> None:
+    core, _ = winner(10)
+    for host in "bcd":
+        assert not every(hear(core, f"{host}:1", term=2), Drain)
+    assert core.state.office is Office.CATCHING_UP
+    assert only(hear(core, "e:1", term=2), Drain).term == 2
+
+
+def test_a_winner_does_not_wait_for_one_that_has_gone() -> None:
+    core, _ = winner(10)
+    for host in "bcd":
+        hear(core, f"{host}:1", term=2)
+    lose(core, "e:1")
+    for host in "b":
+        hear(core, f"{host}:1", term=2)
+    assert core.state.office is Office.DRAINING
+
+
+def test_a_winner_fetches_from_the_newest_and_drains_when_it_is_there() -> None:
+    core, _ = winner(15)
+    for host in "bcd":
+        hear(core, f"{host}:1", term=2)
+    hear(core, "e:1", term=2, applied=op(1, 15))
+    assert core.state.source == "e:1"
+    assert not every(core.receive(Progress(applied=op(1, 14), durable=op(1, 10)), NOW), Drain)
+    assert every(core.receive(Progress(applied=op(1, 15), durable=op(1, 10)), NOW), Drain)
+
+
+def test_catching_up_ends_when_the_driver_says_so() -> None:
+    core, _ = winner(15)
+    for host in "bcde":
+        hear(core, f"{host}:1", term=2, applied=op(1, 15) if host == "e" else op(1, 10))
+    assert not every(core.receive(CatchUpEnded(term=1), NOW), Drain)
+    assert every(core.receive(CatchUpEnded(term=2), NOW), Drain)
+
+
+def test_positions_move_the_commit_point_and_the_answer_carries_it() -> None:
+    core = leader(THREE, op(0, 1))
+    last = write(core)
+    reply = answer(report(core, 1, last))
+    assert reply.commit_point == last == core.state.commit_point
+    assert reply.primary_id == 0
+
+
+def test_a_write_that_is_nowhere_on_disk_is_not_committed() -> None:
+    core = leader(THREE, op(0, 1))
+    before = core.state.commit_point
+    last = write(core, durable=False)
+    report(core, 1, last, durable=NULL_OPTIME)
+    report(core, 2, last, durable=NULL_OPTIME)
+    assert core.state.commit_point == before
+
+
+def test_positions_of_a_later_term_depose_instead_of_counting() -> None:
+    core = leader(THREE, op(0, 1))
+    effects = report(core, 1, op(9, 99), term=9)
+    assert only(effects, LeftOffice)
+    assert core.state.commit_point < op(9, 0)
+
+
+def test_a_member_in_initial_sync_has_nothing_whatever_it_had_before() -> None:
+    core = leader(THREE, op(0, 1))
+    report(core, 1, core.state.applied)
+    hear(core, "b:1", state=MemberState.STARTUP2, applied=NULL_OPTIME)
+    assert core.state.peers["b:1"].applied == NULL_OPTIME
+
+
+def test_a_new_commit_point_reaches_those_that_say_nothing_by_a_heartbeat() -> None:
+    core = leader(THREE, op(0, 1))
+    report(core, 1, write(core))
+    for peer in core.state.peers.values():
+        peer.in_flight = False
+    pushed = core.tick(NOW + 0.06)
+    asked = [send for send in every(pushed, Send) if isinstance(send.request, HeartbeatRequest)]
+    assert "c:1" in [send.to for send in asked]
+    assert asked[0].request.commit_point == core.state.commit_point
+
+
+def test_stepping_down_hands_over_to_the_electable_member_of_highest_priority() -> None:
+    core = leader(with_member(FIVE, 3, priority=5.0), op(0, 1))
+    for member in (1, 2, 3, 4):
+        report(core, member, core.state.applied)
+    effects = core.receive(StepDown(seconds=10, catch_up_seconds=5, token=3), NOW)
+    assert answer(effects) is None
+    handed = [send.to for send in every(effects, Send) if isinstance(send.request, StepUpRequest)]
+    assert handed == ["d:1"]
+    assert core.state.role is Role.FOLLOWER
+    assert core.state.frozen_until == NOW + 10
+
+
+def test_stepping_down_takes_no_writes_while_it_waits_and_goes_when_a_majority_is_there() -> None:
+    core = leader(THREE, op(0, 1))
+    last = write(core)
+    assert not every(core.receive(StepDown(seconds=10, catch_up_seconds=5, token=3), NOW), LeftOffice)
+    assert not core.state.writable
+    effects = report(core, 1, last)
+    assert only(effects, LeftOffice)
+
+
+def test_stepping_down_gives_up_and_takes_writes_again() -> None:
+    core = leader(THREE, op(0, 1))
+    write(core)
+    core.receive(StepDown(seconds=10, catch_up_seconds=0.5, token=3), NOW)
+    refused = answer(core.tick(NOW + 0.5))
+    assert refused.code == Code.ExceededTimeLimit
+    assert core.state.writable
+
+
+def test_a_higher_term_ends_a_waiting_step_down_with_success() -> None:
+    core = leader(THREE, op(0, 1))
+    write(core)
+    core.receive(StepDown(seconds=10, catch_up_seconds=5, token=3), NOW)
+    effects = hear(core, "b:1", term=7)
+    assert answer(effects) is None
+    assert only(effects, LeftOffice)
+
+
+def test_only_a_writable_primary_steps_down() -> None:
+    assert answer(follower(THREE).receive(StepDown(seconds=1, catch_up_seconds=0, token=1), NOW)).code == 10107
+    core = leader(THREE, op(0, 1))
+    write(core)
+    core.receive(StepDown(seconds=10, catch_up_seconds=5, token=3), NOW)
+    again = core.receive(StepDown(seconds=10, catch_up_seconds=5, token=4), NOW)
+    assert answer(again).code == Code.ConflictingOperationInProgress
+
+
+def test_silence_of_a_majority_for_an_election_timeout_ends_office() -> None:
+    core = leader(THREE, op(0, 1))
+    hear(core, "b:1", now=NOW + 0.5)
+    assert not every(core.tick(NOW + 1.2), LeftOffice)
+    assert every(core.tick(NOW + 1.5), LeftOffice)
+
+
+def test_members_heard_of_through_others_count_as_heard_of() -> None:
+    core = leader(FIVE, op(0, 1))
+    core.state.peers["b:1"].heard_at = NOW + 0.9
+    report(core, 3, core.state.applied)
+    core.state.peers["d:1"].heard_at = NOW + 0.9
+    assert not every(core.tick(NOW + 1.5), LeftOffice)

@@ -1,0 +1,225 @@
+"""First and next configurations: what is refused, what is completed, how they spread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from docstore.errors import Code, CommandError
+from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig
+from docstore.replication.core import Core
+from docstore.replication.effects import LeftOffice, Persist, Reply, Send
+from docstore.replication.messages import (
+    NO_CONFIG,
+    Answered,
+    FollowerState,
+    HeartbeatReply,
+    HeartbeatRequest,
+    Initiate,
+    Progress,
+    Reconfigure,
+)
+from docstore.replication.reconfig import CONFIG_NOT_COMMITTED
+from docstore.replication.states import MemberState, Role
+from tests.unit.replication.members import (
+    NOW,
+    answer,
+    config_of,
+    every,
+    follower,
+    hear,
+    leader,
+    only,
+    op,
+    report,
+    with_member,
+)
+
+THREE = config_of("a", "b", "c")
+
+
+def fresh(*hosts: str) -> Core:
+    return Core("set", dice=lambda: 0.5, own_hosts=[f"{host}:1" for host in hosts or ("a",)], now=NOW)
+
+
+def settled() -> Core:
+    """A leader whose configuration and first entry are on everyone."""
+    core = leader(THREE, op(0, 1))
+    for number, host in enumerate("abc"):
+        if number:
+            report(core, number, core.state.applied)
+            hear(core, f"{host}:1")
+    return core
+
+
+def next_of(core: Core, *members: MemberConfig) -> ReplicaSetConfig:
+    assert core.state.config is not None
+    return replace(core.state.config, version=core.state.config.version + 1, members=members)
+
+
+def changed(core: Core, config: ReplicaSetConfig, *, force: bool = False) -> CommandError | ConfigVersion:
+    return answer(core.receive(Reconfigure(config=config, force=force, token=1), NOW))  # type: ignore[no-any-return]
+
+
+def test_initiating_persists_the_configuration_and_runs_as_soon_as_a_majority_has_it() -> None:
+    core = fresh()
+    core.receive(Progress(applied=op(0, 1), durable=op(0, 1)), NOW)
+    core.receive(FollowerState(state=MemberState.SECONDARY), NOW)
+    effects = core.receive(Initiate(config=THREE, token=1), NOW)
+    assert only(effects, Persist).config == THREE
+    assert answer(effects) is None
+    assert core.state.role is Role.FOLLOWER
+    hear(core, "b:1", NOW, applied=op(0, 1))
+    core.tick(NOW + 0.06)
+    assert core.state.role is Role.CANDIDATE
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        (config_of("a", set_name="other"), Code.InvalidReplicaSetConfig),
+        (config_of("b"), Code.InvalidReplicaSetConfig),
+        (config_of("a", "b", version=2), Code.NewReplicaSetConfigurationIncompatible),
+        (with_member(config_of("a", "b"), 0, priority=0.0), Code.NodeNotElectable),
+    ],
+)
+def test_a_first_configuration_is_refused(config: ReplicaSetConfig, code: Code) -> None:
+    assert answer(fresh().receive(Initiate(config=config, token=1), NOW)).code == code
+
+
+def test_a_configuration_that_names_us_twice_is_refused() -> None:
+    assert answer(fresh("a", "b").receive(Initiate(config=THREE, token=1), NOW)).code == Code.InvalidReplicaSetConfig
+
+
+def test_initiating_twice_is_refused() -> None:
+    assert answer(follower(THREE).receive(Initiate(config=THREE, token=1), NOW)).code == Code.AlreadyInitialized
+
+
+def test_a_new_voter_is_stored_as_newly_added_and_promoted_once_it_is_secondary() -> None:
+    core = settled()
+    assert core.state.config is not None
+    added = next_of(core, *core.state.config.members, MemberConfig(id=3, host="d:1"))
+    assert isinstance(changed(core, added), ConfigVersion)
+    assert core.state.config.members[3].newly_added
+    assert core.state.config.majority_votes == 2
+    for host in "bc":
+        hear(core, f"{host}:1")
+    hear(core, "d:1", state=MemberState.STARTUP2)
+    assert core.state.config.members[3].newly_added
+    effects = hear(core, "d:1")
+    promoted = only(effects, Persist).config
+    assert promoted is not None
+    assert (promoted.members[3].newly_added, promoted.version) == (False, 3)
+
+
+def test_a_change_is_refused_until_the_one_before_is_on_a_majority() -> None:
+    core = settled()
+    assert core.state.config is not None
+    members = core.state.config.members
+    assert isinstance(changed(core, next_of(core, *members[:2])), ConfigVersion)
+    refused = changed(core, next_of(core, *members[:1]))
+    assert isinstance(refused, CommandError)
+    assert refused.code == CONFIG_NOT_COMMITTED
+    hear(core, "b:1")
+    assert isinstance(changed(core, next_of(core, *members[:1])), ConfigVersion)
+
+
+def test_a_change_is_refused_until_an_entry_of_the_own_term_is_committed() -> None:
+    core = leader(THREE, op(0, 1))
+    for host in "bc":
+        hear(core, f"{host}:1", applied=op(0, 1))
+    assert core.state.config is not None
+    refused = changed(core, next_of(core, *core.state.config.members[:2]))
+    assert isinstance(refused, CommandError)
+    assert "in its own term" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("make", "code"),
+    [
+        (lambda c: replace(c, set_name="x", version=9), Code.NewReplicaSetConfigurationIncompatible),
+        (lambda c: c, Code.NewReplicaSetConfigurationIncompatible),
+        (lambda c: replace(c, version=9, members=c.members[:1]), Code.InvalidReplicaSetConfig),
+        (lambda c: replace(c, version=9, members=c.members[1:]), Code.InvalidReplicaSetConfig),
+        (lambda c: replace(with_member(c, 0, priority=0.0), version=9), Code.NodeNotElectable),
+        (lambda c: replace(with_member(c, 1, id=7), version=9), Code.NewReplicaSetConfigurationIncompatible),
+        (lambda c: replace(c, version=9, config_server=True), Code.NewReplicaSetConfigurationIncompatible),
+    ],
+)  # fmt: skip
+def test_an_unsafe_change_is_refused(make, code: Code) -> None:  # type: ignore[no-untyped-def]
+    core = settled()
+    refused = changed(core, make(core.state.config))
+    assert isinstance(refused, CommandError)
+    assert refused.code == code
+
+
+def test_an_arbiter_that_would_change_the_implicit_write_concern_is_refused() -> None:
+    core = settled()
+    assert core.state.config is not None
+    arbiter = MemberConfig(id=3, host="d:1", arbiter_only=True, priority=0.0)
+    assert isinstance(changed(core, next_of(core, *core.state.config.members, arbiter)), CommandError)
+
+
+def test_only_the_primary_changes_the_configuration_unless_forced() -> None:
+    core = follower(THREE, last=op(1, 10))
+    config = replace(THREE, version=2, members=THREE.members[:1])
+    refused = changed(core, config)
+    assert isinstance(refused, CommandError)
+    assert refused.code == Code.NotWritablePrimary
+    version = changed(core, config, force=True)
+    assert isinstance(version, ConfigVersion)
+    assert version.term == -1
+    assert version.version > 10000
+
+
+def test_a_new_primary_stamps_its_term_on_the_configuration() -> None:
+    assert leader(THREE, op(0, 1)).state.config_version == ConfigVersion(1, 1)
+
+
+def test_a_newer_configuration_comes_with_a_heartbeat_and_is_persisted() -> None:
+    core = follower(THREE, last=op(1, 10))
+    newer = replace(THREE, version=5, members=THREE.members[:2])
+    effects = hear(core, "b:1", config=newer.config_version, config_document=newer)
+    assert only(effects, Persist).config == newer
+    assert set(core.state.peers) == {"b:1"}
+    older = replace(THREE, version=4)
+    assert not every(hear(core, "b:1", config=newer.config_version, config_document=older), Persist)
+
+
+def test_a_primary_that_is_left_out_leaves_office() -> None:
+    core = settled()
+    without = replace(THREE, version=9, term=5, members=THREE.members[1:])
+    effects = hear(core, "b:1", config=without.config_version, config_document=without)
+    assert only(effects, LeftOffice)
+    assert core.state.member_state is MemberState.REMOVED
+
+
+def test_a_member_without_configuration_asks_whoever_has_one() -> None:
+    core = fresh("c")
+    asking = HeartbeatRequest(set_name="set", sender="a:1", sender_id=0, config=THREE.config_version, term=3, token=4)
+    effects = core.receive(asking, NOW)
+    reply = only(effects, Reply).result
+    assert (reply.state, reply.config) == (MemberState.STARTUP, NO_CONFIG)
+    assert only(effects, Send).to == "a:1"
+    answered = HeartbeatReply(
+        set_name="set",
+        state=MemberState.SECONDARY,
+        term=3,
+        config=THREE.config_version,
+        applied=op(1, 1),
+        durable=op(1, 1),
+        commit_point=op(1, 1),
+        config_document=THREE,
+    )
+    request = HeartbeatRequest(set_name="set", sender="", sender_id=-1, config=NO_CONFIG, term=0)
+    core.receive(Answered(peer="a:1", request=request, reply=answered), NOW)
+    assert core.state.config == THREE
+    assert core.state.my_id == 2
+
+
+def test_a_heartbeat_of_another_set_is_refused() -> None:
+    asking = HeartbeatRequest(set_name="other", sender="x:1", sender_id=0, config=THREE.config_version, term=3, token=4)
+    core = follower(THREE)
+    assert answer(core.receive(asking, NOW)).code == Code.InconsistentReplicaSetNames
+    assert core.state.term == 0
