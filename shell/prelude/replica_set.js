@@ -106,6 +106,6 @@ function printSecondaryReplicationInfo(database) {
     if (!member.optimeDate) { print("\tno replication info, yet.  State: " + member.stateStr); continue; }
     const behind = Math.round((newest - member.optimeDate.getTime()) / 1000);
     print(`\tsyncedTo: ${member.optimeDate.toString()}`);
-    print(`\t${behind} secs (${hours(behind)}) behind the primary `);
+    print(`\t${behind} secs (${hours(behind)}) behind the primary`);
   }
 }

@@ -110,7 +110,8 @@ function mapBatch(limit, spillAt) {
 
 let queue;      // groups in order, while draining
 let drained = 0;
-let finishing = true; // false while writing a run that will be merged later
+let finishing = true; // whether finalize is to run
+let counting = true;  // false while writing a run that will be merged later
 
 const SURROGATE = /[\ud800-\udfff]/;
 
@@ -138,10 +139,11 @@ function orderedGroups() {
     within(BRACKETS.id, Infinity));
 }
 
-function startDrain(final) {
+function startDrain(final, last) {
   queue = orderedGroups();
   drained = 0;
   finishing = final;
+  counting = last;
   strings = new Map(); numbers = new Map(); ids = new Map(); others = new Map();
   weight = 0;
 }
@@ -161,9 +163,9 @@ function drain() {
 }
 
 function writeResult(key, value) {
-  if (finishing) {
-    written++;
-    if (job.finalize !== undefined) value = copyOf(job.finalize(plainInteger(key), plainInteger(value)), 1);
+  if (counting) written++;
+  if (finishing && job.finalize !== undefined) {
+    value = copyOf(job.finalize(plainInteger(key), plainInteger(value)), 1);
   }
   reserve(5);
   const start = end;

@@ -33,10 +33,10 @@ function perform(operation, limit) {
   switch (operation) {
     case START: return start();
     case MAP: mapBatch(limit, control[SPILL_AT]); control[POSITION] = at; return undefined;
-    case DRAIN_RUN: return startDrain(false);
-    case DRAIN_FINAL: return startDrain(control[FINAL] === 1);
+    case DRAIN_RUN: return startDrain(false, false);
+    case DRAIN_FINAL: return startDrain(control[FINAL] === 1, true);
     case DRAIN_MORE: control[MORE] = drain() ? 1 : 0; return undefined;
-    case MERGE_START: finishing = control[FINAL] === 1; return undefined;
+    case MERGE_START: finishing = control[FINAL] === 1; counting = true; return undefined;
     case MERGE: return mergeBatch(limit);
     case MERGE_END: rewind(); return flushPending();
     default: throw new Error(`no operation ${operation}`);

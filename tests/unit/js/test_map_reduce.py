@@ -169,6 +169,7 @@ def test_partial_results_merge_into_the_whole(loop: asyncio.Runner, workers: Wor
     work = job(TAGS, finalize="function(k, v) { return {n: v} }")
     posts = tagged(900)
     parts = [run(work, posts[start : start + 300], partial=True) for start in (0, 300, 600)]
+    assert [part.counts.output for part in parts] == [len(part.results) for part in parts]
     merged = loop.run(workers.merge_reduce(work, [stream(part.results, 7) for part in parts]))
     assert merged.results == run(work, posts).results
     assert merged.counts == Counts(input=0, emit=0, reduce=43, output=43)
