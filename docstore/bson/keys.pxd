@@ -14,6 +14,8 @@ cdef enum:
     _ZERO = 0x30
     _POSITIVE = 0x38
 
+cdef list _spare
+
 cdef int append_key(KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 cdef int _append_text(KeyWriter out, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 cdef int _append_regex(KeyWriter out, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1

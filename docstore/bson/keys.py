@@ -73,17 +73,26 @@ if not cython.compiled:
 INVERTED = bytes(range(255, -1, -1))
 """The translation table that turns an ascending key into a descending one."""
 
+_SMALL = 4096
+_spare: list[KeyWriter] = []
+"""Writers that nobody is using and that have not grown large."""
+
 KEY_OF_UNDEFINED = b"\x18"
 KEY_OF_NULL = b"\x20"
 
 
 def encode_key(value: Value, descending: bool = False) -> bytes:
     """The key of one value."""
-    out = KeyWriter()
+    out: KeyWriter = _spare.pop() if _spare else KeyWriter()
+    key: bytes
+    out.clear()
     append_key(out, value[0], value[1], 0, len(value[1]))
     if descending:
         out.invert(0)
-    return out.taken()
+    key = out.taken()
+    if len(key) <= _SMALL:
+        _spare.append(out)
+    return key
 
 
 def append_key(
