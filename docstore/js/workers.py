@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +32,7 @@ from docstore.js.job import Counts, MapReduceJob, MapReduceResult
 from docstore.js.merge import merge_streams
 
 SOCKET_BUFFER = 1 << 20
+SPILL_PREFIX = "worker-"
 
 
 class WorkerDied(Exception):
@@ -39,7 +42,8 @@ class WorkerDied(Exception):
 class Workers:
     """At most `size` operations at once; further ones wait for a free worker.
 
-    `spill` is a directory for sorted runs. `on_print` gets what user code printed, a piece of several lines at a time.
+    `spill` is a directory for sorted runs, used by no other pool. `on_print` gets what user code printed, a piece of
+    several lines at a time.
     """
 
     def __init__(self, size: int, *, spill: Path, on_print: Callable[[str], None] | None = None) -> None:
@@ -53,6 +57,8 @@ class Workers:
     async def start(self) -> None:
         """Start one worker process so that the first operation finds it warm; others are started when wanted."""
         self._spill.mkdir(parents=True, exist_ok=True)
+        for left in self._spill.glob(f"{SPILL_PREFIX}*"):  # by a server that was killed
+            shutil.rmtree(left)
         self._idle.append(await _Process.spawn(self._spill))
 
     async def close(self) -> None:
@@ -108,9 +114,10 @@ class Workers:
 class _Process:
     """One worker process and our end of its socket. `ready` says that it waits for a job."""
 
-    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket, directory: str) -> None:
         self._process = process
         self._channel = channel
+        self._directory = directory
         self._loop = asyncio.get_running_loop()
         self._stop_feeding = False
         self.ready = True
@@ -123,12 +130,13 @@ class _Process:
         ours.setblocking(False)
         root = str(Path(docstore.__file__).parent.parent)
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        directory = tempfile.mkdtemp(prefix=SPILL_PREFIX, dir=spill)
         with theirs:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "docstore.js.worker", str(theirs.fileno()), str(spill),
+                sys.executable, "-m", "docstore.js.worker", str(theirs.fileno()), directory,
                 pass_fds=(theirs.fileno(),), stdin=asyncio.subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path},
             )  # fmt: skip
-        return cls(process, ours)
+        return cls(process, ours, directory)
 
     async def run(
         self, description: bytes, batches: AsyncIterator[list[bytes]], on_print: Callable[[str], None] | None
@@ -206,10 +214,11 @@ class _Process:
             self._process.kill()
 
     async def reap(self) -> None:
-        """Kill the process, close our end of the socket and wait. Not while `run` is going on."""
+        """Kill the process, wait, and remove what it left on disk. Not while `run` is going on."""
         self.kill()
         self._channel.close()
         await self._process.wait()
+        shutil.rmtree(self._directory)
 
 
 def _describe(job: MapReduceJob, *, merge: bool, final: bool) -> bytes:

@@ -213,7 +213,7 @@ def test_failures_of_user_code_are_command_errors(run: Run, source: str, number:
 
 @pytest.mark.parametrize("broken", ["reduce_source", "finalize"])
 def test_reduce_and_finalize_may_fail_too(run: Run, broken: str) -> None:
-    with pytest.raises(CommandError, match="Error: red"):
+    with pytest.raises(CommandError, match=r"^Error: red :\n@:1:\d+\n$"):
         run(job("emit(1, 1); emit(1, 2)", **{broken: "function() { throw new Error('red') }"}), ONE)
 
 
@@ -274,6 +274,23 @@ def test_what_user_code_prints_is_handed_over(loop: asyncio.Runner, tmp_path: Pa
         return printed
 
     assert loop.run(scenario()) == ['hi { "a" : 1 }\n[ 1 ]\n']
+
+
+def test_nothing_is_left_on_disk(loop: asyncio.Runner, tmp_path: Path) -> None:
+    left_by_another = tmp_path / "worker-killed" / "mapreduce-1"
+    left_by_another.mkdir(parents=True)
+
+    async def scenario() -> None:
+        workers = Workers(1, spill=tmp_path)
+        await workers.start()
+        assert not left_by_another.exists()
+        spilling = job("if (this.n == 999) while (true); emit(this.n, 1)", limits={"spill": 1000, "seconds": 1.0})
+        with pytest.raises(CommandError):
+            await workers.map_reduce(spilling, stream(encoded({"n": n} for n in range(1000))))
+        await workers.close()
+
+    loop.run(scenario())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cancelled_operation_stops_at_once_and_the_pool_goes_on(loop: asyncio.Runner, workers: Workers) -> None:
