@@ -15,15 +15,33 @@ class DBCollection {
     hide(this, { _db: database, _shortName: name });
     return new Proxy(this, SUBCOLLECTIONS);
   }
-  getName() { return this._shortName; }
-  getFullName() { return `${this._db.getName()}.${this._shortName}`; }
-  getDB() { return this._db; }
-  getMongo() { return this._db.getMongo(); }
-  getCollection(name) { return new DBCollection(this._db, `${this._shortName}.${name}`); }
-  toString() { return this.getFullName(); }
-  tojson() { return this.getFullName(); }
-  shellPrint() { print(this.getFullName()); }
-  help() { printHelp("collection"); }
+  getName() {
+    return this._shortName;
+  }
+  getFullName() {
+    return `${this._db.getName()}.${this._shortName}`;
+  }
+  getDB() {
+    return this._db;
+  }
+  getMongo() {
+    return this._db.getMongo();
+  }
+  getCollection(name) {
+    return new DBCollection(this._db, `${this._shortName}.${name}`);
+  }
+  toString() {
+    return this.getFullName();
+  }
+  tojson() {
+    return this.getFullName();
+  }
+  shellPrint() {
+    print(this.getFullName());
+  }
+  help() {
+    printHelp("collection");
+  }
   runCommand(name, fields) {
     return typeof name === "string" ? runOn(this, { [name]: this._shortName, ...fields }) : runOn(this, name);
   }
@@ -38,7 +56,11 @@ class DBCollection {
     return cursor.hasNext() ? cursor.next() : null;
   }
   count(filter, options) {
-    const command = { count: this._shortName, query: filter === undefined || filter === null ? {} : filter, ...options };
+    const command = {
+      count: this._shortName,
+      query: filter === undefined || filter === null ? {} : filter,
+      ...options,
+    };
     return Number(checkReply(runOn(this, command), "count failed").n);
   }
   countDocuments(filter, options) {
@@ -50,7 +72,9 @@ class DBCollection {
     const [found] = this.aggregate(pipeline, rest).toArray();
     return found === undefined ? 0 : Number(found.n);
   }
-  estimatedDocumentCount(options) { return this.count({}, options); }
+  estimatedDocumentCount(options) {
+    return this.count({}, options);
+  }
   distinct(key, filter, options) {
     const command = { distinct: this._shortName, key, query: filter === undefined ? {} : filter, ...options };
     return checkReply(runOn(this, command), "distinct failed").values;
@@ -61,7 +85,10 @@ class DBCollection {
     const { explain, ...options } = (whole && stages[1]) || {};
     const command = { aggregate: this._shortName, pipeline, cursor: {}, ...options };
     for (const name of CURSOR_OPTIONS) {
-      if (options[name] !== undefined) { command.cursor[name] = options[name]; delete command[name]; }
+      if (options[name] !== undefined) {
+        command.cursor[name] = options[name];
+        delete command[name];
+      }
     }
     if (explain) return explainOn(this._db, command, typeof explain === "string" ? explain : undefined);
     return new DBCommandCursor(this._db, checkReply(runOn(this, command), "aggregate failed"), options.batchSize);
@@ -70,16 +97,20 @@ class DBCollection {
     const command = { mapreduce: this._shortName, map, reduce };
     if (typeof options === "string" || (options && options.out === undefined)) command.out = options;
     else if (options) Object.assign(command, options);
-    if (command.out === undefined) throw new Error("mapReduce() needs an output: a collection name, or options with an `out` field");
+    if (command.out === undefined)
+      throw new Error("mapReduce() needs an output: a collection name, or options with an `out` field");
     return new MapReduceResult(this._db, checkReply(runOn(this, command), "map reduce failed"));
   }
   group(parameters) {
     const { key, keyf, reduce, initial, cond, finalize } = parameters;
     const group = { ns: this._shortName, $reduce: reduce, initial };
-    for (const [name, value] of Object.entries({ key, $keyf: keyf, cond, finalize })) if (value !== undefined) group[name] = value;
+    for (const [name, value] of Object.entries({ key, $keyf: keyf, cond, finalize }))
+      if (value !== undefined) group[name] = value;
     return checkReply(runOn(this, { group }), "group command failed").retval;
   }
-  explain(verbosity) { return new Explainable(this, verbosity); }
+  explain(verbosity) {
+    return new Explainable(this, verbosity);
+  }
 
   // ---- Writing
 
@@ -136,26 +167,50 @@ class DBCollection {
     if (filter === undefined) throw new Error("remove() needs a filter");
     const settings = options !== null && typeof options === "object" ? options : { justOne: options };
     const tally = emptyTally();
-    writeStatements(this, "delete", [deleteStatement(filterFrom(filter), settings.justOne ? 1 : 0, settings)], settings, tally, 0);
+    writeStatements(
+      this,
+      "delete",
+      [deleteStatement(filterFrom(filter), settings.justOne ? 1 : 0, settings)],
+      settings,
+      tally,
+      0,
+    );
     return new WriteResult(tally, "remove");
   }
-  deleteOne(filter, options) { return acknowledgedDelete(this, filter, 1, options); }
-  deleteMany(filter, options) { return acknowledgedDelete(this, filter, 0, options); }
+  deleteOne(filter, options) {
+    return acknowledgedDelete(this, filter, 1, options);
+  }
+  deleteMany(filter, options) {
+    return acknowledgedDelete(this, filter, 0, options);
+  }
   bulkWrite(operations, options) {
     const tally = runBulk(this, operations.map(bulkStatement), options || {});
     throwFailures(tally, true);
     const { nInserted, nRemoved, nMatched, nModified, nUpserted, upserted } = tally;
     const upsertedIds = Object.fromEntries(upserted.map((entry) => [entry.index, entry._id]));
-    return { acknowledged: true, deletedCount: nRemoved, insertedCount: nInserted, matchedCount: nMatched,
-      modifiedCount: nModified, upsertedCount: nUpserted, upsertedIds };
+    return {
+      acknowledged: true,
+      deletedCount: nRemoved,
+      insertedCount: nInserted,
+      matchedCount: nMatched,
+      modifiedCount: nModified,
+      upsertedCount: nUpserted,
+      upsertedIds,
+    };
   }
-  initializeOrderedBulkOp() { return new Bulk(this, true); }
-  initializeUnorderedBulkOp() { return new Bulk(this, false); }
+  initializeOrderedBulkOp() {
+    return new Bulk(this, true);
+  }
+  initializeUnorderedBulkOp() {
+    return new Bulk(this, false);
+  }
   findAndModify(options) {
     const reply = checkReply(runOn(this, { findandmodify: this._shortName, ...options }), "findAndModify failed");
     return reply.value === undefined ? null : reply.value;
   }
-  findOneAndDelete(filter, options) { return this.findAndModify({ query: filter, remove: true, ...modifyOptions(options) }); }
+  findOneAndDelete(filter, options) {
+    return this.findAndModify({ query: filter, remove: true, ...modifyOptions(options) });
+  }
   findOneAndReplace(filter, replacement, options) {
     refuseOperators(replacement);
     return this.findAndModify({ query: filter, update: replacement, ...modifyOptions(options) });
@@ -167,10 +222,15 @@ class DBCollection {
 
   // ---- Indexes
 
-  createIndex(keys, options, commitQuorum) { return this.createIndexes([keys], options, commitQuorum); }
-  ensureIndex(keys, options) { return this.createIndex(keys, options); }
+  createIndex(keys, options, commitQuorum) {
+    return this.createIndexes([keys], options, commitQuorum);
+  }
+  ensureIndex(keys, options) {
+    return this.createIndex(keys, options);
+  }
   createIndexes(keysList, options, commitQuorum) {
-    const settings = typeof options === "string" ? { name: options } : typeof options === "boolean" ? { unique: options } : options;
+    const settings =
+      typeof options === "string" ? { name: options } : typeof options === "boolean" ? { unique: options } : options;
     const indexes = keysList.map((key) => ({ key, name: indexName(key), ...settings }));
     const command = { createIndexes: this._shortName, indexes };
     if (commitQuorum !== undefined) command.commitQuorum = commitQuorum;
@@ -181,17 +241,32 @@ class DBCollection {
     if (reply.code === 26) return [];
     return new DBCommandCursor(this._db, checkReply(reply, "listIndexes failed")).toArray();
   }
-  getIndices() { return this.getIndexes(); }
-  getIndexSpecs() { return this.getIndexes(); }
-  getIndexKeys() { return this.getIndexes().map((index) => index.key); }
+  getIndices() {
+    return this.getIndexes();
+  }
+  getIndexSpecs() {
+    return this.getIndexes();
+  }
+  getIndexKeys() {
+    return this.getIndexes().map((index) => index.key);
+  }
   dropIndex(index) {
-    if (index === undefined || index === "*") throw new Error("need an index name or its keys to drop; dropIndexes() drops all");
+    if (index === undefined || index === "*")
+      throw new Error("need an index name or its keys to drop; dropIndexes() drops all");
     return runOn(this, { dropIndexes: this._shortName, index });
   }
-  dropIndexes(indexes) { return runOn(this, { dropIndexes: this._shortName, index: indexes === undefined ? "*" : indexes }); }
-  reIndex() { return runOn(this, { reIndex: this._shortName }); }
-  hideIndex(index) { return setIndexHidden(this, index, true); }
-  unhideIndex(index) { return setIndexHidden(this, index, false); }
+  dropIndexes(indexes) {
+    return runOn(this, { dropIndexes: this._shortName, index: indexes === undefined ? "*" : indexes });
+  }
+  reIndex() {
+    return runOn(this, { reIndex: this._shortName });
+  }
+  hideIndex(index) {
+    return setIndexHidden(this, index, true);
+  }
+  unhideIndex(index) {
+    return setIndexHidden(this, index, false);
+  }
 
   // ---- The collection as a whole
 
@@ -203,30 +278,59 @@ class DBCollection {
   }
   renameCollection(name, dropTarget) {
     const to = `${this._db.getName()}.${name}`;
-    return this.getMongo().adminCommand({ renameCollection: this.getFullName(), to, dropTarget: Boolean(dropTarget) });
+    return this.getMongo().adminCommand({
+      renameCollection: this.getFullName(),
+      to,
+      dropTarget: Boolean(dropTarget),
+    });
   }
   stats(options) {
     const settings = typeof options === "number" ? { scale: options } : options;
     return runOn(this, { collStats: this._shortName, ...settings });
   }
-  dataSize() { return Number(this.stats().size); }
-  storageSize() { return Number(this.stats().storageSize); }
-  totalIndexSize() { return Number(this.stats().totalIndexSize); }
-  totalSize() { return this.storageSize() + this.totalIndexSize(); }
-  isCapped() { return Boolean(this.stats().capped); }
+  dataSize() {
+    return Number(this.stats().size);
+  }
+  storageSize() {
+    return Number(this.stats().storageSize);
+  }
+  totalIndexSize() {
+    return Number(this.stats().totalIndexSize);
+  }
+  totalSize() {
+    return this.storageSize() + this.totalIndexSize();
+  }
+  isCapped() {
+    return Boolean(this.stats().capped);
+  }
   exists() {
     const [found] = this._db.getCollectionInfos({ name: this._shortName });
     return found === undefined ? null : found;
   }
-  convertToCapped(size) { return runOn(this, { convertToCapped: this._shortName, size }); }
-  validate(options) {
-    return runOn(this, { validate: this._shortName, ...(typeof options === "boolean" ? { full: options } : options) });
+  convertToCapped(size) {
+    return runOn(this, { convertToCapped: this._shortName, size });
   }
-  latencyStats(options) { return this.aggregate([{ $collStats: { latencyStats: options || {} } }]); }
-  getShardVersion() { return this.getMongo().adminCommand({ getShardVersion: this.getFullName() }); }
-  getShardDistribution() { printShardDistribution(this); }
-  getWriteConcern() { return this.getMongo().getWriteConcern(); }
-  watch(pipeline, options) { return this.aggregate([{ $changeStream: options || {} }, ...(pipeline || [])]); }
+  validate(options) {
+    return runOn(this, {
+      validate: this._shortName,
+      ...(typeof options === "boolean" ? { full: options } : options),
+    });
+  }
+  latencyStats(options) {
+    return this.aggregate([{ $collStats: { latencyStats: options || {} } }]);
+  }
+  getShardVersion() {
+    return this.getMongo().adminCommand({ getShardVersion: this.getFullName() });
+  }
+  getShardDistribution() {
+    printShardDistribution(this);
+  }
+  getWriteConcern() {
+    return this.getMongo().getWriteConcern();
+  }
+  watch(pipeline, options) {
+    return this.aggregate([{ $changeStream: options || {} }, ...(pipeline || [])]);
+  }
 }
 
 // Internal helpers are functions, not methods: every method name hides a subcollection of that name.
@@ -274,7 +378,10 @@ function filterFrom(filter) {
 }
 
 function indexName(keys) {
-  return Object.entries(keys).map(([field, kind]) => `${field}_${kind}`).join("_").replace(/ /g, "_");
+  return Object.entries(keys)
+    .map(([field, kind]) => `${field}_${kind}`)
+    .join("_")
+    .replace(/ /g, "_");
 }
 
 function modifyOptions(options) {
@@ -287,23 +394,38 @@ function modifyOptions(options) {
 
 // `collection.explain().find(...)` and the like: the command goes into explain instead of being run.
 class Explainable {
-  constructor(collection, verbosity) { hide(this, { collection, verbosity }); }
+  constructor(collection, verbosity) {
+    hide(this, { collection, verbosity });
+  }
   find(...parameters) {
     const query = this.collection.find(...parameters);
-    hide(query, { shellPrint: () => printjson(query.explain(this.verbosity)), finish: () => query.explain(this.verbosity) });
+    hide(query, {
+      shellPrint: () => printjson(query.explain(this.verbosity)),
+      finish: () => query.explain(this.verbosity),
+    });
     return query;
   }
-  run(command) { return explainOn(this.collection.getDB(), command, this.verbosity); }
-  count(filter) { return this.run({ count: this.collection.getName(), query: filter || {} }); }
-  distinct(key, filter) { return this.run({ distinct: this.collection.getName(), key, query: filter || {} }); }
-  aggregate(pipeline, options) { return this.run({ aggregate: this.collection.getName(), pipeline, cursor: {}, ...options }); }
+  run(command) {
+    return explainOn(this.collection.getDB(), command, this.verbosity);
+  }
+  count(filter) {
+    return this.run({ count: this.collection.getName(), query: filter || {} });
+  }
+  distinct(key, filter) {
+    return this.run({ distinct: this.collection.getName(), key, query: filter || {} });
+  }
+  aggregate(pipeline, options) {
+    return this.run({ aggregate: this.collection.getName(), pipeline, cursor: {}, ...options });
+  }
   update(filter, update, options) {
     return this.run({ update: this.collection.getName(), updates: [updateStatement(filter, update, options || {})] });
   }
   remove(filter, justOne) {
     return this.run({ delete: this.collection.getName(), deletes: [deleteStatement(filter, justOne ? 1 : 0, {})] });
   }
-  findAndModify(options) { return this.run({ findAndModify: this.collection.getName(), ...options }); }
+  findAndModify(options) {
+    return this.run({ findAndModify: this.collection.getName(), ...options });
+  }
 }
 
 // The reply of mapReduce, with the output collection at hand.
@@ -315,11 +437,16 @@ class MapReduceResult {
   target() {
     const { result } = this;
     if (result === undefined) throw new Error("the results were returned inline: see .results");
-    return typeof result === "string" ? this.database.getCollection(result)
+    return typeof result === "string"
+      ? this.database.getCollection(result)
       : this.database.getSiblingDB(result.db).getCollection(result.collection);
   }
-  find(...parameters) { return this.target().find(...parameters); }
-  drop() { return this.result === undefined ? undefined : this.target().drop(); }
+  find(...parameters) {
+    return this.target().find(...parameters);
+  }
+  drop() {
+    return this.result === undefined ? undefined : this.target().drop();
+  }
   convertToSingleObject() {
     return Object.fromEntries((this.results || this.find().toArray()).map((found) => [found._id, found.value]));
   }

@@ -20,13 +20,19 @@ class Batches {
     this.documents = reply.cursor.firstBatch;
     this.position = 0;
   }
-  open() { return Number(this.id) !== 0; }
+  open() {
+    return Number(this.id) !== 0;
+  }
   hasNext() {
     while (this.position >= this.documents.length && this.open()) this.more();
     return this.position < this.documents.length;
   }
-  next() { return this.documents[this.position++]; }
-  left() { return this.documents.length - this.position; }
+  next() {
+    return this.documents[this.position++];
+  }
+  left() {
+    return this.documents.length - this.position;
+  }
   more() {
     const command = { getMore: this.id, collection: this.collection };
     if (this.batchSize) command.batchSize = this.batchSize;
@@ -44,13 +50,19 @@ class Batches {
 }
 
 class Cursor {
-  hasNext() { return this.batches().hasNext(); }
+  hasNext() {
+    return this.batches().hasNext();
+  }
   next() {
     if (!this.hasNext()) throw new Error("the cursor has no more documents");
     return this.batches().next();
   }
-  tryNext() { return this.hasNext() ? this.next() : null; }
-  forEach(body) { while (this.hasNext()) body(this.next()); }
+  tryNext() {
+    return this.hasNext() ? this.next() : null;
+  }
+  forEach(body) {
+    while (this.hasNext()) body(this.next());
+  }
   map(body) {
     const results = [];
     while (this.hasNext()) results.push(body(this.next()));
@@ -62,18 +74,31 @@ class Cursor {
   }
   itcount() {
     let count = 0;
-    while (this.hasNext()) { this.next(); count++; }
+    while (this.hasNext()) {
+      this.next();
+      count++;
+    }
     return count;
   }
-  objsLeftInBatch() { return this.batches().left(); }
-  isExhausted() { return !this.batches().open() && this.batches().left() === 0; }
-  isClosed() { return !this.batches().open(); }
-  close() { this.batches().close(); }
+  objsLeftInBatch() {
+    return this.batches().left();
+  }
+  isExhausted() {
+    return !this.batches().open() && this.batches().left() === 0;
+  }
+  isClosed() {
+    return !this.batches().open();
+  }
+  close() {
+    this.batches().close();
+  }
   pretty() {
     hide(this, { prettyShell: true });
     return this;
   }
-  *[Symbol.iterator]() { while (this.hasNext()) yield this.next(); }
+  *[Symbol.iterator]() {
+    while (this.hasNext()) yield this.next();
+  }
   shellPrint() {
     const size = globalThis.DBQuery.shellBatchSize;
     for (let i = 0; i < size && this.hasNext(); i++) {
@@ -95,9 +120,15 @@ class DBCommandCursor extends Cursor {
     hide(this, { opened: new Batches(database.getMongo(), reply, batchSize) });
     return new Proxy(this, INDEXED);
   }
-  batches() { return this.opened; }
-  getId() { return this.opened.id; }
-  toString() { return `[object DBCommandCursor]`; }
+  batches() {
+    return this.opened;
+  }
+  getId() {
+    return this.opened.id;
+  }
+  toString() {
+    return `[object DBCommandCursor]`;
+  }
 }
 
 // A find that has not been sent yet; every method that changes it returns it.
@@ -121,7 +152,8 @@ class DBQuery extends Cursor {
     if (this.opened === undefined) {
       const { command } = this;
       const wrapped = command.filter;
-      if (wrapped.$query !== undefined) { // the form of old drivers
+      if (wrapped.$query !== undefined) {
+        // the form of old drivers
         command.filter = wrapped.$query;
         if (wrapped.$orderby !== undefined) command.sort = wrapped.$orderby;
       }
@@ -136,27 +168,61 @@ class DBQuery extends Cursor {
     if (wanted < 0) this.set("singleBatch", true);
     return wanted === 0 ? this : this.set("limit", NumberLong(Math.abs(wanted)));
   }
-  skip(count) { return this.set("skip", NumberLong(Number(count))); }
-  sort(keys) { return this.set("sort", keys); }
-  hint(index) { return this.set("hint", index); }
-  min(keys) { return this.set("min", keys); }
-  max(keys) { return this.set("max", keys); }
-  comment(text) { return this.set("comment", text); }
-  batchSize(count) { return this.set("batchSize", Number(count)); }
-  maxTimeMS(milliseconds) { return this.set("maxTimeMS", Number(milliseconds)); }
-  collation(specification) { return this.set("collation", specification); }
-  readConcern(level) { return this.set("readConcern", { level }); }
-  returnKey(wanted) { return this.set("returnKey", wanted !== false); }
-  showRecordId(wanted) { return this.set("showRecordId", wanted !== false); }
-  showDiskLoc() { return this.showRecordId(true); }
-  allowDiskUse(wanted) { return this.set("allowDiskUse", wanted !== false); }
-  allowPartialResults(wanted) { return this.set("allowPartialResults", wanted !== false); }
-  noCursorTimeout(wanted) { return this.set("noCursorTimeout", wanted !== false); }
+  skip(count) {
+    return this.set("skip", NumberLong(Number(count)));
+  }
+  sort(keys) {
+    return this.set("sort", keys);
+  }
+  hint(index) {
+    return this.set("hint", index);
+  }
+  min(keys) {
+    return this.set("min", keys);
+  }
+  max(keys) {
+    return this.set("max", keys);
+  }
+  comment(text) {
+    return this.set("comment", text);
+  }
+  batchSize(count) {
+    return this.set("batchSize", Number(count));
+  }
+  maxTimeMS(milliseconds) {
+    return this.set("maxTimeMS", Number(milliseconds));
+  }
+  collation(specification) {
+    return this.set("collation", specification);
+  }
+  readConcern(level) {
+    return this.set("readConcern", { level });
+  }
+  returnKey(wanted) {
+    return this.set("returnKey", wanted !== false);
+  }
+  showRecordId(wanted) {
+    return this.set("showRecordId", wanted !== false);
+  }
+  showDiskLoc() {
+    return this.showRecordId(true);
+  }
+  allowDiskUse(wanted) {
+    return this.set("allowDiskUse", wanted !== false);
+  }
+  allowPartialResults(wanted) {
+    return this.set("allowPartialResults", wanted !== false);
+  }
+  noCursorTimeout(wanted) {
+    return this.set("noCursorTimeout", wanted !== false);
+  }
   tailable(awaitData) {
     this.set("tailable", true);
     return awaitData === false ? this : this.set("awaitData", true);
   }
-  projection(fields) { return this.set("projection", fields); }
+  projection(fields) {
+    return this.set("projection", fields);
+  }
   readPref(mode, tagSets) {
     this.options.readPreference = tagSets === undefined ? { mode } : { mode, tags: tagSets };
     return this;
@@ -164,7 +230,8 @@ class DBQuery extends Cursor {
   countCommand() {
     const { find, filter, hint, collation, maxTimeMS } = this.command;
     const command = { count: find, query: filter };
-    for (const [name, value] of Object.entries({ hint, collation, maxTimeMS })) if (value !== undefined) command[name] = value;
+    for (const [name, value] of Object.entries({ hint, collation, maxTimeMS }))
+      if (value !== undefined) command[name] = value;
     return command;
   }
   count(applySkipLimit) {
@@ -176,8 +243,12 @@ class DBQuery extends Cursor {
     const database = this.collection.getDB();
     return Number(checkReply(database.getMongo().run(database.getName(), command, this.options), "count failed").n);
   }
-  size() { return this.count(true); }
-  length() { return this.toArray().length; }
+  size() {
+    return this.count(true);
+  }
+  length() {
+    return this.toArray().length;
+  }
   explain(verbosity) {
     return explainOn(this.collection.getDB(), this.command, verbosity === true ? "allPlansExecution" : verbosity);
   }
@@ -187,8 +258,12 @@ class DBQuery extends Cursor {
     Object.assign(copy.options, this.options);
     return copy;
   }
-  help() { printHelp("cursor"); }
-  toString() { return `DBQuery: ${this.collection} -> ${tojson(this.command.filter)}`; }
+  help() {
+    printHelp("cursor");
+  }
+  toString() {
+    return `DBQuery: ${this.collection} -> ${tojson(this.command.filter)}`;
+  }
 }
 
 hide(DBQuery, { shellBatchSize: shellState.pageSize });

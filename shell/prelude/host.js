@@ -1,9 +1,11 @@
 // The way out of the isolate: one synchronous call, with BSON in shared buffers both ways.
 //
-// `host` is set by Python before anything else runs. Slots of `control`: the operation, the length of what was written to
-// `output`, the connection, whether any member will do; coming back: the status and the length of the answer in `bytes`.
+// `host` is set by Python before anything else runs. Slots of `control`: the operation, the length of what was
+// written to `output`, the connection, whether any member will do; coming back: the status and the length of the
+// answer in `bytes`.
 
-const COMMAND = 1, CALL = 2;
+const COMMAND = 1,
+  CALL = 2;
 const ANSWERED = 0;
 const control = new Float64Array(8);
 let host;
@@ -59,7 +61,11 @@ function printjsononeline(value) {
 // What the prompt shows of a value that was typed.
 function show(value) {
   if (value === undefined) return;
-  if (value !== null && (typeof value === "object" || typeof value === "function") && typeof value.shellPrint === "function") {
+  if (
+    value !== null &&
+    (typeof value === "object" || typeof value === "function") &&
+    typeof value.shellPrint === "function"
+  ) {
     value.shellPrint();
   } else if (typeof value === "function" && !(value === MinKey || value === MaxKey)) {
     print(value.toString());

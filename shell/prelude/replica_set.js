@@ -1,7 +1,8 @@
 // `rs`: helpers for replica sets, and what they print.
 
 function currentDatabase() {
-  if (globalThis.db === undefined) throw new Error("no connection: start the shell with an address, or use connect()");
+  if (globalThis.db === undefined)
+    throw new Error("no connection: start the shell with an address, or use connect()");
   return globalThis.db;
 }
 
@@ -25,10 +26,18 @@ function reconfigured(change) {
 }
 
 const rs = {
-  initiate(configuration) { return adminCommand({ replSetInitiate: configuration === undefined ? {} : configuration }); },
-  status() { return adminCommand({ replSetGetStatus: 1 }); },
-  conf() { return storedConfiguration(); },
-  config() { return storedConfiguration(); },
+  initiate(configuration) {
+    return adminCommand({ replSetInitiate: configuration === undefined ? {} : configuration });
+  },
+  status() {
+    return adminCommand({ replSetGetStatus: 1 });
+  },
+  conf() {
+    return storedConfiguration();
+  },
+  config() {
+    return storedConfiguration();
+  },
   add(member, arbiterOnly) {
     return reconfigured((configuration) => {
       const id = Math.max(-1, ...configuration.members.map((known) => known._id)) + 1;
@@ -38,7 +47,9 @@ const rs = {
       configuration.members.push(added);
     });
   },
-  addArb(host) { return rs.add(host, true); },
+  addArb(host) {
+    return rs.add(host, true);
+  },
   remove(host) {
     return reconfigured((configuration) => {
       const left = configuration.members.filter((member) => member.host !== host);
@@ -58,16 +69,36 @@ const rs = {
     if (catchUpSeconds !== undefined) command.secondaryCatchUpPeriodSecs = catchUpSeconds;
     return adminCommand(command);
   },
-  freeze(seconds) { return adminCommand({ replSetFreeze: seconds }); },
-  syncFrom(host) { return adminCommand({ replSetSyncFrom: host }); },
-  isMaster() { return adminCommand({ isMaster: 1 }); },
-  hello() { return adminCommand({ hello: 1 }); },
-  secondaryOk(wanted) { currentDatabase().getMongo().setSecondaryOk(wanted); },
-  slaveOk(wanted) { rs.secondaryOk(wanted); },
-  printReplicationInfo() { printReplicationInfo(currentDatabase()); },
-  printSecondaryReplicationInfo() { printSecondaryReplicationInfo(currentDatabase()); },
-  printSlaveReplicationInfo() { rs.printSecondaryReplicationInfo(); },
-  help() { printHelp("rs"); },
+  freeze(seconds) {
+    return adminCommand({ replSetFreeze: seconds });
+  },
+  syncFrom(host) {
+    return adminCommand({ replSetSyncFrom: host });
+  },
+  isMaster() {
+    return adminCommand({ isMaster: 1 });
+  },
+  hello() {
+    return adminCommand({ hello: 1 });
+  },
+  secondaryOk(wanted) {
+    currentDatabase().getMongo().setSecondaryOk(wanted);
+  },
+  slaveOk(wanted) {
+    rs.secondaryOk(wanted);
+  },
+  printReplicationInfo() {
+    printReplicationInfo(currentDatabase());
+  },
+  printSecondaryReplicationInfo() {
+    printSecondaryReplicationInfo(currentDatabase());
+  },
+  printSlaveReplicationInfo() {
+    rs.printSecondaryReplicationInfo();
+  },
+  help() {
+    printHelp("rs");
+  },
 };
 
 const hours = (seconds) => `${Math.round(seconds / 36) / 100}hrs`;
@@ -81,15 +112,22 @@ function replicationInfo(database) {
   const seconds = last.ts.t - first.ts.t;
   const megabytes = (size) => Math.round((Number(size) / 2 ** 20) * 100) / 100;
   return {
-    logSizeMB: megabytes(stats.maxSize === undefined ? stats.storageSize : stats.maxSize), usedMB: megabytes(stats.size),
-    timeDiff: seconds, timeDiffHours: Math.round(seconds / 36) / 100,
-    tFirst: new Date(first.ts.t * 1000).toString(), tLast: new Date(last.ts.t * 1000).toString(), now: new Date().toString(),
+    logSizeMB: megabytes(stats.maxSize === undefined ? stats.storageSize : stats.maxSize),
+    usedMB: megabytes(stats.size),
+    timeDiff: seconds,
+    timeDiffHours: Math.round(seconds / 36) / 100,
+    tFirst: new Date(first.ts.t * 1000).toString(),
+    tLast: new Date(last.ts.t * 1000).toString(),
+    now: new Date().toString(),
   };
 }
 
 function printReplicationInfo(database) {
   const info = replicationInfo(database);
-  if (info.errmsg !== undefined) { print(info.errmsg); return; }
+  if (info.errmsg !== undefined) {
+    print(info.errmsg);
+    return;
+  }
   print(`configured oplog size:   ${info.logSizeMB}MB`);
   print(`log length start to end: ${info.timeDiff}secs (${info.timeDiffHours}hrs)`);
   print(`oplog first event time:  ${info.tFirst}`);
@@ -103,7 +141,10 @@ function printSecondaryReplicationInfo(database) {
   for (const member of status.members) {
     if (member.state === 1 || member.state === 7) continue;
     print(`source: ${member.name}`);
-    if (!member.optimeDate) { print("\tno replication info, yet.  State: " + member.stateStr); continue; }
+    if (!member.optimeDate) {
+      print("\tno replication info, yet.  State: " + member.stateStr);
+      continue;
+    }
     const behind = Math.round((newest - member.optimeDate.getTime()) / 1000);
     print(`\tsyncedTo: ${member.optimeDate.toString()}`);
     print(`\t${behind} secs (${hours(behind)}) behind the primary`);

@@ -1,26 +1,54 @@
 // `sh`: helpers for sharded clusters, and the chunk table that they print.
 
 const sh = {
-  status(verbose) { printShardingStatus(currentDatabase().getSiblingDB("config"), verbose); },
-  addShard(address) { return adminCommand({ addShard: address }); },
-  removeShard(name) { return adminCommand({ removeShard: name }); },
+  status(verbose) {
+    printShardingStatus(currentDatabase().getSiblingDB("config"), verbose);
+  },
+  addShard(address) {
+    return adminCommand({ addShard: address });
+  },
+  removeShard(name) {
+    return adminCommand({ removeShard: name });
+  },
   enableSharding(database, primary) {
     return adminCommand({ enableSharding: database, ...(primary === undefined ? {} : { primaryShard: primary }) });
   },
   shardCollection(namespace, key, unique, options) {
     return adminCommand({ shardCollection: namespace, key, ...(unique ? { unique } : {}), ...options });
   },
-  splitFind(namespace, find) { return adminCommand({ split: namespace, find }); },
-  splitAt(namespace, middle) { return adminCommand({ split: namespace, middle }); },
-  moveChunk(namespace, find, to) { return adminCommand({ moveChunk: namespace, find, to }); },
-  setBalancerState(on) { return adminCommand(on ? { balancerStart: 1 } : { balancerStop: 1 }); },
-  startBalancer(timeout) { return adminCommand({ balancerStart: 1, ...(timeout === undefined ? {} : { maxTimeMS: timeout }) }); },
-  stopBalancer(timeout) { return adminCommand({ balancerStop: 1, ...(timeout === undefined ? {} : { maxTimeMS: timeout }) }); },
-  getBalancerState() { return checkReply(adminCommand({ balancerStatus: 1 }), "balancerStatus failed").mode !== "off"; },
-  isBalancerRunning() { return checkReply(adminCommand({ balancerStatus: 1 }), "balancerStatus failed").inBalancerRound; },
-  disableBalancing(namespace) { return setBalancing(namespace, false); },
-  enableBalancing(namespace) { return setBalancing(namespace, true); },
-  help() { printHelp("sh"); },
+  splitFind(namespace, find) {
+    return adminCommand({ split: namespace, find });
+  },
+  splitAt(namespace, middle) {
+    return adminCommand({ split: namespace, middle });
+  },
+  moveChunk(namespace, find, to) {
+    return adminCommand({ moveChunk: namespace, find, to });
+  },
+  setBalancerState(on) {
+    return adminCommand(on ? { balancerStart: 1 } : { balancerStop: 1 });
+  },
+  startBalancer(timeout) {
+    return adminCommand({ balancerStart: 1, ...(timeout === undefined ? {} : { maxTimeMS: timeout }) });
+  },
+  stopBalancer(timeout) {
+    return adminCommand({ balancerStop: 1, ...(timeout === undefined ? {} : { maxTimeMS: timeout }) });
+  },
+  getBalancerState() {
+    return checkReply(adminCommand({ balancerStatus: 1 }), "balancerStatus failed").mode !== "off";
+  },
+  isBalancerRunning() {
+    return checkReply(adminCommand({ balancerStatus: 1 }), "balancerStatus failed").inBalancerRound;
+  },
+  disableBalancing(namespace) {
+    return setBalancing(namespace, false);
+  },
+  enableBalancing(namespace) {
+    return setBalancing(namespace, true);
+  },
+  help() {
+    printHelp("sh");
+  },
 };
 
 function setBalancing(namespace, enabled) {
@@ -43,7 +71,11 @@ function printShardingStatus(config, verbose) {
     print(`no sharding metadata in database ${config}: connect the shell to a router (mongos)`);
     return;
   }
-  const lines = ["--- Sharding Status ---", `  sharding version: ${tojson(shownSharding(version), "", true)}`, "  shards:"];
+  const lines = [
+    "--- Sharding Status ---",
+    `  sharding version: ${tojson(shownSharding(version), "", true)}`,
+    "  shards:",
+  ];
   for (const shard of config.getCollection("shards").find().sort({ _id: 1 }).toArray()) {
     lines.push("\t" + spaced({ _id: shard._id, host: shard.host }));
   }
@@ -55,7 +87,8 @@ function printShardingStatus(config, verbose) {
     lines.push("\t" + spaced({ _id, partitioned: partitioned !== false, primary }));
     const pattern = new RegExp("^" + database._id.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&") + "\\.");
     const collections = config.getCollection("collections").find({ _id: pattern }).sort({ _id: 1 }).toArray();
-    for (const collection of collections) if (!collection.dropped) lines.push(...chunkLines(config, collection, verbose));
+    for (const collection of collections)
+      if (!collection.dropped) lines.push(...chunkLines(config, collection, verbose));
   }
   print(lines.join("\n"));
 }
@@ -68,7 +101,10 @@ function shownSharding(version) {
 }
 
 function chunksOf(config, collection) {
-  const filter = collection.uuid === undefined ? { ns: collection._id } : { $or: [{ ns: collection._id }, { uuid: collection.uuid }] };
+  const filter =
+    collection.uuid === undefined
+      ? { ns: collection._id }
+      : { $or: [{ ns: collection._id }, { uuid: collection.uuid }] };
   return config.getCollection("chunks").find(filter).sort({ min: 1 }).toArray();
 }
 
@@ -77,25 +113,35 @@ function chunkLines(config, collection, verbose) {
   const counts = new Map();
   for (const chunk of chunks) counts.set(chunk.shard, (counts.get(chunk.shard) || 0) + 1);
   const lines = [`\t\t${collection._id} chunks:`];
-  for (const [shard, count] of [...counts].sort((a, b) => compareText(a[0], b[0]))) lines.push(`\t\t\t\t${shard}\t${count}`);
+  for (const [shard, count] of [...counts].sort((a, b) => compareText(a[0], b[0])))
+    lines.push(`\t\t\t\t${shard}\t${count}`);
   if (chunks.length > 20 && !verbose) {
     lines.push(`\t\t\t${chunks.length} chunks are not listed; printShardingStatus(undefined, true) lists them`);
     return lines;
   }
   for (const chunk of chunks) {
-    const jumbo = chunk.jumbo ? " jumbo " : "";
-    lines.push(`\t\t\t${bound(chunk.min)} -->> ${bound(chunk.max)} on : ${chunk.shard} ${shownVersion(chunk.lastmod)} ${jumbo}`.trimEnd());
+    const range = `${bound(chunk.min)} -->> ${bound(chunk.max)}`;
+    const jumbo = chunk.jumbo ? " jumbo" : "";
+    lines.push(`\t\t\t${range} on : ${chunk.shard} ${shownVersion(chunk.lastmod)}${jumbo}`);
   }
   return lines;
 }
 
 function printShardDistribution(collection) {
   const stats = collection.stats();
-  if (!stats.sharded) { print(`Collection ${collection} is not sharded.`); return; }
+  if (!stats.sharded) {
+    print(`Collection ${collection} is not sharded.`);
+    return;
+  }
   const config = collection.getDB().getSiblingDB("config");
   const owned = config.getCollection("collections").findOne({ _id: collection.getFullName() });
   const chunks = chunksOf(config, owned);
-  const size = (amount) => (amount >= 2 ** 20 ? `${(amount / 2 ** 20).toFixed(2)}MiB` : amount >= 1024 ? `${(amount / 1024).toFixed(2)}KiB` : `${amount}B`);
+  const size = (amount) =>
+    amount >= 2 ** 20
+      ? `${(amount / 2 ** 20).toFixed(2)}MiB`
+      : amount >= 1024
+        ? `${(amount / 1024).toFixed(2)}KiB`
+        : `${amount}B`;
   for (const [shard, part] of Object.entries(stats.shards)) {
     const here = chunks.filter((chunk) => chunk.shard === shard).length;
     print(`\nShard ${shard}`);

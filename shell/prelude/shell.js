@@ -6,8 +6,9 @@ function load(path) {
   return true;
 }
 
-// Scripts run as scripts, so that their top-level declarations stay; V8 offers that only to Python, which cannot be asked
-// while it waits for us. An indirect eval is the next best: `var` and functions stay, `let` and `const` end with the file.
+// Scripts run as scripts, so that their top-level declarations stay; V8 offers that only to Python, which cannot be
+// asked while it waits for us. An indirect eval is the next best: `var` and functions stay, `let` and `const` end
+// with the file.
 function runScript(text, name) {
   globalEval(`${text.replace(/^#!.*/, "")}\n//# sourceURL=${name}`);
 }
@@ -26,7 +27,9 @@ function completions(text) {
     object = object[name];
     if (object === undefined || object === null) return "";
   }
-  return namesIn(Object(object)).filter((name) => name.startsWith(match[2])).join("\n");
+  return namesIn(Object(object))
+    .filter((name) => name.startsWith(match[2]))
+    .join("\n");
 }
 
 function namesIn(object) {
@@ -66,12 +69,34 @@ const MAGIC = {
   use: useDatabase,
   show: showThing,
   it: nextPage,
-  help: (topic) => (topic === undefined ? printHelp("shell") : printHelp(Object.hasOwn(HELP, topic) ? topic : "shell")),
+  help: (topic) =>
+    topic === undefined ? printHelp("shell") : printHelp(Object.hasOwn(HELP, topic) ? topic : "shell"),
 };
 
 installGlobals({
-  print, printjson, printjsononeline, load, quit, exit: quit, connect, Mongo, DB, DBCollection, DBQuery, DBCommandCursor, Bulk,
-  WriteResult, BulkWriteResult, WriteError, WriteConcernError, BulkWriteError, WriteCommandError, MongoServerError, rs, sh, help,
+  print,
+  printjson,
+  printjsononeline,
+  load,
+  quit,
+  exit: quit,
+  connect,
+  Mongo,
+  DB,
+  DBCollection,
+  DBQuery,
+  DBCommandCursor,
+  Bulk,
+  WriteResult,
+  BulkWriteResult,
+  WriteError,
+  WriteConcernError,
+  BulkWriteError,
+  WriteCommandError,
+  MongoServerError,
+  rs,
+  sh,
+  help,
   db: undefined,
   sleep: (milliseconds) => callHost("sleep", Number(milliseconds)),
   version: () => callHost("version"),
@@ -82,7 +107,8 @@ installGlobals({
   hostname: () => callHost("hostname"),
   getHostName: () => callHost("hostname"),
   gc: () => undefined,
-  printShardingStatus: (config, verbose) => printShardingStatus(config || globalThis.db.getSiblingDB("config"), verbose),
+  printShardingStatus: (config, verbose) =>
+    printShardingStatus(config || globalThis.db.getSiblingDB("config"), verbose),
 });
 for (const name of ["Atomics", "SharedArrayBuffer", "WebAssembly", "console"]) delete globalThis[name];
 
@@ -91,10 +117,17 @@ return {
   control: () => control.buffer,
   input: () => bytes.buffer,
   output: () => output.buffer,
-  setHost: (callback) => { host = callback; },
+  setHost: (callback) => {
+    host = callback;
+  },
   show,
   promptText,
-  connect: () => { globalThis.db = new Mongo().getDB(callHost("database")); },
+  connect: () => {
+    globalThis.db = new Mongo().getDB(callHost("database"));
+  },
   completions: () => completions(callHost("argument")),
-  magic: () => { const [name, ...rest] = callHost("argument"); MAGIC[name](...rest); },
+  magic: () => {
+    const [name, ...rest] = callHost("argument");
+    MAGIC[name](...rest);
+  },
 };

@@ -5,7 +5,8 @@ const BATCH_BYTES = 14 * 1024 * 1024; // a command is a document itself and must
 
 // Split statements into runs that fit into one command each.
 function* batchesOf(statements) {
-  let batch = [], size = 0;
+  let batch = [],
+    size = 0;
   for (const statement of statements) {
     const bytesNeeded = bsonSize(statement) + 16;
     if (batch.length && (batch.length >= BATCH_DOCUMENTS || size + bytesNeeded > BATCH_BYTES)) {
@@ -47,8 +48,12 @@ class WriteCommandError extends Error {
     this.code = reply.code;
     hide(this, { reply: shownReply(reply) });
   }
-  toString() { return `WriteCommandError(${tojson(this.reply)})`; }
-  tojson() { return this.toString(); }
+  toString() {
+    return `WriteCommandError(${tojson(this.reply)})`;
+  }
+  tojson() {
+    return this.toString();
+  }
 }
 
 function addReply(tally, kind, reply, batch, base) {
@@ -99,7 +104,8 @@ function refuseOperators(replacement) {
 
 function updateStatement(filter, update, options) {
   const statement = { q: filter, u: update, multi: Boolean(options.multi), upsert: Boolean(options.upsert) };
-  for (const name of ["collation", "arrayFilters", "hint", "c"]) if (options[name] !== undefined) statement[name] = options[name];
+  for (const name of ["collation", "arrayFilters", "hint", "c"])
+    if (options[name] !== undefined) statement[name] = options[name];
   return statement;
 }
 
@@ -114,17 +120,23 @@ function deleteStatement(filter, limit, options) {
 function bulkStatement(operation) {
   const [[name, spec]] = Object.entries(operation);
   switch (name) {
-    case "insertOne": return ["insert", withId(spec.document)];
-    case "updateOne": requireOperators(spec.update); return ["update", updateStatement(spec.filter, spec.update, spec)];
+    case "insertOne":
+      return ["insert", withId(spec.document)];
+    case "updateOne":
+      requireOperators(spec.update);
+      return ["update", updateStatement(spec.filter, spec.update, spec)];
     case "updateMany":
       requireOperators(spec.update);
       return ["update", updateStatement(spec.filter, spec.update, { ...spec, multi: true })];
     case "replaceOne":
       refuseOperators(spec.replacement);
       return ["update", updateStatement(spec.filter, spec.replacement, spec)];
-    case "deleteOne": return ["delete", deleteStatement(spec.filter, 1, spec)];
-    case "deleteMany": return ["delete", deleteStatement(spec.filter, 0, spec)];
-    default: throw new Error(`unknown bulk operation: ${name}`);
+    case "deleteOne":
+      return ["delete", deleteStatement(spec.filter, 1, spec)];
+    case "deleteMany":
+      return ["delete", deleteStatement(spec.filter, 0, spec)];
+    default:
+      throw new Error(`unknown bulk operation: ${name}`);
   }
 }
 
@@ -143,29 +155,63 @@ function runBulk(collection, statements, options) {
 }
 
 class BulkFind {
-  constructor(bulk, filter) { Object.assign(this, { bulk, filter, options: {} }); }
-  upsert() { this.options.upsert = true; return this; }
-  hint(index) { this.options.hint = index; return this; }
-  collation(specification) { this.options.collation = specification; return this; }
-  arrayFilters(filters) { this.options.arrayFilters = filters; return this; }
-  add(kind, statement) { this.bulk.statements.push([kind, statement]); return this.bulk; }
-  update(update) { requireOperators(update); return this.add("update", updateStatement(this.filter, update, { ...this.options, multi: true })); }
-  updateOne(update) { requireOperators(update); return this.add("update", updateStatement(this.filter, update, this.options)); }
+  constructor(bulk, filter) {
+    Object.assign(this, { bulk, filter, options: {} });
+  }
+  upsert() {
+    this.options.upsert = true;
+    return this;
+  }
+  hint(index) {
+    this.options.hint = index;
+    return this;
+  }
+  collation(specification) {
+    this.options.collation = specification;
+    return this;
+  }
+  arrayFilters(filters) {
+    this.options.arrayFilters = filters;
+    return this;
+  }
+  add(kind, statement) {
+    this.bulk.statements.push([kind, statement]);
+    return this.bulk;
+  }
+  update(update) {
+    requireOperators(update);
+    return this.add("update", updateStatement(this.filter, update, { ...this.options, multi: true }));
+  }
+  updateOne(update) {
+    requireOperators(update);
+    return this.add("update", updateStatement(this.filter, update, this.options));
+  }
   replaceOne(replacement) {
     refuseOperators(replacement);
     return this.add("update", updateStatement(this.filter, replacement, this.options));
   }
-  remove() { return this.add("delete", deleteStatement(this.filter, 0, this.options)); }
-  delete() { return this.remove(); }
-  removeOne() { return this.add("delete", deleteStatement(this.filter, 1, this.options)); }
-  deleteOne() { return this.removeOne(); }
+  remove() {
+    return this.add("delete", deleteStatement(this.filter, 0, this.options));
+  }
+  delete() {
+    return this.remove();
+  }
+  removeOne() {
+    return this.add("delete", deleteStatement(this.filter, 1, this.options));
+  }
+  deleteOne() {
+    return this.removeOne();
+  }
 }
 
 class Bulk {
   constructor(collection, ordered) {
     hide(this, { collection, ordered, statements: [], executed: false });
   }
-  insert(document) { this.statements.push(["insert", withId(document)]); return this; }
+  insert(document) {
+    this.statements.push(["insert", withId(document)]);
+    return this;
+  }
   find(filter) {
     if (filter === undefined) throw new Error("find() needs a filter");
     return new BulkFind(this, filter);
@@ -182,5 +228,7 @@ class Bulk {
     const count = (kind) => this.statements.filter((entry) => entry[0] === kind).length;
     return tojson({ nInsertOps: count("insert"), nUpdateOps: count("update"), nRemoveOps: count("delete") });
   }
-  toString() { return this.tojson(); }
+  toString() {
+    return this.tojson();
+  }
 }

@@ -53,7 +53,10 @@ function userFrames(error) {
   const stack = typeof error.stack === "string" ? error.stack : "";
   let frames = "";
   for (const line of stack.split("\n")) {
-    const match = /^\s+at (?:(?:new |async )?([^\s()]+) (?:\[as [^\]]*\] )?)?\(?(?:eval at [^]*, )?user:(\d+):(\d+)\)?$/.exec(line);
+    const match =
+      /^\s+at (?:(?:new |async )?([^\s()]+) (?:\[as [^\]]*\] )?)?\(?(?:eval at [^]*, )?user:(\d+):(\d+)\)?$/.exec(
+        line,
+      );
     if (match === null) continue;
     const name = (match[1] || "").replace(/^(?:Object|global|globalThis)\./, "");
     frames += `${name === "eval" ? "" : name}@:${match[2]}:${match[3]}\n`;

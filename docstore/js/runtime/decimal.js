@@ -10,23 +10,37 @@ const DECIMAL_LIMIT = 10n ** 34n;
 class NumberDecimalBody {
   #high;
   #low;
-  constructor(high, low) { this.#high = high; this.#low = low; } // two unsigned 64-bit halves
-  static high(decimal) { return decimal.#high; }
-  static low(decimal) { return decimal.#low; }
-  toString() { return `NumberDecimal("${decimalText(this)}")`; }
-  tojson() { return this.toString(); }
-  toJSON() { return { $numberDecimal: decimalText(this) }; }
+  constructor(high, low) {
+    this.#high = high;
+    this.#low = low;
+  } // two unsigned 64-bit halves
+  static high(decimal) {
+    return decimal.#high;
+  }
+  static low(decimal) {
+    return decimal.#low;
+  }
+  toString() {
+    return `NumberDecimal("${decimalText(this)}")`;
+  }
+  tojson() {
+    return this.toString();
+  }
+  toJSON() {
+    return { $numberDecimal: decimalText(this) };
+  }
 }
 
 // {special: "NaN" | "Infinity"} or {negative, coefficient, exponent}
 function decimalParts(decimal) {
   const high = NumberDecimalBody.high(decimal);
-  const negative = (high >> 63n) === 1n;
+  const negative = high >> 63n === 1n;
   const combination = (high >> 58n) & 0x1fn;
   if (combination === 0x1fn) return { special: "NaN", negative };
   if (combination === 0x1en) return { special: "Infinity", negative };
   let exponent, coefficient;
-  if ((combination >> 3n) === 3n) { // the second form can only hold coefficients out of range: they count as zero
+  if (combination >> 3n === 3n) {
+    // the second form can only hold coefficients out of range: they count as zero
     exponent = Number((high >> 47n) & 0x3fffn);
     coefficient = 0n;
   } else {
@@ -82,7 +96,9 @@ function decimalFromText(text) {
   if (match === null || (!match[2] && !match[3])) throw new Error("Input is not a valid Decimal128 value.");
   const fraction = match[3] || "";
   let [coefficient, exponent] = roundCoefficient(
-    BigInt((match[2] || "") + fraction), Number(match[4] || 0) - fraction.length);
+    BigInt((match[2] || "") + fraction),
+    Number(match[4] || 0) - fraction.length,
+  );
   while (exponent > 6111 && coefficient !== 0n && coefficient * 10n < DECIMAL_LIMIT) {
     coefficient *= 10n;
     exponent -= 1;
@@ -138,7 +154,10 @@ function narrow(integer) {
 function compareFraction(signed, exponent, double) {
   let scale = 0n;
   let rest = double;
-  while (!Number.isInteger(rest)) { rest *= 2; scale += 1n; }
+  while (!Number.isInteger(rest)) {
+    rest *= 2;
+    scale += 1n;
+  }
   let left = signed << scale;
   let right = BigInt(rest);
   if (exponent >= 0) left *= 10n ** BigInt(exponent);
@@ -147,9 +166,11 @@ function compareFraction(signed, exponent, double) {
 }
 
 function compareScalars(a, b) {
-  const nanA = a !== a, nanB = b !== b;
+  const nanA = a !== a,
+    nanB = b !== b;
   if (nanA || nanB) return nanA ? (nanB ? 0 : -1) : 1;
-  const partsA = typeof a === "object", partsB = typeof b === "object";
+  const partsA = typeof a === "object",
+    partsB = typeof b === "object";
   if (!partsA && !partsB) return a < b ? -1 : a > b ? 1 : 0;
   if (!partsA) return -compareScalars(b, a);
   if (partsB) {
@@ -173,6 +194,9 @@ function scalarText(scalar) {
   if (typeof scalar === "number") return Number.isInteger(scalar) ? String(BigInt(scalar)) : String(scalar);
   if (typeof scalar === "bigint") return String(scalar);
   let { signed, exponent } = scalar;
-  while (signed % 10n === 0n) { signed /= 10n; exponent += 1; }
+  while (signed % 10n === 0n) {
+    signed /= 10n;
+    exponent += 1;
+  }
   return `${signed}e${exponent}`;
 }

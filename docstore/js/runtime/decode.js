@@ -11,9 +11,9 @@
 const INT32 = Symbol("int32 fields");
 const RAW_EXPRESSION = Symbol("regular expression as stored");
 const RAW_DATE = Symbol("milliseconds out of range");
-const SLOTS = 8192;     // 13 bits of hash
-const NAME_WORDS = 8;   // names of up to 31 bytes are cached
-const LONG_NAME = 0;    // the slot that stands for all longer ones and has no text
+const SLOTS = 8192; // 13 bits of hash
+const NAME_WORDS = 8; // names of up to 31 bytes are cached
+const LONG_NAME = 0; // the slot that stands for all longer ones and has no text
 const SHORT = 16;
 
 const bytes = new Uint8Array(INPUT_BYTES);
@@ -37,8 +37,14 @@ function readName() {
   const guess = follower[lastSlot];
   if (nameText[guess] !== undefined) {
     const length = nameLength[guess] + 1; // with the NUL
-    let word = guess * NAME_WORDS, position = at, rest = length;
-    while (rest > 4 && view.getInt32(position, true) === nameWords[word]) { word++; position += 4; rest -= 4; }
+    let word = guess * NAME_WORDS,
+      position = at,
+      rest = length;
+    while (rest > 4 && view.getInt32(position, true) === nameWords[word]) {
+      word++;
+      position += 4;
+      rest -= 4;
+    }
     if (rest <= 4 && (view.getInt32(position, true) & MASKS[rest]) === nameWords[word]) {
       at += length;
       lastSlot = guess;
@@ -50,7 +56,8 @@ function readName() {
 
 function findName() {
   const start = at;
-  let hash = 0, byte = 0;
+  let hash = 0,
+    byte = 0;
   while ((byte = bytes[at++]) !== 0) hash = (Math.imul(hash, 31) + byte) | 0;
   const text = decodeText(start, at - 1);
   const length = at - 1 - start;
@@ -90,8 +97,14 @@ function readText(start, length) {
   const mixed = a ^ Math.imul(b, 0x9e3779b1) ^ Math.imul(c, 0x85ebca6b) ^ Math.imul(d, 0xc2b2ae35) ^ (length << 27);
   const slot = Math.imul(mixed ^ (mixed >>> 15), 0x27d4eb2f) >>> 19;
   const word = slot * 4;
-  if (shortWords[word] === a && shortWords[word + 1] === b && shortWords[word + 2] === c && shortWords[word + 3] === d &&
-      shortLength[slot] === length && shortText[slot] !== undefined) {
+  if (
+    shortWords[word] === a &&
+    shortWords[word + 1] === b &&
+    shortWords[word + 2] === c &&
+    shortWords[word + 3] === d &&
+    shortLength[slot] === length &&
+    shortText[slot] !== undefined
+  ) {
     return shortText[slot];
   }
   const text = decodeText(start, start + length);
@@ -110,8 +123,14 @@ function decodeText(start, end) {
   let text = "";
   let i = start;
   for (; i + 8 <= end; i += 8) {
-    const a = bytes[i], b = bytes[i + 1], c = bytes[i + 2], d = bytes[i + 3];
-    const e = bytes[i + 4], f = bytes[i + 5], g = bytes[i + 6], h = bytes[i + 7];
+    const a = bytes[i],
+      b = bytes[i + 1],
+      c = bytes[i + 2],
+      d = bytes[i + 3];
+    const e = bytes[i + 4],
+      f = bytes[i + 5],
+      g = bytes[i + 6],
+      h = bytes[i + 7];
     if ((a | b | c | d | e | f | g | h) & 0x80) return text + decodeUtf8(i, end);
     text += character(a, b, c, d, e, f, g, h);
   }
@@ -127,11 +146,17 @@ function decodeUtf8(start, end) {
   let i = start;
   while (i < end) {
     const lead = bytes[i++];
-    if (lead < 0x80) { text += character(lead); continue; }
+    if (lead < 0x80) {
+      text += character(lead);
+      continue;
+    }
     const extra = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : lead >= 0xc2 ? 1 : 0;
     let point = lead & (0x3f >> extra);
     let taken = 0;
-    while (taken < extra && i < end && (bytes[i] & 0xc0) === 0x80) { point = (point << 6) | (bytes[i++] & 0x3f); taken++; }
+    while (taken < extra && i < end && (bytes[i] & 0xc0) === 0x80) {
+      point = (point << 6) | (bytes[i++] & 0x3f);
+      taken++;
+    }
     const least = extra === 3 ? 0x10000 : extra === 2 ? 0x800 : 0x80;
     if (extra === 0 || taken < extra || point < least || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) {
       text += "\ufffd";
@@ -252,7 +277,8 @@ function readArray() {
   let ints;
   while (at < end) {
     const type = bytes[at++];
-    if (bytes[at + 1] === 0) at += 2; // the names "0" to "9"
+    if (bytes[at + 1] === 0)
+      at += 2; // the names "0" to "9"
     else skipName();
     if (type === 2) {
       const length = view.getInt32(at, true) - 1;
@@ -277,17 +303,32 @@ function readString() {
 
 function readValue(type) {
   switch (type) {
-    case 1: at += 8; return view.getFloat64(at - 8, true);
-    case 2: return readString();
-    case 3: return readDocument();
-    case 4: return readArray();
-    case 16: at += 4; return view.getInt32(at - 4, true);
-    case 7: at += 12; return new ObjectIdBody(readLatin1(at - 12, 12));
-    case 8: return bytes[at++] === 1;
-    case 9: return readDate();
-    case 10: return null;
-    case 18: at += 8; return new NumberLongBody(view.getInt32(at - 4, true), view.getInt32(at - 8, true));
-    default: return readRare(type);
+    case 1:
+      at += 8;
+      return view.getFloat64(at - 8, true);
+    case 2:
+      return readString();
+    case 3:
+      return readDocument();
+    case 4:
+      return readArray();
+    case 16:
+      at += 4;
+      return view.getInt32(at - 4, true);
+    case 7:
+      at += 12;
+      return new ObjectIdBody(readLatin1(at - 12, 12));
+    case 8:
+      return bytes[at++] === 1;
+    case 9:
+      return readDate();
+    case 10:
+      return null;
+    case 18:
+      at += 8;
+      return new NumberLongBody(view.getInt32(at - 4, true), view.getInt32(at - 8, true));
+    default:
+      return readRare(type);
   }
 }
 
@@ -301,22 +342,35 @@ function readDate() {
 
 function readRare(type) {
   switch (type) {
-    case 5: return readBinary();
-    case 6: return undefined;
-    case 11: return readExpression();
+    case 5:
+      return readBinary();
+    case 6:
+      return undefined;
+    case 11:
+      return readExpression();
     case 12: {
       const namespace = readString();
       at += 12;
       return new DBPointerBody(namespace, new ObjectIdBody(readLatin1(at - 12, 12)));
     }
-    case 13: return functionFromCode(readString());
-    case 14: return readString();
-    case 15: return readScopedCode();
-    case 17: at += 8; return new TimestampBody(view.getUint32(at - 4, true), view.getUint32(at - 8, true));
-    case 19: at += 16; return new NumberDecimalBody(view.getBigUint64(at - 8, true), view.getBigUint64(at - 16, true));
-    case 255: return MinKey;
-    case 127: return MaxKey;
-    default: throw new Error(`unknown BSON type ${type}`);
+    case 13:
+      return functionFromCode(readString());
+    case 14:
+      return readString();
+    case 15:
+      return readScopedCode();
+    case 17:
+      at += 8;
+      return new TimestampBody(view.getUint32(at - 4, true), view.getUint32(at - 8, true));
+    case 19:
+      at += 16;
+      return new NumberDecimalBody(view.getBigUint64(at - 8, true), view.getBigUint64(at - 16, true));
+    case 255:
+      return MinKey;
+    case 127:
+      return MaxKey;
+    default:
+      throw new Error(`unknown BSON type ${type}`);
   }
 }
 
@@ -325,7 +379,10 @@ function readBinary() {
   const subtype = bytes[at + 4];
   let start = at + 5;
   at = start + length;
-  if (subtype === 2) { start += 4; length -= 4; } // the old form repeats the length inside
+  if (subtype === 2) {
+    start += 4;
+    length -= 4;
+  } // the old form repeats the length inside
   return new BinDataBody(subtype, readLatin1(start, length));
 }
 
@@ -352,7 +409,10 @@ function readExpression() {
 // [pattern, options] as stored
 function expressionParts(expression) {
   if (expression[RAW_EXPRESSION] !== undefined) return expression[RAW_EXPRESSION];
-  const options = [...expression.flags].filter((flag) => "imsu".includes(flag)).sort().join("");
+  const options = [...expression.flags]
+    .filter((flag) => "imsu".includes(flag))
+    .sort()
+    .join("");
   return [expression.source === "(?:)" ? "" : expression.source, options];
 }
 
@@ -366,21 +426,52 @@ function readScopedCode() {
 }
 
 const FIXED = new Uint8Array(256).fill(255);
-for (const [type, size] of [[1, 8], [6, 0], [7, 12], [8, 1], [9, 8], [10, 0], [16, 4], [17, 8], [18, 8], [19, 16]]) {
+for (const [type, size] of [
+  [1, 8],
+  [6, 0],
+  [7, 12],
+  [8, 1],
+  [9, 8],
+  [10, 0],
+  [16, 4],
+  [17, 8],
+  [18, 8],
+  [19, 16],
+]) {
   FIXED[type] = size;
 }
 FIXED[127] = 0;
 
 function skipValue(type) {
   const size = FIXED[type];
-  if (size !== 255) { at += size; return; }
+  if (size !== 255) {
+    at += size;
+    return;
+  }
   switch (type) {
-    case 2: case 13: case 14: at += 4 + view.getInt32(at, true); return;
-    case 3: case 4: case 15: at += view.getInt32(at, true); return;
-    case 5: at += 5 + view.getInt32(at, true); return;
-    case 11: skipName(); skipName(); return;
-    case 12: at += 16 + view.getInt32(at, true); return;
-    case 255: return;
-    default: throw new Error(`unknown BSON type ${type}`);
+    case 2:
+    case 13:
+    case 14:
+      at += 4 + view.getInt32(at, true);
+      return;
+    case 3:
+    case 4:
+    case 15:
+      at += view.getInt32(at, true);
+      return;
+    case 5:
+      at += 5 + view.getInt32(at, true);
+      return;
+    case 11:
+      skipName();
+      skipName();
+      return;
+    case 12:
+      at += 16 + view.getInt32(at, true);
+      return;
+    case 255:
+      return;
+    default:
+      throw new Error(`unknown BSON type ${type}`);
   }
 }

@@ -42,7 +42,10 @@ function writeInt32(value) {
 function writeUtf8(text) {
   for (let i = 0; i < text.length; i++) {
     let point = text.charCodeAt(i);
-    if (point < 0x80) { output[end++] = point; continue; }
+    if (point < 0x80) {
+      output[end++] = point;
+      continue;
+    }
     if (point >= 0xd800 && point < 0xe000) {
       const next = i + 1 < text.length ? text.charCodeAt(i + 1) : 0;
       if (point < 0xdc00 && next >= 0xdc00 && next < 0xe000) {
@@ -69,7 +72,8 @@ function writeUtf8(text) {
 
 function writeCString(text) {
   reserve(text.length * 3 + 1);
-  if (text.includes("\0")) throw new Refusal(2, "field names and regular expressions may not contain a NUL character");
+  if (text.includes("\0"))
+    throw new Refusal(2, "field names and regular expressions may not contain a NUL character");
   writeUtf8(text);
   output[end++] = 0;
 }
@@ -114,17 +118,33 @@ function writeField(name, value, wasInt, depth) {
         writeDouble(name, value);
       }
       return;
-    case "string": writeHead(2, name); writeString(value); return;
-    case "boolean": writeHead(8, name); reserve(1); output[end++] = value ? 1 : 0; return;
-    case "undefined": writeHead(undefinedType, name); return;
-    case "function": writeFunction(name, value); return;
-    case "object": if (value === null) writeHead(10, name); else writeObject(name, value, depth); return;
-    default: throw new Refusal(2, `cannot convert a ${typeof value} to BSON`);
+    case "string":
+      writeHead(2, name);
+      writeString(value);
+      return;
+    case "boolean":
+      writeHead(8, name);
+      reserve(1);
+      output[end++] = value ? 1 : 0;
+      return;
+    case "undefined":
+      writeHead(undefinedType, name);
+      return;
+    case "function":
+      writeFunction(name, value);
+      return;
+    case "object":
+      if (value === null) writeHead(10, name);
+      else writeObject(name, value, depth);
+      return;
+    default:
+      throw new Refusal(2, `cannot convert a ${typeof value} to BSON`);
   }
 }
 
 function writeObject(name, value, depth) {
-  if (depth > MAX_DEPTH) throw new Refusal(15, `document is nested more than ${MAX_DEPTH} levels deep, or contains itself`);
+  if (depth > MAX_DEPTH)
+    throw new Refusal(15, `document is nested more than ${MAX_DEPTH} levels deep, or contains itself`);
   const prototype = Object.getPrototypeOf(value);
   if (prototype === Object.prototype) {
     writeHead(3, name);
@@ -139,7 +159,8 @@ function writeObject(name, value, depth) {
   const writer = WRITERS.get(prototype);
   if (writer !== undefined) {
     writer(name, value, depth);
-  } else if (value instanceof Date) { // a value whose prototype was replaced is still what it is
+  } else if (value instanceof Date) {
+    // a value whose prototype was replaced is still what it is
     writeDate(name, value);
   } else {
     writeHead(3, name);
@@ -179,8 +200,14 @@ function finish(start) {
 }
 
 function writeFunction(name, value) {
-  if (value === MinKey) { writeHead(255, name); return; }
-  if (value === MaxKey) { writeHead(127, name); return; }
+  if (value === MinKey) {
+    writeHead(255, name);
+    return;
+  }
+  if (value === MaxKey) {
+    writeHead(127, name);
+    return;
+  }
   const stored = storedCode.get(value);
   if (stored !== undefined && stored.scopeBytes !== undefined) {
     writeScopedCode(name, stored.source, stored.scopeBytes);
@@ -262,26 +289,64 @@ function writeCode(name, value) {
 }
 
 const WRITERS = new Map([
-  [ObjectIdBody.prototype, (name, value) => { writeHead(7, name); writeLatin1(ObjectIdBody.raw(value)); }],
-  [NumberLongBody.prototype, (name, value) => {
-    writeHead(18, name);
-    writeHalves(NumberLongBody.high(value), NumberLongBody.low(value));
-  }],
-  [NumberIntBody.prototype, (name, value) => { writeHead(16, name); reserve(4); writeInt32(NumberIntBody.value(value)); }],
+  [
+    ObjectIdBody.prototype,
+    (name, value) => {
+      writeHead(7, name);
+      writeLatin1(ObjectIdBody.raw(value));
+    },
+  ],
+  [
+    NumberLongBody.prototype,
+    (name, value) => {
+      writeHead(18, name);
+      writeHalves(NumberLongBody.high(value), NumberLongBody.low(value));
+    },
+  ],
+  [
+    NumberIntBody.prototype,
+    (name, value) => {
+      writeHead(16, name);
+      reserve(4);
+      writeInt32(NumberIntBody.value(value));
+    },
+  ],
   [NumberDecimalBody.prototype, writeDecimal],
-  [TimestampBody.prototype, (name, value) => { writeHead(17, name); writeHalves(value.t, value.i); }],
+  [
+    TimestampBody.prototype,
+    (name, value) => {
+      writeHead(17, name);
+      writeHalves(value.t, value.i);
+    },
+  ],
   [BinDataBody.prototype, writeBinary],
   [Date.prototype, writeDate],
   [RegExp.prototype, writeExpression],
   [CodeBody.prototype, writeCode],
-  [DBPointerBody.prototype, (name, value) => {
-    writeHead(12, name);
-    writeString(value.ns);
-    writeLatin1(ObjectIdBody.raw(value.id));
-  }],
+  [
+    DBPointerBody.prototype,
+    (name, value) => {
+      writeHead(12, name);
+      writeString(value.ns);
+      writeLatin1(ObjectIdBody.raw(value.id));
+    },
+  ],
   [Number.prototype, (name, value) => writeDouble(name, Number(value))],
-  [String.prototype, (name, value) => { writeHead(2, name); writeString(String(value)); }],
-  [Boolean.prototype, (name, value) => { writeHead(8, name); reserve(1); output[end++] = value.valueOf() ? 1 : 0; }],
+  [
+    String.prototype,
+    (name, value) => {
+      writeHead(2, name);
+      writeString(String(value));
+    },
+  ],
+  [
+    Boolean.prototype,
+    (name, value) => {
+      writeHead(8, name);
+      reserve(1);
+      output[end++] = value.valueOf() ? 1 : 0;
+    },
+  ],
 ]);
 
 function writeDocument(value) {

@@ -6,7 +6,12 @@ function md5(text) {
   for (let i = 0; i < input.length; i++) words[i >> 2] |= input.charCodeAt(i) << ((i % 4) * 8);
   words[input.length >> 2] |= 0x80 << ((input.length % 4) * 8);
   words[words.length - 2] = input.length * 8;
-  const shifts = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
+  const shifts = [
+    [7, 12, 17, 22],
+    [5, 9, 14, 20],
+    [4, 11, 16, 23],
+    [6, 10, 15, 21],
+  ];
   const state = [0x67452301, 0xefcdab89 | 0, 0x98badcfe | 0, 0x10325476];
   for (let block = 0; block < words.length; block += 16) {
     let [a, b, c, d] = state;
@@ -18,7 +23,9 @@ function md5(text) {
       const shift = shifts[round][i % 4];
       [a, d, c, b] = [d, c, b, (b + ((sum << shift) | (sum >>> (32 - shift)))) | 0];
     }
-    [a, b, c, d].forEach((part, i) => { state[i] = (state[i] + part) | 0; });
+    [a, b, c, d].forEach((part, i) => {
+      state[i] = (state[i] + part) | 0;
+    });
   }
   return state.map((part) => [0, 8, 16, 24].map((shift) => LATIN1_HEX[(part >>> shift) & 255]).join("")).join("");
 }
@@ -40,7 +47,9 @@ function bsonBytes(value) {
 }
 
 function fail(message) {
-  throw new Error(typeof message === "function" ? message() : message === undefined ? "assert failed" : String(message));
+  throw new Error(
+    typeof message === "function" ? message() : message === undefined ? "assert failed" : String(message),
+  );
 }
 
 function assert(condition, message) {
@@ -90,9 +99,25 @@ const OBJECT_FUNCTIONS = {
 };
 
 const NAMES = {
-  ObjectId, NumberLong, NumberInt, NumberDecimal, Timestamp, BinData, HexData, MD5, UUID, ISODate, DBRef, DBPointer, Code,
-  MinKey, MaxKey,
-  tojson, tojsonObject, tojsononeline, assert,
+  ObjectId,
+  NumberLong,
+  NumberInt,
+  NumberDecimal,
+  Timestamp,
+  BinData,
+  HexData,
+  MD5,
+  UUID,
+  ISODate,
+  DBRef,
+  DBPointer,
+  Code,
+  MinKey,
+  MaxKey,
+  tojson,
+  tojsonObject,
+  tojsononeline,
+  assert,
   doassert: fail,
   tostrictjson: (value) => JSON.stringify(value),
   isObject: (value) => typeof value === "object",
@@ -118,8 +143,12 @@ function installGlobals(extra) {
     },
   });
   hide(Number.prototype, {
-    zeroPad(width) { return String(this).padStart(width, "0"); },
-    toPercentStr() { return (this * 100).toFixed(2) + "%"; },
+    zeroPad(width) {
+      return String(this).padStart(width, "0");
+    },
+    toPercentStr() {
+      return (this * 100).toFixed(2) + "%";
+    },
   });
   hide(RegExp, { escape: (text) => text.replace(/[-[\]{}()*+?.,\\^$|#\s/]/g, "\\$&") });
   extendNativeTypes();

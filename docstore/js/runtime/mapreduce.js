@@ -22,14 +22,21 @@ class Group {
 }
 
 const job = { map: undefined, reduce: undefined, finalize: undefined };
-let mapped = 0, emitted = 0, reduced = 0, written = 0;
-let strings = new Map(), numbers = new Map(), ids = new Map(), others = new Map();
+let mapped = 0,
+  emitted = 0,
+  reduced = 0,
+  written = 0;
+let strings = new Map(),
+  numbers = new Map(),
+  ids = new Map(),
+  others = new Map();
 let weight = 0;
 
 function emit(key, value) {
   if (arguments.length !== 2) throw new Refusal(31220, "emit takes 2 args");
   emitted++;
-  let kept = value, valueWeight = 16;
+  let kept = value,
+    valueWeight = 16;
   if (typeof value !== "number") {
     copiedWeight = 0;
     kept = copyOf(value, 1);
@@ -98,7 +105,8 @@ function plainInteger(value) {
 
 // Map documents up to `limit`, or until the groups weigh more than `spillAt`; `at` tells how far it came.
 function mapBatch(limit, spillAt) {
-  const map = job.map, whole = wantedFields === undefined;
+  const map = job.map,
+    whole = wantedFields === undefined;
   while (at < limit && weight <= spillAt) {
     const document = whole ? readDocument() : readFields();
     mapped++;
@@ -108,10 +116,10 @@ function mapBatch(limit, spillAt) {
 
 // ---- Output, in the order of keys
 
-let queue;      // groups in order, while draining
+let queue; // groups in order, while draining
 let drained = 0;
 let finishing = true; // whether finalize is to run
-let counting = true;  // false while writing a run that will be merged later
+let counting = true; // false while writing a run that will be merged later
 
 const SURROGATE = /[\ud800-\udfff]/;
 
@@ -135,8 +143,13 @@ function orderedGroups() {
   const within = (low, high) => rest.filter((group) => bracketOf(group.key) > low && bracketOf(group.key) < high);
   const odd = rest.filter((group) => bracketOf(group.key) === BRACKETS.number);
   const allNumbers = odd.length === 0 ? numeric : numeric.concat(odd).sort((a, b) => compareValues(a.key, b.key));
-  return within(-Infinity, BRACKETS.number).concat(allNumbers, text, within(BRACKETS.string, BRACKETS.id), identified,
-    within(BRACKETS.id, Infinity));
+  return within(-Infinity, BRACKETS.number).concat(
+    allNumbers,
+    text,
+    within(BRACKETS.string, BRACKETS.id),
+    identified,
+    within(BRACKETS.id, Infinity),
+  );
 }
 
 function startDrain(final, last) {
@@ -144,7 +157,10 @@ function startDrain(final, last) {
   drained = 0;
   finishing = final;
   counting = last;
-  strings = new Map(); numbers = new Map(); ids = new Map(); others = new Map();
+  strings = new Map();
+  numbers = new Map();
+  ids = new Map();
+  others = new Map();
   weight = 0;
 }
 
@@ -180,7 +196,7 @@ function writeResult(key, value) {
 
 // ---- Merging runs: `{_id, value}` documents in one stream, sorted by `_id`
 
-let pending;     // the group being gathered
+let pending; // the group being gathered
 let pendingText;
 
 function mergeBatch(limit) {

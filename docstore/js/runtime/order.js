@@ -3,22 +3,40 @@
 // The order is that of `docstore.bson.compare`: type brackets first (all numbers are one bracket), then the value.
 // The two implementations are held together by a test, because sorted runs written here are merged there.
 
-const BRACKETS = { number: 10, string: 15, object: 20, array: 25, binary: 30, id: 35, boolean: 40, date: 45, timestamp: 47,
-  expression: 50, pointer: 55, code: 60, scopedCode: 65 };
+const BRACKETS = {
+  number: 10,
+  string: 15,
+  object: 20,
+  array: 25,
+  binary: 30,
+  id: 35,
+  boolean: 40,
+  date: 45,
+  timestamp: 47,
+  expression: 50,
+  pointer: 55,
+  code: 60,
+  scopedCode: 65,
+};
 
 function bracketOf(value) {
   switch (typeof value) {
-    case "number": return BRACKETS.number;
-    case "string": return BRACKETS.string;
-    case "boolean": return BRACKETS.boolean;
-    case "undefined": return 5; // leaves as null
+    case "number":
+      return BRACKETS.number;
+    case "string":
+      return BRACKETS.string;
+    case "boolean":
+      return BRACKETS.boolean;
+    case "undefined":
+      return 5; // leaves as null
     case "function": {
       if (value === MinKey) return -1;
       if (value === MaxKey) return 127;
       const stored = storedCode.get(value);
       return stored !== undefined && stored.scopeBytes !== undefined ? BRACKETS.scopedCode : BRACKETS.code;
     }
-    default: return value === null ? 5 : bracketOfObject(value);
+    default:
+      return value === null ? 5 : bracketOfObject(value);
   }
 }
 
@@ -31,11 +49,19 @@ function bracketOfObject(value) {
 }
 
 const OBJECT_BRACKETS = new Map([
-  [Object.prototype, BRACKETS.object], [ObjectIdBody.prototype, BRACKETS.id], [NumberLongBody.prototype, BRACKETS.number],
-  [NumberIntBody.prototype, BRACKETS.number], [NumberDecimalBody.prototype, BRACKETS.number],
-  [Number.prototype, BRACKETS.number], [String.prototype, BRACKETS.string], [Boolean.prototype, BRACKETS.boolean],
-  [BinDataBody.prototype, BRACKETS.binary], [Date.prototype, BRACKETS.date], [TimestampBody.prototype, BRACKETS.timestamp],
-  [RegExp.prototype, BRACKETS.expression], [DBPointerBody.prototype, BRACKETS.pointer],
+  [Object.prototype, BRACKETS.object],
+  [ObjectIdBody.prototype, BRACKETS.id],
+  [NumberLongBody.prototype, BRACKETS.number],
+  [NumberIntBody.prototype, BRACKETS.number],
+  [NumberDecimalBody.prototype, BRACKETS.number],
+  [Number.prototype, BRACKETS.number],
+  [String.prototype, BRACKETS.string],
+  [Boolean.prototype, BRACKETS.boolean],
+  [BinDataBody.prototype, BRACKETS.binary],
+  [Date.prototype, BRACKETS.date],
+  [TimestampBody.prototype, BRACKETS.timestamp],
+  [RegExp.prototype, BRACKETS.expression],
+  [DBPointerBody.prototype, BRACKETS.pointer],
 ]);
 
 const byOperator = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -46,7 +72,8 @@ function compareText(a, b) {
   if (a === b) return 0;
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
-    const left = a.charCodeAt(i), right = b.charCodeAt(i);
+    const left = a.charCodeAt(i),
+      right = b.charCodeAt(i);
     if (left !== right) return codePointRank(left) - codePointRank(right);
   }
   return a.length - b.length;
@@ -60,29 +87,48 @@ function codePointRank(unit) {
 const sign = (number) => (number < 0 ? -1 : number > 0 ? 1 : 0);
 
 function compareValues(a, b) {
-  const left = bracketOf(a), right = bracketOf(b);
+  const left = bracketOf(a),
+    right = bracketOf(b);
   if (left !== right) return byOperator(left, right);
   switch (left) {
-    case BRACKETS.number: return compareScalars(plainNumber(a), plainNumber(b));
-    case BRACKETS.string: return sign(compareText(String(a), String(b)));
-    case BRACKETS.object: return compareFields(a, b);
-    case BRACKETS.array: return compareElements(a, b);
-    case BRACKETS.binary: return compareBinaries(a, b);
-    case BRACKETS.id: return byOperator(ObjectIdBody.raw(a), ObjectIdBody.raw(b));
-    case BRACKETS.boolean: return byOperator(a.valueOf(), b.valueOf());
-    case BRACKETS.date: return byOperator(dateMilliseconds(a), dateMilliseconds(b));
-    case BRACKETS.timestamp: return byOperator(a.t, b.t) || byOperator(a.i, b.i);
-    case BRACKETS.expression: return compareExpressions(expressionParts(a), expressionParts(b));
-    case BRACKETS.pointer: return byOperator(a.ns.length, b.ns.length) || sign(compareText(a.ns, b.ns)) ||
-      byOperator(ObjectIdBody.raw(a.id), ObjectIdBody.raw(b.id));
-    case BRACKETS.code: return sign(compareText(codeText(a), codeText(b)));
-    case BRACKETS.scopedCode: return sign(compareText(codeText(a), codeText(b))) || byOperator(scopeText(a), scopeText(b));
-    default: return 0;
+    case BRACKETS.number:
+      return compareScalars(plainNumber(a), plainNumber(b));
+    case BRACKETS.string:
+      return sign(compareText(String(a), String(b)));
+    case BRACKETS.object:
+      return compareFields(a, b);
+    case BRACKETS.array:
+      return compareElements(a, b);
+    case BRACKETS.binary:
+      return compareBinaries(a, b);
+    case BRACKETS.id:
+      return byOperator(ObjectIdBody.raw(a), ObjectIdBody.raw(b));
+    case BRACKETS.boolean:
+      return byOperator(a.valueOf(), b.valueOf());
+    case BRACKETS.date:
+      return byOperator(dateMilliseconds(a), dateMilliseconds(b));
+    case BRACKETS.timestamp:
+      return byOperator(a.t, b.t) || byOperator(a.i, b.i);
+    case BRACKETS.expression:
+      return compareExpressions(expressionParts(a), expressionParts(b));
+    case BRACKETS.pointer:
+      return (
+        byOperator(a.ns.length, b.ns.length) ||
+        sign(compareText(a.ns, b.ns)) ||
+        byOperator(ObjectIdBody.raw(a.id), ObjectIdBody.raw(b.id))
+      );
+    case BRACKETS.code:
+      return sign(compareText(codeText(a), codeText(b)));
+    case BRACKETS.scopedCode:
+      return sign(compareText(codeText(a), codeText(b))) || byOperator(scopeText(a), scopeText(b));
+    default:
+      return 0;
   }
 }
 
 const compareExpressions = (a, b) => sign(compareText(a[0], b[0]) || compareText(a[1], b[1]));
-const plainNumber = (value) => (typeof value === "number" ? value : value instanceof Number ? Number(value) : scalarOf(value));
+const plainNumber = (value) =>
+  typeof value === "number" ? value : value instanceof Number ? Number(value) : scalarOf(value);
 
 function dateMilliseconds(date) {
   const milliseconds = date.getTime();
@@ -101,16 +147,23 @@ function scopeText(value) {
 }
 
 function compareBinaries(a, b) {
-  const left = BinDataBody.raw(a), right = BinDataBody.raw(b);
-  return byOperator(left.length, right.length) || byOperator(BinDataBody.subtype(a), BinDataBody.subtype(b)) ||
-    byOperator(left, right);
+  const left = BinDataBody.raw(a),
+    right = BinDataBody.raw(b);
+  return (
+    byOperator(left.length, right.length) ||
+    byOperator(BinDataBody.subtype(a), BinDataBody.subtype(b)) ||
+    byOperator(left, right)
+  );
 }
 
 function compareFields(a, b) {
-  const left = Object.keys(a), right = Object.keys(b);
+  const left = Object.keys(a),
+    right = Object.keys(b);
   for (let i = 0; i < left.length && i < right.length; i++) {
-    const x = a[left[i]], y = b[right[i]];
-    const order = byOperator(bracketOf(x), bracketOf(y)) || sign(compareText(left[i], right[i])) || compareValues(x, y);
+    const x = a[left[i]],
+      y = b[right[i]];
+    const order =
+      byOperator(bracketOf(x), bracketOf(y)) || sign(compareText(left[i], right[i])) || compareValues(x, y);
     if (order !== 0) return order;
   }
   return byOperator(left.length, right.length);
@@ -128,12 +181,18 @@ function compareElements(a, b) {
 
 function canonical(value) {
   switch (typeof value) {
-    case "string": return `s${value.length}:${value}`;
-    case "number": return `n${scalarText(value)};`;
-    case "boolean": return value ? "t" : "f";
-    case "undefined": return "z";
-    case "function": return value === MinKey ? "m" : value === MaxKey ? "M" : canonicalCode(value);
-    default: return value === null ? "z" : canonicalObject(value);
+    case "string":
+      return `s${value.length}:${value}`;
+    case "number":
+      return `n${scalarText(value)};`;
+    case "boolean":
+      return value ? "t" : "f";
+    case "undefined":
+      return "z";
+    case "function":
+      return value === MinKey ? "m" : value === MaxKey ? "M" : canonicalCode(value);
+    default:
+      return value === null ? "z" : canonicalObject(value);
   }
 }
 
@@ -145,19 +204,29 @@ function canonicalCode(value) {
 
 function canonicalObject(value) {
   switch (bracketOfObject(value)) {
-    case BRACKETS.number: return `n${scalarText(plainNumber(value))};`;
-    case BRACKETS.string: return `s${value.length}:${value}`;
-    case BRACKETS.boolean: return value.valueOf() ? "t" : "f";
-    case BRACKETS.id: return "o" + ObjectIdBody.raw(value);
-    case BRACKETS.date: return `d${dateMilliseconds(value)};`;
-    case BRACKETS.timestamp: return `T${value.t},${value.i};`;
-    case BRACKETS.binary: return `b${BinDataBody.subtype(value)}:${value.length()}:${BinDataBody.raw(value)}`;
+    case BRACKETS.number:
+      return `n${scalarText(plainNumber(value))};`;
+    case BRACKETS.string:
+      return `s${value.length}:${value}`;
+    case BRACKETS.boolean:
+      return value.valueOf() ? "t" : "f";
+    case BRACKETS.id:
+      return "o" + ObjectIdBody.raw(value);
+    case BRACKETS.date:
+      return `d${dateMilliseconds(value)};`;
+    case BRACKETS.timestamp:
+      return `T${value.t},${value.i};`;
+    case BRACKETS.binary:
+      return `b${BinDataBody.subtype(value)}:${value.length()}:${BinDataBody.raw(value)}`;
     case BRACKETS.expression: {
       const [pattern, options] = expressionParts(value);
       return `r${pattern.length}:${pattern}${options};`;
     }
-    case BRACKETS.pointer: return `p${value.ns.length}:${value.ns}${ObjectIdBody.raw(value.id)}`;
-    case BRACKETS.code: case BRACKETS.scopedCode: return canonicalCode(value);
+    case BRACKETS.pointer:
+      return `p${value.ns.length}:${value.ns}${ObjectIdBody.raw(value.id)}`;
+    case BRACKETS.code:
+    case BRACKETS.scopedCode:
+      return canonicalCode(value);
     case BRACKETS.array: {
       let text = "[";
       for (let i = 0; i < value.length; i++) text += canonical(value[i]);
@@ -179,17 +248,28 @@ let integersKept = false; // whether some copy may be a NumberInt standing alone
 
 function copyOf(value, depth) {
   switch (typeof value) {
-    case "number": case "boolean": copiedWeight += 8; return value;
-    case "string": copiedWeight += 16 + value.length; return value;
-    case "undefined": return null;
-    case "function": copiedWeight += 64; return value;
-    case "object": return value === null ? null : copyOfObject(value, depth);
-    default: throw new Refusal(2, `cannot convert a ${typeof value} to BSON`);
+    case "number":
+    case "boolean":
+      copiedWeight += 8;
+      return value;
+    case "string":
+      copiedWeight += 16 + value.length;
+      return value;
+    case "undefined":
+      return null;
+    case "function":
+      copiedWeight += 64;
+      return value;
+    case "object":
+      return value === null ? null : copyOfObject(value, depth);
+    default:
+      throw new Refusal(2, `cannot convert a ${typeof value} to BSON`);
   }
 }
 
 function copyOfObject(value, depth) {
-  if (depth > MAX_DEPTH) throw new Refusal(15, `document is nested more than ${MAX_DEPTH} levels deep, or contains itself`);
+  if (depth > MAX_DEPTH)
+    throw new Refusal(15, `document is nested more than ${MAX_DEPTH} levels deep, or contains itself`);
   copiedWeight += 48;
   if (Array.isArray(value)) {
     const copy = new Array(value.length);
@@ -225,7 +305,8 @@ function copyOfFields(value, depth) {
   const names = Object.keys(value);
   let ints = value[INT32];
   for (let i = 0; i < names.length; i++) {
-    const name = names[i], field = value[name];
+    const name = names[i],
+      field = value[name];
     copiedWeight += 24;
     if (field instanceof NumberIntBody) {
       ints = new Set(ints).add(name);

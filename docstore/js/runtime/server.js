@@ -4,8 +4,22 @@
 // repeated in docstore/js/session.py. A call returns undefined when it succeeded, otherwise the failure as JSON text
 // `[code, message]`. Users' functions never see this entry point: it has no name in the global object and is strict.
 
-const START = 0, MAP = 1, DRAIN_RUN = 2, DRAIN_FINAL = 3, DRAIN_MORE = 4, MERGE = 5, MERGE_END = 6, MERGE_START = 7;
-const OPERATION = 0, POSITION = 1, LIMIT = 2, FINAL = 3, SPILL_AT = 4, MORE = 5, OUTPUT_LENGTH = 6, COUNTS = 7;
+const START = 0,
+  MAP = 1,
+  DRAIN_RUN = 2,
+  DRAIN_FINAL = 3,
+  DRAIN_MORE = 4,
+  MERGE = 5,
+  MERGE_END = 6,
+  MERGE_START = 7;
+const OPERATION = 0,
+  POSITION = 1,
+  LIMIT = 2,
+  FINAL = 3,
+  SPILL_AT = 4,
+  MORE = 5,
+  OUTPUT_LENGTH = 6,
+  COUNTS = 7;
 
 const control = new Float64Array(16);
 const toJsonText = JSON.stringify;
@@ -20,7 +34,8 @@ function print(...values) {
 
 function start() {
   const definition = readDocument();
-  for (const scope of definition.scopes) for (const name of Object.keys(scope)) setField(globalThis, name, scope[name]);
+  for (const scope of definition.scopes)
+    for (const name of Object.keys(scope)) setField(globalThis, name, scope[name]);
   if (definition.fields !== undefined) wantOnly(new Set(definition.fields));
   job.map = compileFunction(definition.map);
   job.reduce = compileFunction(definition.reduce);
@@ -31,15 +46,30 @@ function start() {
 function perform(operation, limit) {
   at = control[POSITION];
   switch (operation) {
-    case START: return start();
-    case MAP: mapBatch(limit, control[SPILL_AT]); control[POSITION] = at; return undefined;
-    case DRAIN_RUN: return startDrain(false, false);
-    case DRAIN_FINAL: return startDrain(control[FINAL] === 1, true);
-    case DRAIN_MORE: control[MORE] = drain() ? 1 : 0; return undefined;
-    case MERGE_START: finishing = control[FINAL] === 1; counting = true; return undefined;
-    case MERGE: return mergeBatch(limit);
-    case MERGE_END: rewind(); return flushPending();
-    default: throw new Error(`no operation ${operation}`);
+    case START:
+      return start();
+    case MAP:
+      mapBatch(limit, control[SPILL_AT]);
+      control[POSITION] = at;
+      return undefined;
+    case DRAIN_RUN:
+      return startDrain(false, false);
+    case DRAIN_FINAL:
+      return startDrain(control[FINAL] === 1, true);
+    case DRAIN_MORE:
+      control[MORE] = drain() ? 1 : 0;
+      return undefined;
+    case MERGE_START:
+      finishing = control[FINAL] === 1;
+      counting = true;
+      return undefined;
+    case MERGE:
+      return mergeBatch(limit);
+    case MERGE_END:
+      rewind();
+      return flushPending();
+    default:
+      throw new Error(`no operation ${operation}`);
   }
 }
 
@@ -65,10 +95,13 @@ function takePrinted() {
 }
 
 installGlobals({
-  emit, print,
+  emit,
+  print,
   printjson: (value) => print(tojson(value)),
   printjsononeline: (value) => print(tojsononeline(value)),
-  sleep: (milliseconds) => { wait(never, 0, 0, Number(milliseconds)); },
+  sleep: (milliseconds) => {
+    wait(never, 0, 0, Number(milliseconds));
+  },
   gc: () => undefined,
   version: () => "6.0.5",
 });
@@ -79,5 +112,6 @@ return {
   control: () => control.buffer,
   input: () => bytes.buffer,
   output: () => output.buffer,
-  takePrinted, step,
+  takePrinted,
+  step,
 };

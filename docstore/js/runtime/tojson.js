@@ -3,13 +3,25 @@
 const ONE_LINE = 80;
 
 const ESCAPES = new Map([
-  ["\b", "\\b"], ["\t", "\\t"], ["\n", "\\n"], ["\f", "\\f"], ["\r", "\\r"], ['"', '\\"'], ["\\", "\\\\"],
+  ["\b", "\\b"],
+  ["\t", "\\t"],
+  ["\n", "\\n"],
+  ["\f", "\\f"],
+  ["\r", "\\r"],
+  ['"', '\\"'],
+  ["\\", "\\\\"],
 ]);
 
 function quoted(text) {
   // eslint-disable-next-line no-control-regex
-  return '"' + text.replace(/["\\\u0000-\u001f]/g, (found) =>
-    ESCAPES.get(found) || "\\u" + found.charCodeAt(0).toString(16).padStart(4, "0")) + '"';
+  return (
+    '"' +
+    text.replace(
+      /["\\\u0000-\u001f]/g,
+      (found) => ESCAPES.get(found) || "\\u" + found.charCodeAt(0).toString(16).padStart(4, "0"),
+    ) +
+    '"'
+  );
 }
 
 // `indent` is the text before each line; `oneLine` true never breaks lines, false always does, undefined breaks long
@@ -17,19 +29,26 @@ function quoted(text) {
 function tojson(value, indent, oneLine, depth) {
   if (value === null) return "null";
   switch (typeof value) {
-    case "undefined": return "undefined";
-    case "number": case "boolean": return String(value);
-    case "string": return quoted(value);
-    case "bigint": return String(value);
+    case "undefined":
+      return "undefined";
+    case "number":
+    case "boolean":
+      return String(value);
+    case "string":
+      return quoted(value);
+    case "bigint":
+      return String(value);
     case "function":
       return hasOwn(value, "tojson") ? value.tojson() : value.toString();
     case "object": {
       const prefix = indent === undefined || indent === null ? "" : indent;
       const text = tojsonObject(value, prefix, oneLine, depth);
-      const short = (oneLine === undefined || oneLine === null || oneLine === true) && text.length < ONE_LINE && prefix === "";
+      const short =
+        (oneLine === undefined || oneLine === null || oneLine === true) && text.length < ONE_LINE && prefix === "";
       return short ? text.replace(/[\t\r\n]+/g, " ") : text;
     }
-    default: throw new Error(`tojson can't handle type ${typeof value}`);
+    default:
+      throw new Error(`tojson can't handle type ${typeof value}`);
   }
 }
 
@@ -72,19 +91,19 @@ function tojsononeline(value) {
   return tojson(value, " ", true);
 }
 
-function isoText(date) {
-  const pad = (value, width) => String(value).padStart(width, "0");
-  const year = pad(date.getUTCFullYear(), 4), month = pad(date.getUTCMonth() + 1, 2), day = pad(date.getUTCDate(), 2);
-  const hour = pad(date.getUTCHours(), 2), minute = pad(date.getUTCMinutes(), 2), second = pad(date.getUTCSeconds(), 2);
-  const fraction = date.getUTCMilliseconds() ? "." + pad(date.getUTCMilliseconds(), 3) : "";
-  return `ISODate("${year}-${month}-${day}T${hour}:${minute}:${second}${fraction}Z")`;
-}
-
 // JavaScript's own types get their classic-shell text too.
 function extendNativeTypes() {
-  hide(Date.prototype, { tojson() { return isoText(this); } });
+  hide(Date.prototype, {
+    tojson() {
+      return isoText(this);
+    },
+  });
   hide(RegExp.prototype, {
-    tojson() { return this.toString(); },
-    toJSON() { return { $regex: this.source, $options: this.flags }; },
+    tojson() {
+      return this.toString();
+    },
+    toJSON() {
+      return { $regex: this.source, $options: this.flags };
+    },
   });
 }

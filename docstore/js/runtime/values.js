@@ -13,7 +13,10 @@ const INT64_MAX = (1n << 63n) - 1n;
 function hide(target, properties) {
   for (const name of Reflect.ownKeys(properties)) {
     Object.defineProperty(target, name, {
-      value: properties[name], writable: true, configurable: true, enumerable: false,
+      value: properties[name],
+      writable: true,
+      configurable: true,
+      enumerable: false,
     });
   }
 }
@@ -41,15 +44,33 @@ function hexToLatin1(hex) {
 
 class ObjectIdBody {
   #raw;
-  constructor(raw) { this.#raw = raw; }
-  static raw(id) { return id.#raw; }
-  get str() { return latin1ToHex(this.#raw); }
-  valueOf() { return latin1ToHex(this.#raw); }
-  toString() { return `ObjectId("${latin1ToHex(this.#raw)}")`; }
-  tojson() { return this.toString(); }
-  toJSON() { return { $oid: this.str }; }
-  equals(other) { return other instanceof ObjectIdBody && other.#raw === this.#raw; }
-  getTimestamp() { return new Date(parseInt(this.str.substr(0, 8), 16) * 1000); }
+  constructor(raw) {
+    this.#raw = raw;
+  }
+  static raw(id) {
+    return id.#raw;
+  }
+  get str() {
+    return latin1ToHex(this.#raw);
+  }
+  valueOf() {
+    return latin1ToHex(this.#raw);
+  }
+  toString() {
+    return `ObjectId("${latin1ToHex(this.#raw)}")`;
+  }
+  tojson() {
+    return this.toString();
+  }
+  toJSON() {
+    return { $oid: this.str };
+  }
+  equals(other) {
+    return other instanceof ObjectIdBody && other.#raw === this.#raw;
+  }
+  getTimestamp() {
+    return new Date(parseInt(this.str.substr(0, 8), 16) * 1000);
+  }
 }
 
 const randomByte = () => String.fromCharCode(Math.floor(Math.random() * 256));
@@ -59,7 +80,8 @@ let objectIdCounter = Math.floor(Math.random() * 0x1000000);
 function freshObjectId() {
   objectIdCounter = (objectIdCounter + 1) & 0xffffff;
   const seconds = Math.floor(Date.now() / 1000);
-  const hex = seconds.toString(16).padStart(8, "0") + latin1ToHex(machine) + objectIdCounter.toString(16).padStart(6, "0");
+  const hex =
+    seconds.toString(16).padStart(8, "0") + latin1ToHex(machine) + objectIdCounter.toString(16).padStart(6, "0");
   return new ObjectIdBody(hexToLatin1(hex));
 }
 
@@ -83,23 +105,52 @@ hide(ObjectId, {
 class NumberLongBody {
   #high;
   #low;
-  constructor(high, low) { this.#high = high | 0; this.#low = low | 0; }
-  static high(long) { return long.#high; }
-  static low(long) { return long.#low; }
-  static approximate(long) { return long.#high * TWO_32 + (long.#low >>> 0); }
-  static exact(long) { return (BigInt(long.#high) << 32n) | BigInt(long.#low >>> 0); }
-  static fits(long) { return long.#high >= -0x200000 && long.#high < 0x200000; } // within ±2^53
-  get floatApprox() { return NumberLongBody.approximate(this); }
-  get top() { return this.#high; }
-  get bottom() { return this.#low >>> 0; }
-  toNumber() { return NumberLongBody.approximate(this); }
-  valueOf() { return NumberLongBody.approximate(this); }
+  constructor(high, low) {
+    this.#high = high | 0;
+    this.#low = low | 0;
+  }
+  static high(long) {
+    return long.#high;
+  }
+  static low(long) {
+    return long.#low;
+  }
+  static approximate(long) {
+    return long.#high * TWO_32 + (long.#low >>> 0);
+  }
+  static exact(long) {
+    return (BigInt(long.#high) << 32n) | BigInt(long.#low >>> 0);
+  }
+  static fits(long) {
+    return long.#high >= -0x200000 && long.#high < 0x200000;
+  } // within ±2^53
+  get floatApprox() {
+    return NumberLongBody.approximate(this);
+  }
+  get top() {
+    return this.#high;
+  }
+  get bottom() {
+    return this.#low >>> 0;
+  }
+  toNumber() {
+    return NumberLongBody.approximate(this);
+  }
+  valueOf() {
+    return NumberLongBody.approximate(this);
+  }
   toString() {
     const digits = String(NumberLongBody.exact(this));
-    return Math.abs(NumberLongBody.approximate(this)) < 2147483648 ? `NumberLong(${digits})` : `NumberLong("${digits}")`;
+    return Math.abs(NumberLongBody.approximate(this)) < 2147483648
+      ? `NumberLong(${digits})`
+      : `NumberLong("${digits}")`;
   }
-  tojson() { return this.toString(); }
-  toJSON() { return { $numberLong: String(NumberLongBody.exact(this)) }; }
+  tojson() {
+    return this.toString();
+  }
+  toJSON() {
+    return { $numberLong: String(NumberLongBody.exact(this)) };
+  }
   compare(other) {
     const mine = NumberLongBody.exact(this);
     const theirs = NumberLongBody.exact(NumberLong(other));
@@ -123,7 +174,8 @@ const NumberLong = factoryFor(NumberLongBody, function NumberLong(value, top, bo
   if (arguments.length === 0) return new NumberLongBody(0, 0);
   if (arguments.length === 2) return new NumberLongBody(value, top);
   if (arguments.length === 3) return new NumberLongBody(top, bottom);
-  if (value instanceof NumberLongBody) return new NumberLongBody(NumberLongBody.high(value), NumberLongBody.low(value));
+  if (value instanceof NumberLongBody)
+    return new NumberLongBody(NumberLongBody.high(value), NumberLongBody.low(value));
   if (typeof value === "bigint") return longFromText(String(value));
   if (typeof value === "string") return longFromText(value);
   const number = Number(value);
@@ -135,13 +187,27 @@ const NumberLong = factoryFor(NumberLongBody, function NumberLong(value, top, bo
 
 class NumberIntBody {
   #value;
-  constructor(value) { this.#value = value | 0; }
-  static value(int) { return int.#value; }
-  toNumber() { return this.#value; }
-  valueOf() { return this.#value; }
-  toString() { return `NumberInt(${this.#value})`; }
-  tojson() { return this.toString(); }
-  toJSON() { return this.#value; }
+  constructor(value) {
+    this.#value = value | 0;
+  }
+  static value(int) {
+    return int.#value;
+  }
+  toNumber() {
+    return this.#value;
+  }
+  valueOf() {
+    return this.#value;
+  }
+  toString() {
+    return `NumberInt(${this.#value})`;
+  }
+  tojson() {
+    return this.toString();
+  }
+  toJSON() {
+    return this.#value;
+  }
 }
 
 const NumberInt = factoryFor(NumberIntBody, function NumberInt(value) {
@@ -163,12 +229,25 @@ function timestampPart(value, label) {
 }
 
 class TimestampBody {
-  constructor(seconds, ordinal) { this.t = seconds; this.i = ordinal; }
-  getTime() { return this.t; }
-  getInc() { return this.i; }
-  toString() { return `Timestamp(${this.t}, ${this.i})`; }
-  tojson() { return this.toString(); }
-  toJSON() { return { $timestamp: { t: this.t, i: this.i } }; }
+  constructor(seconds, ordinal) {
+    this.t = seconds;
+    this.i = ordinal;
+  }
+  getTime() {
+    return this.t;
+  }
+  getInc() {
+    return this.i;
+  }
+  toString() {
+    return `Timestamp(${this.t}, ${this.i})`;
+  }
+  tojson() {
+    return this.toString();
+  }
+  toJSON() {
+    return { $timestamp: { t: this.t, i: this.i } };
+  }
 }
 
 const Timestamp = factoryFor(TimestampBody, function Timestamp(seconds, ordinal) {
@@ -184,7 +263,9 @@ const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 function base64FromLatin1(raw) {
   let text = "";
   for (let i = 0; i < raw.length; i += 3) {
-    const a = raw.charCodeAt(i), b = raw.charCodeAt(i + 1), c = raw.charCodeAt(i + 2);
+    const a = raw.charCodeAt(i),
+      b = raw.charCodeAt(i + 1),
+      c = raw.charCodeAt(i + 2);
     text += BASE64[a >> 2] + BASE64[((a & 3) << 4) | (b >> 4)];
     text += i + 1 < raw.length ? BASE64[((b & 15) << 2) | (c >> 6)] : "=";
     text += i + 2 < raw.length ? BASE64[c & 63] : "=";
@@ -207,29 +288,53 @@ function latin1FromBase64(text) {
 class BinDataBody {
   #subtype;
   #raw;
-  constructor(subtype, raw) { this.#subtype = subtype; this.#raw = raw; }
-  static raw(binary) { return binary.#raw; }
-  static subtype(binary) { return binary.#subtype; }
-  get len() { return this.#raw.length; }
-  get type() { return this.#subtype; }
-  subtype() { return this.#subtype; }
-  length() { return this.#raw.length; }
-  hex() { return latin1ToHex(this.#raw); }
-  base64() { return base64FromLatin1(this.#raw); }
+  constructor(subtype, raw) {
+    this.#subtype = subtype;
+    this.#raw = raw;
+  }
+  static raw(binary) {
+    return binary.#raw;
+  }
+  static subtype(binary) {
+    return binary.#subtype;
+  }
+  get len() {
+    return this.#raw.length;
+  }
+  get type() {
+    return this.#subtype;
+  }
+  subtype() {
+    return this.#subtype;
+  }
+  length() {
+    return this.#raw.length;
+  }
+  hex() {
+    return latin1ToHex(this.#raw);
+  }
+  base64() {
+    return base64FromLatin1(this.#raw);
+  }
   toString() {
     if (this.#subtype === 4 && this.#raw.length === 16) {
       return `UUID("${this.hex().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")}")`;
     }
     return `BinData(${this.#subtype},"${this.base64()}")`;
   }
-  tojson() { return this.toString(); }
-  toJSON() { return { $binary: this.base64(), $type: LATIN1_HEX[this.#subtype] }; }
+  tojson() {
+    return this.toString();
+  }
+  toJSON() {
+    return { $binary: this.base64(), $type: LATIN1_HEX[this.#subtype] };
+  }
 }
 
 const BinData = factoryFor(BinDataBody, function BinData(subtype, base64) {
   if (arguments.length !== 2) throw new Error("BinData takes 2 arguments -- BinData(subtype,data)");
   const number = Number(subtype);
-  if (!(number >= 0 && number <= 255)) throw new Error("BinData subtype must be a Number between 0 and 255 inclusive");
+  if (!(number >= 0 && number <= 255))
+    throw new Error("BinData subtype must be a Number between 0 and 255 inclusive");
   if (typeof base64 !== "string") throw new Error("BinData data must be a String");
   return new BinDataBody(number, latin1FromBase64(base64));
 });
@@ -268,9 +373,16 @@ function UUID(hex) {
 
 // ---- MinKey and MaxKey: each is one value, and calling it gives that value.
 
-const MinKey = function MinKey() { return MinKey; };
-const MaxKey = function MaxKey() { return MaxKey; };
-for (const [key, name, json] of [[MinKey, "MinKey", "$minKey"], [MaxKey, "MaxKey", "$maxKey"]]) {
+const MinKey = function MinKey() {
+  return MinKey;
+};
+const MaxKey = function MaxKey() {
+  return MaxKey;
+};
+for (const [key, name, json] of [
+  [MinKey, "MinKey", "$minKey"],
+  [MaxKey, "MaxKey", "$maxKey"],
+]) {
   hide(key, { toString: () => `[object ${name}]`, tojson: () => `{ "${json}" : 1 }`, toJSON: () => ({ [json]: 1 }) });
 }
 
@@ -282,15 +394,25 @@ class DBRefBody {
     this.$id = id;
     if (database !== undefined) this.$db = database;
   }
-  getRef() { return this.$ref; }
-  getCollection() { return this.$ref; }
-  getId() { return this.$id; }
-  getDb() { return this.$db; }
+  getRef() {
+    return this.$ref;
+  }
+  getCollection() {
+    return this.$ref;
+  }
+  getId() {
+    return this.$id;
+  }
+  getDb() {
+    return this.$db;
+  }
   toString() {
     const database = this.$db === undefined ? "" : `, ${tojson(this.$db)}`;
     return `DBRef(${tojson(this.$ref)}, ${tojson(this.$id, "", true)}${database})`;
   }
-  tojson() { return this.toString(); }
+  tojson() {
+    return this.toString();
+  }
 }
 
 const DBRef = factoryFor(DBRefBody, function DBRef(collection, id, database) {
@@ -300,11 +422,22 @@ const DBRef = factoryFor(DBRefBody, function DBRef(collection, id, database) {
 });
 
 class DBPointerBody {
-  constructor(namespace, id) { this.ns = namespace; this.id = id; }
-  getCollection() { return this.ns; }
-  getId() { return this.id; }
-  toString() { return `DBPointer(${tojson(this.ns)}, ${tojson(this.id)})`; }
-  tojson() { return this.toString(); }
+  constructor(namespace, id) {
+    this.ns = namespace;
+    this.id = id;
+  }
+  getCollection() {
+    return this.ns;
+  }
+  getId() {
+    return this.id;
+  }
+  toString() {
+    return `DBPointer(${tojson(this.ns)}, ${tojson(this.id)})`;
+  }
+  tojson() {
+    return this.toString();
+  }
 }
 
 const DBPointer = factoryFor(DBPointerBody, function DBPointer(namespace, id) {
@@ -338,32 +471,4 @@ function functionFromCode(source, scopeBytes) {
   hide(stored, { toString: () => source, tojson: () => source });
   storedCode.set(stored, { source, scopeBytes });
   return stored;
-}
-
-// ---- Dates as ISO text.
-
-const ISO_DATE = new RegExp(
-  "^(\\d{4})-?(\\d{2})-?(\\d{2})" +
-  "(?:[T ](\\d{2})(?::?(\\d{2})(?::?(\\d{2})(?:\\.(\\d+))?)?)?(Z|[+-]\\d{2}(?::?\\d{2})?)?)?$");
-
-function ISODate(text) {
-  if (text === undefined) return new Date();
-  if (text instanceof Date) return new Date(text.getTime());
-  const parts = ISO_DATE.exec(String(text));
-  if (parts === null) throw new Error("invalid ISO date: " + text);
-  const [year, month, day, hour, minute, second] = parts.slice(1, 7).map((part) => Number(part || 0));
-  const fraction = parts[7] ? Math.floor(Number("0." + parts[7]) * 1000 + 1e-6) : 0;
-  const date = new Date(0);
-  date.setUTCFullYear(year, month - 1, day);
-  date.setUTCHours(hour, minute, second, fraction);
-  if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 24 || minute > 59 || second > 60) {
-    throw new Error("invalid ISO date: " + text);
-  }
-  let milliseconds = date.getTime();
-  if (parts[8] && parts[8] !== "Z") {
-    const digits = parts[8].replace(/[+:-]/g, "").padEnd(4, "0");
-    const offset = (Number(digits.slice(0, 2)) * 60 + Number(digits.slice(2))) * 60000;
-    milliseconds += parts[8][0] === "-" ? offset : -offset;
-  }
-  return new Date(milliseconds);
 }
