@@ -100,9 +100,12 @@ def heard_of(state: State, config: ReplicaSetConfig, now: float, out: Effects) -
 
 
 def stamp_term(state: State, now: float, out: Effects) -> None:
-    """A new primary gives the configuration its own term, so that it outranks what a lost primary may still install."""
+    """A new primary gives the configuration its own term, so that it outranks what a lost primary may still install.
+
+    A forced one, which has no term, gets it with the next safe change: until then versions alone decide.
+    """
     assert state.config is not None
-    if state.config.term != state.term:
+    if 0 <= state.config.term < state.term:
         install(state, replace(state.config, term=state.term), now, out)
 
 
