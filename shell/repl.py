@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -36,7 +37,7 @@ class Lines(Protocol):
 
 
 def terminal_lines(session: Session) -> Lines:
-    """Lines typed at a terminal, with history and completion."""
+    """Lines typed at a terminal, with history and completion. Pasted lines are taken one by one, as if typed."""
     prompts: PromptSession[str] = PromptSession(
         history=FileHistory(str(HISTORY.expanduser())),
         completer=_Names(session),
@@ -45,8 +46,16 @@ def terminal_lines(session: Session) -> Lines:
         reserve_space_for_menu=0,
     )
 
+    pasted: deque[str] = deque()
+
     def read(prompt: str) -> str:
-        return prompts.prompt(prompt)
+        if pasted:
+            line = pasted.popleft()
+            _print(f"{prompt}{line}\n")
+            return line
+        first, *rest = prompts.prompt(prompt).split("\n")
+        pasted.extend(rest)
+        return first
 
     return read
 

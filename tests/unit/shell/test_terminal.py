@@ -56,6 +56,12 @@ def test_control_c_leaves_a_line_unread(terminal: Terminal) -> None:
     typed(terminal, "1 + 41", "42")
 
 
+def test_pasted_lines_count_as_typed_one_by_one(terminal: Terminal) -> None:
+    terminal.send("\x1b[200~f = function() {\rreturn 'paste' + 'd' }\rf()\x1b[201~\r")
+    shown = terminal.read_until("\npasted\n")
+    assert "... return 'paste' + 'd' }" in shown
+
+
 def test_names_complete_with_the_tab_key(terminal: Terminal) -> None:
     typed(terminal, "var completable = 'comp' + 'leted'; 'se' + 't'", "set")
     terminal.send("completab\t")
