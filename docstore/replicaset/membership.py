@@ -113,6 +113,7 @@ class Membership:
             clock=loop.time,
             wall_clock=time.time,
             dbpath=identity.dbpath,
+            failed=lambda error: stop_the_process(loop, error),
             needs_initial_sync=cut_off or self.store.last_optime == NULL_OPTIME,
         )
         self.driver = Driver(self.core, self, self.local, self.pool, flush=self.flush)
@@ -231,7 +232,3 @@ class Membership:
                 unit.commit()
         self.syncing.needs_initial_sync = False
         return self.store.last_optime
-
-    def failed(self, error: BaseException) -> None:
-        """Replication cannot go on."""
-        stop_the_process(asyncio.get_running_loop(), error)

@@ -1,7 +1,7 @@
 """A member of a replica set as the node sees it: may it write, may it read, what does it say in hello, is a write safe.
 
 The work is done below: `membership` (the core, its driver and its sync source), `acknowledging` (waiting writers),
-`snapshots` (majority reads). This module joins them to the node's interface, which `Standalone` has too. Everything
+`reading` (waiting readers). This module joins them to the node's interface, which `Standalone` has too. Everything
 that waits here is woken by events; `_changed` is called after each of them.
 """
 
@@ -13,20 +13,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import bson
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
 from docstore.bson.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
-from docstore.commands.concerns import ReadLevel
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.replicaset.acknowledging import Acknowledging
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.greeting import appearance, hello_fields
 from docstore.replicaset.membership import Identity, Membership
-from docstore.replicaset.snapshots import MajoritySnapshots
+from docstore.replicaset.reading import Reading
 from docstore.replicaset.waiting import Waiters
 from docstore.replication.messages import StepDown
 from docstore.replication.states import MemberState, Office
@@ -87,9 +85,7 @@ class ReplicaSet:
             identity, store, pool, self.flusher, on_change=self._changed, on_lost_office=on_step_down
         )
         self._acknowledging = Acknowledging(lambda: self.membership.state, self.flusher, time.monotonic)
-        self._snapshots = MajoritySnapshots(engine)
-        self._engine = engine
-        self._progress = Waiters()
+        self._reading = Reading(store, lambda: self.membership.state)
         self._events = Waiters()
         self._tails: list[asyncio.Future[None]] = []
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -126,7 +122,7 @@ class ReplicaSet:
         await self.hand_over(0.0)
         await self.membership.stop()
         self._unsubscribe()
-        self._snapshots.close()
+        self._reading.close()
         await self.flusher.stop()
 
     @property
@@ -195,21 +191,7 @@ class ReplicaSet:
         """(snapshot for the read concern, call to release it); waits for afterClusterTime, and for a majority read
         until there is a state at the commit point. Errors: MaxTimeMSExpired.
         """
-        if read_concern is not None and read_concern.after_cluster_time is not None:
-            await self._wait_cluster_time(read_concern.after_cluster_time, deadline)
-        if read_concern is None or read_concern.level is not ReadLevel.MAJORITY:
-            snapshot = self._engine.snapshot()
-            return snapshot, snapshot.close
-        after = read_concern.after_cluster_time or 0
-        while True:
-            opened = self._snapshots.open()
-            commit_point = self.membership.state.commit_point
-            if opened is not None:
-                position, snapshot, release = opened
-                if position >= min(commit_point, self._store.last_optime) and position.timestamp >= after:
-                    return snapshot, release
-                release()
-            await self._wait_commit_beyond(commit_point, deadline)
+        return await self._reading.open(read_concern, deadline)
 
     def gossip(self) -> dict[str, Any]:
         """`operationTime` and `$clusterTime` for replies; the same object while nothing has changed."""
@@ -238,29 +220,6 @@ class ReplicaSet:
         """Look at a condition on the core's state after each event; False after `timeout` seconds."""
         return await self._events.wait(condition, timeout)
 
-    async def _wait_cluster_time(self, after: int, deadline: float | None) -> None:
-        if after > self._oplog.cluster_time:
-            raise CommandError(
-                Code.InvalidOptions,
-                "readConcern afterClusterTime value must not be greater than the current clusterTime. Requested "
-                f"clusterTime: {unpack_timestamp(after)}; current clusterTime: "
-                f"{unpack_timestamp(self._oplog.cluster_time)}",
-            )
-        if self.membership.state.writable and self._oplog.last.timestamp < after:
-            # Nothing will come by itself: an idle primary moves its own log to the time that was asked for.
-            with self._store.unit() as unit:
-                unit.noop(bson.encode({"msg": "periodic noop"}))
-                unit.commit()
-        await self._wait(lambda: self._oplog.last.timestamp >= after, deadline)
-
-    async def _wait_commit_beyond(self, commit_point: OpTime, deadline: float | None) -> None:
-        await self._wait(lambda: self.membership.state.commit_point > commit_point, deadline)
-
-    async def _wait(self, condition: Callable[[], bool], deadline: float | None) -> None:
-        limit = None if deadline is None else deadline - time.monotonic()
-        if not await self._progress.wait(condition, limit):
-            raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
-
     def _committed(self, commit: Commit) -> None:
         """After each write of the store, in the writer's own step: wake tails, and see to it that it is reported."""
         self.flusher.touched()
@@ -276,12 +235,10 @@ class ReplicaSet:
         noted = (self._store.last_optime, state.commit_point)
         if noted != self._noted:
             self._noted = noted
-            committed = min(noted)
-            if state.follower_state is not MemberState.STARTUP2:
-                self._snapshots.note(*noted)
-                if committed != NULL_OPTIME:
-                    self._store.discard_undo(committed)
-            self._progress.wake()
+            whole = state.follower_state is not MemberState.STARTUP2
+            if whole and min(noted) != NULL_OPTIME:
+                self._store.discard_undo(min(noted))
+            self._reading.progressed(*noted, keep=whole)
         self._acknowledging.wake()
         self._events.wake()
         seen = appearance(state)

@@ -59,9 +59,6 @@ class Member(Protocol):
     def initial_sync_done(self) -> None:
         """The copy is complete: the log counts from here on."""
 
-    def failed(self, error: BaseException) -> None:
-        """Something that cannot be gone on from."""
-
 
 class Syncing:
     """Follows whom the core says."""
@@ -77,11 +74,14 @@ class Syncing:
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         dbpath: Path,
+        failed: Callable[[BaseException], None],
         needs_initial_sync: bool,
     ) -> None:
+        """`failed` hears of what cannot be gone on from."""
         self._member = member
         self._store = store
         self._local = local
+        self._failed = failed
         self._pool = pool
         self._flush = flush
         self._clock = clock
@@ -129,7 +129,7 @@ class Syncing:
             self._task = asyncio.get_running_loop().create_task(work())
             await asyncio.wait([self._task])
             if not self._task.cancelled() and (error := self._task.exception()) is not None:
-                self._member.failed(error)
+                self._failed(error)
             self._task = None
         self._runner = None
 
