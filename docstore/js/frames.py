@@ -2,7 +2,8 @@
 
 The server sends one JOB, any number of DOCUMENTS and one END; the worker answers with any number of RESULTS and
 PRINTED and then one DONE or FAILED. A worker that has failed reads and drops frames up to END, so that both sides
-agree where the next job starts. Payloads of DOCUMENTS and RESULTS are whole BSON documents put end to end.
+agree where the next job starts. Both final frames carry `peak`, the most memory in bytes that the worker ever held.
+Payloads of DOCUMENTS and RESULTS are whole BSON documents put end to end.
 """
 
 from __future__ import annotations

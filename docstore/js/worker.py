@@ -54,12 +54,12 @@ class Worker:
         try:
             counts = self._run(description)
         except CommandError as error:
-            failure = {"code": error.code, "message": error.message}
+            failure = {"code": error.code, "message": error.message, "peak": _peak_memory()}
             self._channel.sendall(frame(Kind.FAILED, bson.encode(failure)))
             self._drop_input()
             return
         fields = {"input": counts.input, "emit": counts.emit, "reduce": counts.reduce, "output": counts.output}
-        self._channel.sendall(frame(Kind.DONE, bson.encode(fields)))
+        self._channel.sendall(frame(Kind.DONE, bson.encode(fields | {"peak": _peak_memory()})))
 
     def _run(self, description: bytes) -> Counts:
         job, merge, final = _parse(bson.decode(description))
@@ -181,6 +181,11 @@ def _joined(documents: Iterator[bytes]) -> Iterator[bytes]:
         size += len(document)
     if pieces:
         yield b"".join(pieces)
+
+
+def _peak_memory() -> int:
+    """The most bytes of memory that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _exit_when_closed(descriptor: int) -> None:

@@ -28,11 +28,13 @@ import bson
 import docstore
 from docstore.errors import Code, CommandError
 from docstore.js.frames import HEADER, Kind, chunks, frame, split_documents
-from docstore.js.job import Counts, MapReduceJob, MapReduceResult
+from docstore.js.job import MEBIBYTE, Counts, MapReduceJob, MapReduceResult
 from docstore.js.merge import merge_streams
 
 SOCKET_BUFFER = 1 << 20
 SPILL_PREFIX = "worker-"
+RETIRE_BYTES = 192 * MEBIBYTE
+"""A worker that ever held this much is replaced: V8 and the allocator give little of it back."""
 
 
 class WorkerDied(Exception):
@@ -155,8 +157,8 @@ class _Process:
             feeder.cancel()
             collector.cancel()
             await asyncio.gather(feeder, collector, return_exceptions=True)
-        self.ready = True
         fields = bson.decode(payload)
+        self.ready = fields.pop("peak") < RETIRE_BYTES
         if kind is Kind.FAILED:
             raise CommandError(fields["code"], fields["message"])
         return MapReduceResult(Counts(**fields), results)

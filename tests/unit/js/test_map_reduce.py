@@ -333,5 +333,20 @@ def test_closing_the_pool_ends_running_operations_and_processes(loop: asyncio.Ru
     assert [pid for pid in left if pid not in before] == []
 
 
+def test_a_worker_that_grew_large_is_replaced(loop: asyncio.Runner, tmp_path: Path) -> None:
+    async def scenario(source: str) -> bool:
+        before = children()
+        workers = Workers(1, spill=tmp_path)
+        await workers.start()
+        worker = children() - before
+        await workers.map_reduce(job(source), stream(encoded(ONE)))
+        kept = worker <= children()
+        await workers.close()
+        return kept
+
+    assert loop.run(scenario("emit(1, 1)"))
+    assert not loop.run(scenario("emit(1, new Uint8Array(4e8).fill(1).length)"))
+
+
 def children() -> set[int]:
     return {int(pid) for pid in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()}
