@@ -11,7 +11,7 @@ function withoutComments(source) {
   let text = source.trim();
   for (;;) {
     const shorter = text.replace(/^(?:\/\/[^\n]*(?:\n|$)|\/\*[^]*?\*\/)/, "").trim();
-    if (shorter === text) return text.replace(/[;\s]+$/, "");
+    if (shorter === text) return text;
     text = shorter;
   }
 }
@@ -20,7 +20,7 @@ function compileFunction(source) {
   const text = withoutComments(source);
   if (text === "") throw new SyntaxError("the source of a function may not be empty");
   if (FUNCTION_LIKE.test(text)) {
-    const compiled = globalEval(`(${text}\n)\n//# sourceURL=${SOURCE_NAME}`);
+    const compiled = globalEval(`(${text.replace(/[;\s]+$/, "")}\n)\n//# sourceURL=${SOURCE_NAME}`);
     if (typeof compiled === "function") return compiled;
   }
   return globalEval(`(function(){${text}\n})\n//# sourceURL=${SOURCE_NAME}`);

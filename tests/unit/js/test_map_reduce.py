@@ -140,6 +140,7 @@ def test_code_with_scope_brings_its_scope_along(run: Run) -> None:
         "() => emit(1, 2)",
         "function named() { emit(1, 2) };",
         "// why\nfunction() { emit(1, 2) }",
+        "emit(1, 2); while (false);",
     ],
 )
 def test_functions_may_be_written_in_any_form(run: Run, source: str) -> None:
