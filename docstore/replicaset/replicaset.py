@@ -41,7 +41,7 @@ MAX_CLOCK_DRIFT_SECONDS = 365 * 24 * 3600
 """How far ahead of our wall clock a gossiped cluster time may be."""
 HAND_OVER_SECONDS = 10.0
 HAND_OVER_SENT_SECONDS = 0.5
-_CLUSTER_TIME_TOO_FAR = 214
+_CLUSTER_TIME_TOO_FAR = 205
 """MongoDB's code ClusterTimeFailsRateLimiter."""
 _NO_SIGNATURE = {"hash": b"\0" * 20, "keyId": Int64(0)}
 
@@ -212,7 +212,7 @@ class ReplicaSet:
         if heard.time > time.time() + MAX_CLOCK_DRIFT_SECONDS:
             raise CommandError(
                 _CLUSTER_TIME_TOO_FAR,
-                f"New cluster time, {heard.time}, is too far from this node's wall clock time, {int(time.time())}.",
+                f"New $clusterTime, {heard.time}, is too far from this node's wall clock time, {int(time.time())}.",
             )
         self._oplog.observe(pack_timestamp(heard))
 

@@ -23,6 +23,7 @@ from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.effects import Reply
 from docstore.replication.messages import (
     NO_VOTE,
+    AbortCatchUp,
     Answered,
     CatchUpEnded,
     Drained,
@@ -32,6 +33,7 @@ from docstore.replication.messages import (
     HeartbeatRequest,
     Initiate,
     LastVote,
+    Maintenance,
     PositionReply,
     PositionUpdate,
     Progress,
@@ -199,6 +201,10 @@ class Core:
                 elections.freeze(self.state, event, now, out)
             case SyncFrom():
                 following.sync_from(self.state, event, now, out)
+            case Maintenance():
+                elections.maintain(self.state, event, out)
+            case AbortCatchUp():
+                leadership.abort_catch_up(self.state, event, out)
             case StepUpRequest():
                 elections.step_up(self.state, event, now, out)
             case _:

@@ -10,7 +10,16 @@ from __future__ import annotations
 from docstore.errors import Code, CommandError
 from docstore.replication.effects import Persist, Reply, Send
 from docstore.replication.leadership import enter_office
-from docstore.replication.messages import NO_MEMBER, Answered, Freeze, LastVote, StepUpRequest, VoteReply, VoteRequest
+from docstore.replication.messages import (
+    NO_MEMBER,
+    Answered,
+    Freeze,
+    LastVote,
+    Maintenance,
+    StepUpRequest,
+    VoteReply,
+    VoteRequest,
+)
 from docstore.replication.progress import on_majority
 from docstore.replication.state import NEVER, Effects, Election, State
 from docstore.replication.states import MemberState, Role
@@ -38,6 +47,8 @@ def unelectable(state: State, now: float) -> str:
         return "it is an arbiter" if state.me.arbiter_only else "its priority is 0"
     if state.follower_state is not MemberState.SECONDARY:
         return f"it is in state {state.follower_state.label}"
+    if state.maintenance:
+        return "it is in maintenance mode"
     if state.frozen_until > now:
         return "it is frozen or has stepped down"
     return ""
@@ -175,6 +186,23 @@ def freeze(state: State, event: Freeze, now: float, out: Effects) -> None:
     state.frozen_until = now + event.seconds
     if event.seconds == 0 and state.config is not None and state.config.majority_votes == 1:
         state.election_at = min(state.election_at, now)
+    out.append(Reply(token=event.token, result=None))
+
+
+def maintain(state: State, event: Maintenance, out: Effects) -> None:
+    """`replSetMaintenance`."""
+    try:
+        refuse_unless_initiated(state)
+        if state.role is Role.LEADER:
+            raise CommandError(Code.NotSecondary, "primaries can't modify maintenance mode")
+        if state.role is Role.CANDIDATE:
+            raise CommandError(Code.NotSecondary, "currently running for election")
+        if not event.on and not state.maintenance:
+            raise CommandError(Code.OperationFailed, "already out of maintenance mode")
+    except CommandError as refused:
+        out.append(Reply(token=event.token, result=refused))
+        return
+    state.maintenance += 1 if event.on else -1
     out.append(Reply(token=event.token, result=None))
 
 

@@ -16,6 +16,7 @@ from docstore.replication import following, progress, reconfig
 from docstore.replication.effects import Drain, Follow, Reply, Send, TakeOffice
 from docstore.replication.messages import (
     NO_MEMBER,
+    AbortCatchUp,
     CatchUpEnded,
     Drained,
     Position,
@@ -140,6 +141,16 @@ def end_catch_up(state: State, event: CatchUpEnded, out: Effects) -> None:
     """There is nothing more to fetch for us."""
     if state.office is Office.CATCHING_UP and event.term == state.term:
         _drain(state, out)
+
+
+def abort_catch_up(state: State, event: AbortCatchUp, out: Effects) -> None:
+    """The administrator gives up what others have beyond the new primary."""
+    if state.office is Office.CATCHING_UP:
+        out.append(Reply(token=event.token, result=None))
+        _drain(state, out)
+    else:
+        refusal = CommandError(Code.IllegalOperation, "The node is not in catch-up mode.")
+        out.append(Reply(token=event.token, result=refusal))
 
 
 def drained(state: State, event: Drained, out: Effects) -> None:

@@ -222,6 +222,21 @@ class SyncFrom:
     token: int = field(default=0, compare=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """Stay in RECOVERING, unread and unelected, until taken back as often as asked for."""
+
+    on: bool
+    token: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortCatchUp:
+    """`replSetAbortPrimaryCatchUp`: a new primary shall take writes without what others have beyond it."""
+
+    token: int = field(default=0, compare=False)
+
+
 Event = (
     Request
     | Answered
@@ -236,4 +251,6 @@ Event = (
     | StepDown
     | Freeze
     | SyncFrom
+    | Maintenance
+    | AbortCatchUp
 )

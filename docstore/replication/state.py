@@ -132,6 +132,9 @@ class State:
     config_target: OpTime = NULL_OPTIME
     """The commit point when the configuration was installed: must be on a majority of it before the next (rule 21)."""
 
+    maintenance: int = 0
+    """How often maintenance mode was asked for and not taken back."""
+
     source: str | None = None
     source_reason: str = ""
     source_retry_at: float = -math.inf
@@ -150,7 +153,11 @@ class State:
             return MemberState.REMOVED
         if self.me.arbiter_only:
             return MemberState.ARBITER
-        return MemberState.PRIMARY if self.role is Role.LEADER else self.follower_state
+        if self.role is Role.LEADER:
+            return MemberState.PRIMARY
+        if self.maintenance and self.follower_state is MemberState.SECONDARY:
+            return MemberState.RECOVERING
+        return self.follower_state
 
     @property
     def writable(self) -> bool:

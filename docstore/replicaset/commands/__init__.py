@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.declaration import Command
 from docstore.replicaset.commands import (
+    repl_set_abort_primary_catch_up,
     repl_set_fetch_sessions,
     repl_set_freeze,
     repl_set_get_config,
@@ -11,6 +12,7 @@ from docstore.replicaset.commands import (
     repl_set_get_status,
     repl_set_heartbeat,
     repl_set_initiate,
+    repl_set_maintenance,
     repl_set_reconfig,
     repl_set_request_votes,
     repl_set_step_down,
@@ -20,6 +22,7 @@ from docstore.replicaset.commands import (
 )
 
 COMMANDS: tuple[Command, ...] = (
+    repl_set_abort_primary_catch_up.COMMAND,
     repl_set_fetch_sessions.COMMAND,
     repl_set_freeze.COMMAND,
     repl_set_get_config.COMMAND,
@@ -27,6 +30,7 @@ COMMANDS: tuple[Command, ...] = (
     repl_set_get_status.COMMAND,
     repl_set_heartbeat.COMMAND,
     repl_set_initiate.COMMAND,
+    repl_set_maintenance.COMMAND,
     repl_set_reconfig.COMMAND,
     repl_set_request_votes.COMMAND,
     repl_set_step_down.COMMAND,

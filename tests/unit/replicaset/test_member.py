@@ -267,6 +267,9 @@ def test_the_administrators_commands_refuse_what_makes_no_sense(tmp_path: Path) 
         (1, {"replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 1}, Code.NotWritablePrimary),
         (0, {"replSetStepDown": -1}, Code.BadValue),
         (0, {"replSetStepDown": 5}, Code.BadValue),
+        (0, {"replSetMaintenance": True}, Code.NotSecondary),
+        (1, {"replSetMaintenance": False}, Code.OperationFailed),
+        (0, {"replSetAbortPrimaryCatchUp": 1}, Code.IllegalOperation),
         (0, {"replSetSyncFrom": "127.0.0.1:1"}, Code.NotSecondary),
         (1, {"replSetSyncFrom": "127.0.0.1:1"}, Code.NodeNotFound),
         (0, {"replSetReconfig": {"_id": "rs", "version": 1, "members": []}}, Code.InvalidReplicaSetConfig),
@@ -282,6 +285,23 @@ def test_the_administrators_commands_refuse_what_makes_no_sense(tmp_path: Path) 
                     await members[number].run(command, "admin")
                 assert refused.value.code == code, (command, refused.value)
             assert (await members[1].run({"replSetFreeze": 0}, "admin"))["info"] == "unfreezing"
+
+    run(scenario())
+
+
+def test_a_member_in_maintenance_is_neither_read_nor_elected(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with in_memory_set(tmp_path, 2) as members:
+            await members.initiate()
+            await members[1].run({"replSetMaintenance": True}, "admin")
+            with pytest.raises(CommandError) as refused:
+                await members[1].find("c")
+            assert refused_with(refused, Code.NotPrimaryOrSecondary)
+            with pytest.raises(CommandError) as refused:
+                await members[1].run({"replSetStepUp": 1}, "admin")
+            assert refused_with(refused, Code.CommandFailed)
+            await members[1].run({"replSetMaintenance": False}, "admin")
+            assert await members[1].find("c") == []
 
     run(scenario())
 

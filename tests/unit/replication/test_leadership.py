@@ -6,6 +6,7 @@ from docstore.bson.optime import NULL_OPTIME
 from docstore.errors import Code
 from docstore.replication.effects import Drain, LeftOffice, Send
 from docstore.replication.messages import (
+    AbortCatchUp,
     Answered,
     CatchUpEnded,
     HeartbeatRequest,
@@ -90,6 +91,12 @@ def test_catching_up_ends_when_the_driver_says_so() -> None:
         hear(core, f"{host}:1", term=2, applied=op(1, 15) if host == "e" else op(1, 10))
     assert not every(core.receive(CatchUpEnded(term=1), NOW), Drain)
     assert every(core.receive(CatchUpEnded(term=2), NOW), Drain)
+
+
+def test_an_administrator_ends_the_catch_up() -> None:
+    core, _ = winner(15)
+    assert every(core.receive(AbortCatchUp(token=1), NOW), Drain)
+    assert answer(core.receive(AbortCatchUp(token=1), NOW)).code == Code.IllegalOperation
 
 
 def test_positions_move_the_commit_point_and_the_answer_carries_it() -> None:
