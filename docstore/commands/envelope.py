@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from docstore.bson import elements, get_field
+from docstore.bson import elements, get_field, validate
 from docstore.bson.namespace import check_database_name
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT64, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
@@ -27,6 +27,8 @@ from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 _NO_FIELD = ("", 0, b"")
 _MAX_TIME_MS = 0x7FFFFFFF
+MAX_REQUEST_DEPTH = 200
+"""Levels of documents and arrays in a request; deeper ones are refused before anything walks them."""
 _REPEATABLE_BYTES = 512
 """Longer documents carry data, and data seldom repeats."""
 _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
@@ -103,6 +105,7 @@ def _open_document(
     request: Message, connection: Peer, node: Any, services: Services, started: float
 ) -> tuple[Context, Arguments]:
     """All that the request's document says by itself."""
+    validate(request.body, MAX_REQUEST_DEPTH)
     fields = iter(elements(request.body))
     spelling, value_code, value_data = next(fields, _NO_FIELD)
     command = services.table.get(spelling)
@@ -147,6 +150,10 @@ def _take_sequences(command: Command, request: Message, arguments: Arguments) ->
             raise unknown_field(command.name, name)
         if name in arguments:
             raise CommandError(40413, f"BSON field '{command.name}.{name}' is a duplicate field")
+        if name != "documents":
+            # Documents to be stored are checked by whoever stores them, more strictly.
+            for document in documents:
+                validate(document, MAX_REQUEST_DEPTH)
         arguments.put(name, documents)
 
 
