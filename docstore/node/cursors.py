@@ -177,9 +177,7 @@ async def _first_batch_later(
     return _opened(context, filling, single, no_timeout, catalog, namespace)
 
 
-def _opened(
-    context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str
-) -> bytes:
+def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str) -> bytes:
     cursor_id = 0
     if filling.exhausted or single:
         filling.source.close()

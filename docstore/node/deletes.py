@@ -37,9 +37,7 @@ def delete_statement(raw: bytes) -> DeleteStatement:
     fields = parse_fields("delete.deletes", raw, _FIELDS)
     limit = fields["limit"]
     if limit not in (0, 1):
-        raise CommandError(
-            Code.FailedToParse, f"The limit field in delete objects must be 0 or 1. Got {limit}"
-        )
+        raise CommandError(Code.FailedToParse, f"The limit field in delete objects must be 0 or 1. Got {limit}")
     return DeleteStatement(filter=fields["q"], multi=limit == 0, hint=fields["hint"])
 
 

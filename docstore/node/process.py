@@ -154,9 +154,7 @@ class NodeProcess:
         )
 
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
-        table = CommandTable(
-            [*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED
-        )
+        table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)
         services = Services(
             table=table,
             host=replication,

@@ -60,9 +60,7 @@ def check_level(node: DataNode, level: ReadLevel) -> None:
     """Refuse the levels that this node cannot give."""
     if level in (ReadLevel.LINEARIZABLE, ReadLevel.SNAPSHOT):
         if node.replication.set_name is None:
-            raise CommandError(
-                Code.NotAReplicaSet, f"read concern {level.value} needs a member of a replica set"
-            )
+            raise CommandError(Code.NotAReplicaSet, f"read concern {level.value} needs a member of a replica set")
         raise CommandError(Code.NotImplemented, f"read concern {level.value} is not supported")
 
 

@@ -34,9 +34,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
     try:
         await running.start()
     except DatabaseLocked:
-        raise StartError(
-            f"another process has the data directory {settings.dbpath} open", CANNOT_OPEN_DATA
-        ) from None
+        raise StartError(f"another process has the data directory {settings.dbpath} open", CANNOT_OPEN_DATA) from None
     except StorageError as error:
         raise StartError(f"cannot open the data in {settings.dbpath}: {error}", CANNOT_OPEN_DATA) from None
     except OSError as error:

@@ -24,8 +24,5 @@ def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
     """What a collection and its indexes take."""
     return CollectionSizes(
         engine.size(Family.RECORDS, collection.prefix, collection.end),
-        {
-            name: engine.size(Family.INDEXES, index.prefix, index.end)
-            for name, index in collection.indexes.items()
-        },
+        {name: engine.size(Family.INDEXES, index.prefix, index.end) for name, index in collection.indexes.items()},
     )

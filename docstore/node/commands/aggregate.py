@@ -43,9 +43,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return _run(context, arguments, pipeline, view)
 
 
-def _current_operations(
-    context: Context, arguments: Arguments, stages: list[bytes]
-) -> bytes | Awaitable[bytes]:
+def _current_operations(context: Context, arguments: Arguments, stages: list[bytes]) -> bytes | Awaitable[bytes]:
     """A pipeline over the operations in progress. Errors: InvalidNamespace outside the admin database."""
     if context.db != "admin" or arguments.value != 1:
         raise CommandError(
@@ -62,9 +60,7 @@ def _current_operations(
     )
 
 
-async def _run_later(
-    context: Context, arguments: Arguments, pipeline: Pipeline, viewing: Awaitable[View]
-) -> Result:
+async def _run_later(context: Context, arguments: Arguments, pipeline: Pipeline, viewing: Awaitable[View]) -> Result:
     reply = _run(context, arguments, pipeline, await viewing)
     return await reply if isawaitable(reply) else reply
 

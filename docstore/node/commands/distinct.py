@@ -43,9 +43,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return _reply(found)
 
 
-async def _run_later(
-    context: Context, query: FindQuery, found: DistinctValues, viewing: Awaitable[View]
-) -> Result:
+async def _run_later(context: Context, query: FindQuery, found: DistinctValues, viewing: Awaitable[View]) -> Result:
     view = await viewing
     return await _go_on(context, _open(context, query, view), view, found)
 

@@ -30,9 +30,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         )
     name, inner = _inner(context, arguments.value)
     if name == "aggregate":
-        return await explain_aggregate(
-            context, parse_pipeline(inner["pipeline"]), hint_of(inner["hint"]), verbosity
-        )
+        return await explain_aggregate(context, parse_pipeline(inner["pipeline"]), hint_of(inner["hint"]), verbosity)
     return await explain_query(context, SUBJECTS[name](inner), verbosity)
 
 

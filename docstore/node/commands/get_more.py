@@ -26,9 +26,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node.counters.getmore += 1
     namespace = f"{context.db}.{arguments['collection']}"
     session = context.session
-    cursor = context.services.cursors.checkout(
-        arguments.value, namespace, None if session is None else session.lsid
-    )
+    cursor = context.services.cursors.checkout(arguments.value, namespace, None if session is None else session.lsid)
     try:
         awaits = isinstance(cursor.source, OplogTail) and cursor.source.await_data
         if context.max_time_ms and not awaits:

@@ -16,9 +16,7 @@ _ENVELOPE = ENVELOPE_FIELDS | {"setParameter"}
 
 def run(context: Context, _arguments: Arguments) -> Result:
     parameters = node_of(context).parameters
-    asked: dict[str, Any] = {
-        name: value for name, value in context.body.items() if name not in _ENVELOPE
-    }
+    asked: dict[str, Any] = {name: value for name, value in context.body.items() if name not in _ENVELOPE}
     if not asked:
         raise CommandError(Code.InvalidOptions, "no option found to set, use help:true to see options")
     was = None

@@ -14,9 +14,7 @@ def run(context: Context, _arguments: Arguments) -> Result:
     store = node_of(context).store
     collection = store.collection(context.namespace)
     if collection is None:
-        raise CommandError(
-            Code.NamespaceNotFound, f"Collection '{context.namespace}' does not exist to validate."
-        )
+        raise CommandError(Code.NamespaceNotFound, f"Collection '{context.namespace}' does not exist to validate.")
     report = store.validate(collection)
     return {
         "ns": context.namespace,

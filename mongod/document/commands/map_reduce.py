@@ -43,9 +43,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     first_pass: bool = arguments["shardedFirstPass"]
     seconds = None if context.deadline is None else max(context.deadline - node.clock(), 0.001)
     job = job_of(arguments, seconds)
-    query = FindQuery(
-        filter=filter_of(arguments["query"]), sort=sort_of(arguments["sort"]), limit=arguments["limit"]
-    )
+    query = FindQuery(filter=filter_of(arguments["query"]), sort=sort_of(arguments["sort"]), limit=arguments["limit"])
     assert node.workers is not None, "a process that serves mapReduce has workers"
     viewing = view_of(context)
     view = await viewing if isawaitable(viewing) else viewing
