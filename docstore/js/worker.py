@@ -184,7 +184,7 @@ def _joined(documents: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _peak_memory() -> int:
-    """The most bytes of memory that this process ever held; `getrusage` would count what the server held at the fork."""
+    """The most bytes of memory that this process ever held; `getrusage` counts what the server held at the fork."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status[status.index("VmHWM:") :].split(maxsplit=2)[1]) * 1024
 
