@@ -18,7 +18,7 @@ from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT64, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
 from docstore.commands.concerns import ReadLevel, parse_read_concern, parse_read_preference, parse_write_concern
 from docstore.commands.context import Context, Services
-from docstore.commands.declaration import Command, Parameter, Type
+from docstore.commands.declaration import Command, Parameter, Role, Type
 from docstore.commands.peer import Peer
 from docstore.commands.session import Session, parse_lsid
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
@@ -176,7 +176,9 @@ def _finish(envelope: Envelope, command: Command) -> None:
         raise CommandError(Code.InvalidOptions, "Command does not support writeConcern")
     if context.explicit_read_concern and not command.read_concern:
         concern = context.read_concern
-        if concern.level not in _UNLIMITED_LEVELS or concern.after_cluster_time is not None:
+        # A write needs no wait to come after a cluster time: the timestamp it gets is above all that were gossiped.
+        timed = concern.after_cluster_time is not None and command.role is not Role.PRIMARY
+        if concern.level not in _UNLIMITED_LEVELS or timed:
             raise CommandError(
                 Code.InvalidOptions,
                 f"Command {command.name} does not support readConcern level '{concern.level.value}' or a cluster time",

@@ -194,7 +194,7 @@ class Syncing:
         while True:
             following = asyncio.ensure_future(anext(tail, None))
             try:
-                await self._apply(remote, rollback_id, entries)
+                await self.apply_fetched(remote, rollback_id, entries)
                 batch = await following
             except BaseException:
                 following.cancel()
@@ -204,7 +204,11 @@ class Syncing:
                 return
             entries = batch
 
-    async def _apply(self, remote: Remote, rollback_id: int, entries: Sequence[bytes]) -> None:
+    async def apply_fetched(self, remote: Remote, rollback_id: int, entries: Sequence[bytes]) -> None:
+        """Apply entries of a source whose rollback id was `rollback_id` when fetching began.
+
+        Errors: AttemptFailed when it has rolled back since.
+        """
         me = self._member.state.me
         delay = 0 if me is None else me.delay_seconds
         while entries:

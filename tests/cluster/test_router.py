@@ -225,3 +225,14 @@ def test_a_router_that_knows_nothing_of_a_new_home_of_a_database_finds_it(cluste
     assert second.plain.count_documents({}) == 0
     second.plain.insert_one({"_id": 3})
     assert [row["_id"] for row in first.plain.find()] == [3]
+
+
+def test_a_causal_session_writes_and_reads_across_shards(cluster):
+    causal = cluster.shard("causal", {"k": 1})
+    cluster.split_and_move("causal", {"k": 50})
+    with cluster.client.start_session(causal_consistency=True) as session:
+        for k in (1, 60, 2, 70):
+            causal.insert_one({"k": k}, session=session)
+            assert causal.find_one({"k": k}, session=session) is not None
+        assert causal.update_many({}, {"$set": {"seen": True}}, session=session).modified_count == 4
+        assert causal.count_documents({"seen": True}, session=session) == 4

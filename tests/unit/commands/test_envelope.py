@@ -125,6 +125,13 @@ def test_the_write_concern_says_whether_the_client_gave_it() -> None:
     assert not probe.seen(INSERT).explicit_write_concern
 
 
+def test_a_write_of_a_causal_session_may_carry_a_cluster_time() -> None:
+    probe = Probe()
+    time = {"afterClusterTime": Timestamp(3, 4)}
+    assert probe.seen({**INSERT, "lsid": LSID, "readConcern": time}).read_concern.after_cluster_time == 3 << 32 | 4
+    assert probe.code({**INSERT, "readConcern": {"level": "majority", **time}}) == 72
+
+
 def test_documents_come_from_a_sequence_or_an_array_alike() -> None:
     raw = [bson.encode({"a": 1}), bson.encode({"b": 2})]
     probe = Probe()
