@@ -14,10 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from socket import socket
 from typing import Protocol
-
-from tornado.netutil import bind_sockets
 
 from docstore.collection.store import Store
 from docstore.commands.client_sessions import ClientSessions
@@ -30,6 +27,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.listener import MAX_CONNECTIONS, Listener
 from docstore.net.pool import Pool
+from docstore.net.sockets import bind
 from docstore.node.commands import COMMANDS
 from docstore.node.node import DataNode, Replication
 from docstore.node.parameters import FACTS, ParameterTable, ServerParameter
@@ -42,7 +40,6 @@ from docstore.replicaset.standalone import Standalone
 from docstore.storage import Engine, StorageError, open_engine
 
 LOG = component("CONTROL")
-BACKLOG = 1024
 
 
 class Service(Protocol):
@@ -168,20 +165,6 @@ class NodeProcess:
         return Listener(
             dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections
         )
-
-
-def bind(addresses: Sequence[str], port: int) -> list[socket]:
-    """Listening sockets on every address; port 0 takes a free one, the same for all. Errors: OSError."""
-    sockets: list[socket] = []
-    try:
-        for address in addresses:
-            sockets += bind_sockets(port, address, backlog=BACKLOG)
-            port = sockets[0].getsockname()[1]
-    except OSError:
-        for each in sockets:
-            each.close()
-        raise
-    return sockets
 
 
 def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset[str]:

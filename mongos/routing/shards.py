@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.net import NetworkError, Pool, ReplicaSetClient
+from docstore.net.replica_set_client import NOT_DONE_CODES
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import Answer
 
@@ -20,7 +21,6 @@ CONFIG = "config"
 """The name under which the config servers count as a shard: they hold the databases admin and config."""
 FAILOVER_SECONDS = 20.0
 REQUEST_SECONDS = 3600.0
-_NOT_DONE = frozenset((Code.NotWritablePrimary, Code.NotPrimaryNoSecondaryOk, Code.NotPrimaryOrSecondary))
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -68,7 +68,7 @@ class Shard:
                 if error.code not in STATE_CHANGE_CODES:
                     raise
                 self.client.suspect(address)
-                if self._clock() >= give_up or not (repeatable or error.code in _NOT_DONE):
+                if self._clock() >= give_up or not (repeatable or error.code in NOT_DONE_CODES):
                     raise
                 await asyncio.sleep(0.02)
             else:
