@@ -3,7 +3,8 @@
 Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to
 and from Python), `validation`, `number` and `order` (the total order), `keys` (the same order as bytes),
 `key_pattern` (keys of a document), `predicate` and `leaves` (compiled predicates), `scan` (the loops over stored
-documents), `layout` (every key prefix on disk). `optime` and `namespace` are values that all parts share.
+documents), `hashing` (the hash of hashed indexes), `layout` (every key prefix on disk). `optime` and `namespace` are
+values that all parts share.
 
 The modules are pure-Python-mode Cython: compiled where there was a C compiler, interpreted otherwise, with the same
 results. DOCSTORE_KERNEL=interpreted in the environment has the `.py` files run in any case.
@@ -29,6 +30,7 @@ from docstore.bson.build import (
     project_fields,
 )
 from docstore.bson.convert import document_to_python, from_python, to_python
+from docstore.bson.hashing import hashed_key
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import encode_key
 from docstore.bson.leaves import All, Call, Compare, ElemMatch, Exists, In, Mod, Ranges, Regex, Size, Type
@@ -128,6 +130,7 @@ __all__ = [
     "from_python",
     "get_field",
     "get_path",
+    "hashed_key",
     "project_fields",
     "scan",
     "scan_pairs",
