@@ -1,7 +1,7 @@
 """Pipelines: parsed, optimised into a find and the rest, split between shards and router, and run.
 
 A pipeline over a collection begins with what the find layer can do better: `$match` and `$sort`, then `$skip`, then
-`$limit` (`find_query`). The rest is run over the find's batches (`PipelineRun`).
+`$limit` (`find_query`). The rest is run over what the find gives (`Pipeline.open`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.split import SplitPipeline, split_stages
-from docstore.aggregation.stage import Environment, Stage, StageRun
+from docstore.aggregation.stage import Environment, Stage, Stream, StreamStage
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.match import Match
@@ -18,6 +18,7 @@ from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.sources import CollectionStatistics, Documents
 from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.stages.unwind import Unwind
+from docstore.aggregation.streams import DocumentList, Pushed
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson.walk import elements
 from docstore.errors import Code, CommandError
@@ -63,8 +64,13 @@ class Pipeline:
         """The halves for shards and for whoever merges."""
         return split_stages(self.stages)
 
-    def start(self, environment: Environment) -> PipelineRun:
-        return PipelineRun(_started(_with_limits(self.stages), environment))
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        """The pipeline at work on a source."""
+        return _opened(_with_limits(self.stages), source, environment)
+
+    def open_own(self, environment: Environment) -> Stream:
+        """The pipeline at work on what its first stage makes."""
+        return self.open(DocumentList(()), environment)
 
 
 def parse_pipeline(stages: Sequence[bytes]) -> Pipeline:
@@ -119,22 +125,24 @@ def _with_limits(stages: Sequence[Stage]) -> list[Stage]:
     return told
 
 
-def _started(stages: Sequence[Stage], environment: Environment) -> list[StageRun]:
-    """The runs of the stages; an `$unwind` and the `$group` behind it are one run where the kernel can do both."""
-    runs: list[StageRun] = []
+def _opened(stages: Sequence[Stage], stream: Stream, environment: Environment) -> Stream:
+    """The stages as one stream; an `$unwind` and the `$group` behind it are one run where the kernel can do both."""
     position = 0
     while position < len(stages):
         stage = stages[position]
         following = stages[position + 1] if position + 1 < len(stages) else None
         position += 1
+        if isinstance(stage, StreamStage):
+            stream = stage.open(stream, environment)
+            continue
         if isinstance(stage, Unwind) and stage.is_plain and isinstance(following, Group):
             run = following.start_unwound(stage.path, environment)
             if run is not None:
-                runs.append(run)
+                stream = Pushed(stream, run, environment.clock)
                 position += 1
                 continue
-        runs.append(stage.start(environment))
-    return runs
+        stream = Pushed(stream, stage.start(environment), environment.clock)
+    return stream
 
 
 def _limit_behind(stages: Sequence[Stage], position: int) -> int | None:
@@ -147,41 +155,3 @@ def _limit_behind(stages: Sequence[Stage], position: int) -> int | None:
         else:
             return None
     return None
-
-
-class PipelineRun:
-    """The runs of all stages, chained. `push` and `finish` as for one stage."""
-
-    def __init__(self, runs: list[StageRun]) -> None:
-        self._runs = runs
-        self._finishing = 0
-
-    @property
-    def satisfied(self) -> bool:
-        """Whether no further input is needed: some stage's limit is reached."""
-        return any(run.satisfied for run in self._runs)
-
-    def push(self, documents: list[bytes]) -> list[bytes]:
-        """Documents through all stages; what comes out at the end."""
-        return self._through(0, documents)
-
-    def _through(self, start: int, documents: list[bytes]) -> list[bytes]:
-        for run in self._runs[start:]:
-            if not documents:
-                break
-            documents = run.push(documents)
-        return documents
-
-    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        """After the last push: (documents, whether these are the last ones). Called until they are.
-
-        Stages finish from the first to the last: what one hands out is pushed through those behind it.
-        """
-        while self._finishing < len(self._runs):
-            documents, done = self._runs[self._finishing].finish(deadline)
-            found = self._through(self._finishing + 1, documents)
-            if done or any(run.satisfied for run in self._runs[self._finishing + 1 :]):
-                self._finishing += 1
-            if found or not done:
-                return found, self._finishing == len(self._runs)
-        return [], True

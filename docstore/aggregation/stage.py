@@ -1,18 +1,25 @@
 """What a stage is: a value that has been parsed, and its run over one stream of documents.
 
-Runs are push-based and synchronous. Whoever drives a pipeline pushes batches small enough to be worked off in a few
-milliseconds; what has gathered in blocking stages is handed out by `finish`, which watches a deadline. So nothing in a
-pipeline holds the loop for long.
+A run is pulled: whoever wants documents asks the last stage, which asks the one before it (`Stream`). Every answer
+keeps to a deadline, so that the driver can stop between any two documents and go on later; an answer may be empty and
+not the last, when time is up or when something has to be awaited first (`Foreign.pending`).
+
+Two kinds of stages: a plain one says what it does to documents that are handed to it (`StageRun`, driven by
+`docstore.aggregation.streams.Pushed`, which hands them out a few at a time), one that reads from elsewhere too or makes
+much out of little is a stream itself (`StreamStage`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
+
+if TYPE_CHECKING:
+    from docstore.aggregation.pipeline import Pipeline
 
 MEMORY_LIMIT = 100 * 1024 * 1024
 """Bytes that one blocking stage may hold."""
@@ -21,18 +28,57 @@ CLOCK_EVERY = 128
 """Documents handed out between two looks at the clock."""
 
 
+class Stream(Protocol):
+    """Documents on their way."""
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        """Some documents, and whether they were the last. Not called again after the last."""
+        ...
+
+
+class Foreign(Protocol):
+    """The collections of the database besides the one that a pipeline runs over, in the same state of the data."""
+
+    def open(self, namespace: str, pipeline: Pipeline) -> Stream:
+        """The output of a pipeline over a collection; nothing for one that does not exist."""
+        ...
+
+    def equality(self, namespace: str, path: str) -> Callable[[list[Value]], list[bytes]] | None:
+        """The documents whose value at the path equals one of some values, where that can be had at once."""
+        ...
+
+
+class Run(Protocol):
+    """A sorted run outside memory: the records in the order in which they were written."""
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class Spill(Protocol):
+    """Room outside memory, given back when the operation ends."""
+
+    def write(self, records: Iterable[tuple[bytes, bytes]]) -> Run:
+        """Keep (key, data) pairs."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """What runs need from outside. `clock` is in the unit of the deadlines."""
 
     clock: Callable[[], float]
     memory_limit: int = MEMORY_LIMIT
-    collection_statistics: Callable[[bytes], bytes] | None = None
-    """The document of `$collStats`, given its options."""
+    process_documents: Callable[[str, bytes], list[bytes]] | None = None
+    """The documents of a stage that tells of the process (`$collStats`, ...), given the stage's name and options."""
+    foreign: Foreign | None = None
+    spill: Spill | None = None
+    """None: blocking stages must do with memory."""
+    dice: Callable[[], float] | None = None
+    """Random numbers in [0, 1)."""
 
 
 class StageRun(Protocol):
-    """One stage at work on one stream."""
+    """One plain stage at work on one stream."""
 
     @property
     def satisfied(self) -> bool:
@@ -48,7 +94,7 @@ class StageRun(Protocol):
         ...
 
 
-class Stage(Protocol):
+class PlainStage(Protocol):
     """A parsed stage. `raw` is its specification, `{$name: ...}`."""
 
     @property
@@ -56,6 +102,18 @@ class Stage(Protocol):
 
     def start(self, environment: Environment) -> StageRun: ...
 
+
+@runtime_checkable
+class StreamStage(Protocol):
+    """A parsed stage that is a stream over its source when it runs."""
+
+    @property
+    def raw(self) -> bytes: ...
+
+    def open(self, source: Stream, environment: Environment) -> Stream: ...
+
+
+Stage = PlainStage | StreamStage
 
 StageParser = Callable[[Value], list[Stage]]
 """Parses what stands behind a stage's name. Some names stand for several stages."""

@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import bson
 
-from docstore.aggregation.pipeline import Pipeline, PipelineRun
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stage import Environment, Stream
 from docstore.collection.execute import open_count, open_find
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.node.counted_groups import CountSource, counted_group
-from docstore.node.cursors import Batch, Documents, DocumentSource, ListSource
+from docstore.node.cursors import Batch, Documents, DocumentSource
 from docstore.node.node import DataNode, node_of
 from docstore.node.reading import View
 from docstore.node.statistics import namespace_stats, number
@@ -34,16 +34,28 @@ _STATISTICS = declared(
 _STORAGE = declared(Parameter("scale", Type.INT, default=1, minimum=1))
 
 
-class PipelineSource:
-    """The output of a pipeline, as a cursor reads it. Closes its input when it is closed."""
+class Found:
+    """What a find gives, as the stream that a pipeline reads."""
 
-    def __init__(self, source: DocumentSource, run: PipelineRun, clock: Callable[[], float]) -> None:
+    __slots__ = ("_source",)
+
+    def __init__(self, source: DocumentSource) -> None:
         self._source = source
-        self._run = run
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        batch = self._source.next_batch(PUSHED_DOCUMENTS, PUSHED_BYTES, deadline)
+        return batch.documents, batch.exhausted
+
+
+class PipelineSource:
+    """The output of a pipeline, as a cursor reads it. `close` is what has to be done when it is closed."""
+
+    def __init__(self, stream: Stream, close: Callable[[], None], clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._close = close
         self._clock = clock
         self._ready: list[bytes] = []
         self._at = 0
-        self._fed = False
         self._finished = False
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
@@ -60,35 +72,25 @@ class PipelineSource:
                 continue
             if self._finished:
                 return Documents(taken, True)
-            self._work(deadline)
+            self._at = 0
+            self._ready, self._finished = self._stream.next_batch(deadline)
             if not self._ready and not self._finished and self._clock() >= deadline:
                 break
         return Documents(taken, self._finished and self._at == len(self._ready))
 
-    def _work(self, deadline: float) -> None:
-        """One step of the pipeline; what comes out is ready to be taken."""
-        self._at = 0
-        if self._fed or self._run.satisfied:
-            self._fed = True
-            self._ready, self._finished = self._run.finish(deadline)
-            return
-        batch = self._source.next_batch(PUSHED_DOCUMENTS, PUSHED_BYTES, deadline)
-        self._fed = batch.exhausted
-        self._ready = self._run.push(batch.documents)
-
     def close(self) -> None:
         self._ready = []
-        self._source.close()
+        self._close()
 
 
 def open_pipeline(context: Context, pipeline: Pipeline, view: View, *, hint: Hint | None) -> DocumentSource:
     """The pipeline's output over a view of the request's collection; the view is not released."""
     node = node_of(context)
     environment = Environment(
-        clock=node.clock, collection_statistics=lambda options: _collection_statistics(context, options)
+        clock=node.clock, process_documents=lambda name, options: [_collection_statistics(context, options)]
     )
     if pipeline.has_source:
-        return PipelineSource(ListSource([]), pipeline.start(environment), node.clock)
+        return PipelineSource(pipeline.open_own(environment), _nothing_to_close, node.clock)
     query, rest = pipeline.find_query(hint)
     collection = node.store.collection(context.namespace)
     counted = counted_group(rest.stages)
@@ -97,7 +99,11 @@ def open_pipeline(context: Context, pipeline: Pipeline, view: View, *, hint: Hin
     source: DocumentSource = open_find(collection, query, view.reader, owned=view.owned, clock=node.clock)
     if not rest.stages:
         return source
-    return PipelineSource(source, rest.start(environment), node.clock)
+    return PipelineSource(rest.open(Found(source), environment), source.close, node.clock)
+
+
+def _nothing_to_close() -> None:
+    """A pipeline that makes its own documents holds nothing."""
 
 
 def _collection_statistics(context: Context, options: bytes) -> bytes:

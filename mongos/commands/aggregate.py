@@ -5,12 +5,15 @@ A pipeline that only one shard can answer passes as it is.
 
 from __future__ import annotations
 
+import asyncio
+
 import bson
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.split import SplitPipeline
 from docstore.aggregation.stage import Environment
+from docstore.aggregation.streams import Feed
 from docstore.bson import elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -19,7 +22,7 @@ from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
-from mongos.merge.merged import MergedCursor, Shape
+from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import CONFIG
@@ -65,7 +68,7 @@ async def _open(context: Context, pipeline: Pipeline, routing: Routing) -> Merge
     if not pipeline.needs_collection:
         routing = Routing(routing.namespace, CONFIG, None)
     if routing.primary is None:
-        return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=pipeline.start(environment))
+        return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(pipeline, environment))
     shards = filter_shards(routing, pipeline.leading_filter())
     split = _whole(pipeline) if len(shards) == 1 else pipeline.split()
     body = forwarded(
@@ -79,8 +82,18 @@ async def _open(context: Context, pipeline: Pipeline, routing: Routing) -> Merge
     answers = await router.ask(context, routing, shards, body)
     remotes = await router.remotes(context, routing, answers, None)
     shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
-    finish = parse_pipeline(split.merge_stages).start(environment) if split.merge_stages else None
+    finish = _finish(parse_pipeline(split.merge_stages), environment) if split.merge_stages else None
     return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
+
+
+def _finish(pipeline: Pipeline, environment: Environment) -> Finish:
+    feed = Feed()
+    return Finish(feed, pipeline.open(feed, environment), let_others_run)
+
+
+async def let_others_run() -> None:
+    """Give the loop to others between two slices."""
+    await asyncio.sleep(0)
 
 
 def _whole(pipeline: Pipeline) -> SplitPipeline:

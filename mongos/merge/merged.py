@@ -6,30 +6,30 @@ the parts are taken as they come, a batch at a time.
 
 from __future__ import annotations
 
-import asyncio
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from docstore.aggregation.stage import Stream
+from docstore.aggregation.streams import Feed
 from docstore.bson import KeyPattern
 from mongos.merge.remote import RemoteCursor
 
 SLICE_DOCUMENTS = 2048
+SLICE_SECONDS = 0.008
 
 
-class Finish(Protocol):
-    """The router's half of an aggregation: what `docstore.aggregation` runs once the shards' halves are merged."""
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The router's half of an aggregation: `stream` reads what is put into `feed`, the shards' halves merged.
 
-    def push(self, documents: list[bytes]) -> list[bytes]:
-        """Documents in; those that are ready come out."""
+    `pending` is awaited when the stream gave nothing though its feed has something: it reads other collections.
+    """
 
-    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        """After the last push: more documents, and whether those were all."""
-
-    @property
-    def satisfied(self) -> bool:
-        """Nothing pushed from now on would change the result."""
+    feed: Feed
+    stream: Stream
+    pending: Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,8 @@ class MergedCursor:
 
     async def _produce(self) -> None:
         """One slice of merged documents through skip, limit and the finishing stages into `_ready`."""
+        if self._finish is not None and await self._advance(self._finish):
+            return
         if not self._merged_all:
             merged = await self._merge_slice()
             merged = self._cut(merged)
@@ -105,12 +107,19 @@ class MergedCursor:
                 self._ready = merged
                 self._done = self._merged_all
                 return
-            self._ready = self._finish.push(merged)
-            self._merged_all = self._merged_all or self._finish.satisfied
-            return
-        assert self._finish is not None
-        self._ready, self._done = self._finish.finish(self._clock() + 0.008)
-        await asyncio.sleep(0)
+            self._finish.feed.put(merged)
+            if self._merged_all:
+                self._finish.feed.end()
+
+    async def _advance(self, finish: Finish) -> bool:
+        """A step of the finishing stages; False when they need more of the merged documents first."""
+        self._ready, self._done = finish.stream.next_batch(self._clock() + SLICE_SECONDS)
+        if self._ready or self._done:
+            return True
+        if finish.feed.hungry:
+            return False
+        await finish.pending()
+        return True
 
     def _cut(self, documents: list[bytes]) -> list[bytes]:
         if self._to_skip:

@@ -42,10 +42,10 @@ class CollectionStatistics:
     options: bytes
 
     def start(self, environment: Environment) -> StageRun:
-        statistics = environment.collection_statistics
-        if statistics is None:
+        documents = environment.process_documents
+        if documents is None:
             raise not_supported("stage in this place", "$collStats")
-        return _SourceRun(lambda: [statistics(self.options)])
+        return _SourceRun(lambda: documents("$collStats", self.options))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from inspect import isawaitable
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.stage import Environment
+from docstore.aggregation.streams import DocumentList
 from docstore.bson import from_python, get_field
 from docstore.collection.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.cursors import ListSource, ReleasingSource, first_batch
+from docstore.node.cursors import ReleasingSource, first_batch
 from docstore.node.explaining import explain_aggregate
 from docstore.node.node import node_of
 from docstore.node.operations_in_progress import in_progress
@@ -50,11 +51,11 @@ def _current_operations(context: Context, arguments: Arguments, stages: list[byt
             Code.InvalidNamespace, f"{CURRENT_OP} must be run against the 'admin' database with {{aggregate: 1}}"
         )
     node = node_of(context)
-    run = parse_pipeline(stages[1:]).start(Environment(clock=node.clock))
-    operations = ListSource([from_python(entry)[1] for entry in in_progress(context)])
+    operations = DocumentList([from_python(entry)[1] for entry in in_progress(context)])
+    stream = parse_pipeline(stages[1:]).open(operations, Environment(clock=node.clock))
     return first_batch(
         context,
-        PipelineSource(operations, run, node.clock),
+        PipelineSource(stream, lambda: None, node.clock),
         batch_size=batch_size_of(arguments),
         namespace="admin.$cmd.aggregate",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from docstore.aggregation.pipeline import Pipeline, PipelineRun, parse_pipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stage import Environment, Stream
 from docstore.errors import CommandError
 from tests.unit.query.raw import decoded, raw
 
@@ -19,24 +19,34 @@ def parsed(stages: Sequence[dict[str, Any]]) -> Pipeline:
     return parse_pipeline([raw(stage) for stage in stages])
 
 
-def drain(run: PipelineRun, documents: Iterable[bytes], batch: int = 3) -> list[bytes]:
-    """Everything that comes out, the documents pushed a few at a time."""
-    given = list(documents)
+class FewAtATime:
+    """A source that gives three documents at a time, and now and then none yet."""
+
+    def __init__(self, documents: Iterable[bytes]) -> None:
+        self._left = list(documents)
+        self._calls = 0
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        self._calls += 1
+        if self._calls % 3 == 0:
+            return [], False
+        taken, self._left = self._left[:3], self._left[3:]
+        return taken, not self._left
+
+
+def drain(stream: Stream) -> list[bytes]:
+    """Everything that comes out, as little at a time as may be."""
     found: list[bytes] = []
-    for start in range(0, len(given), batch):
-        if run.satisfied:
-            break
-        found += run.push(given[start : start + batch])
     while True:
-        more, done = run.finish(NEVER)
+        more, last = stream.next_batch(NEVER)
         found += more
-        if done:
+        if last:
             return found
 
 
 def aggregate(stages: Sequence[dict[str, Any]], documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    run = parsed(stages).start(ENVIRONMENT)
-    return [decoded(document) for document in drain(run, map(raw, documents))]
+    stream = parsed(stages).open(FewAtATime(map(raw, documents)), ENVIRONMENT)
+    return [decoded(document) for document in drain(stream)]
 
 
 def refusal(stages: Sequence[dict[str, Any]], documents: Sequence[dict[str, Any]] = ()) -> int:

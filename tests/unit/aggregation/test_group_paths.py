@@ -12,9 +12,10 @@ from bson.int64 import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.aggregation.pipeline import PipelineRun
+from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stages.group import Group, general_run
-from tests.unit.aggregation.running import ENVIRONMENT, drain, parsed
+from docstore.aggregation.streams import Pushed
+from tests.unit.aggregation.running import ENVIRONMENT, FewAtATime, drain, parsed
 
 VALUES = st.sampled_from(
     [
@@ -61,14 +62,14 @@ ACCUMULATORS = ["$sum", "$avg", "$min", "$max", "$first", "$last"]
 
 
 def groups(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:
-    return drain(parsed(stages).start(ENVIRONMENT), documents)
+    return drain(parsed(stages).open(FewAtATime(documents), ENVIRONMENT))
 
 
 def general_groups(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:
     *before, group = parsed(stages).stages
     assert isinstance(group, Group)
-    runs = [stage.start(ENVIRONMENT) for stage in before]
-    return drain(PipelineRun([*runs, general_run(group, ENVIRONMENT)]), documents)
+    stream = Pipeline(tuple(before)).open(FewAtATime(documents), ENVIRONMENT)
+    return drain(Pushed(stream, general_run(group, ENVIRONMENT), ENVIRONMENT.clock))
 
 
 @settings(max_examples=300, deadline=None)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.aggregation.pipeline import parse_pipeline
-from tests.unit.aggregation.running import ENVIRONMENT, drain, parsed
+from tests.unit.aggregation.running import ENVIRONMENT, FewAtATime, drain, parsed
 from tests.unit.query.raw import decoded, raw
 
 NUMBERS = st.integers(-5, 5) | st.sampled_from([1.5, Int64(2), Decimal128("0.5"), None, "x"])
@@ -46,20 +46,20 @@ PIPELINES: list[list[dict[str, Any]]] = [
 
 
 def whole(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:
-    return drain(parsed(stages).start(ENVIRONMENT), documents)
+    return drain(parsed(stages).open(FewAtATime(documents), ENVIRONMENT))
 
 
 def in_halves(stages: list[dict[str, Any]], documents: list[bytes], shards: int) -> list[bytes]:
     split = parsed(stages).split()
     shard_half, merge_half = parse_pipeline(split.shard_stages), parse_pipeline(split.merge_stages)
-    parts = [drain(shard_half.start(ENVIRONMENT), documents[shard::shards]) for shard in range(shards)]
+    parts = [drain(shard_half.open(FewAtATime(documents[shard::shards]), ENVIRONMENT)) for shard in range(shards)]
     merged = [document for part in parts for document in part]
     if split.merge_sort is not None:
         key = split.merge_sort.pattern().sort_key
         for part in parts:
             assert part == sorted(part, key=key)
         merged.sort(key=key)
-    return drain(merge_half.start(ENVIRONMENT), merged)
+    return drain(merge_half.open(FewAtATime(merged), ENVIRONMENT))
 
 
 def comparable(documents: list[bytes]) -> list[dict[str, Any]]:

@@ -8,8 +8,9 @@ import pytest
 from bson.int64 import Int64
 
 from docstore.aggregation.stage import Environment
+from docstore.aggregation.streams import DocumentList
 from docstore.errors import Code, CommandError
-from tests.unit.aggregation.running import aggregate, drain, parsed, refusal
+from tests.unit.aggregation.running import ENVIRONMENT, NEVER, FewAtATime, aggregate, drain, parsed, refusal
 from tests.unit.query.raw import decoded, raw
 
 DOCUMENTS: list[dict[str, Any]] = [
@@ -130,34 +131,36 @@ def test_a_pipeline_has_at_most_a_thousand_stages() -> None:
 
 
 def test_statistics_come_from_the_environment() -> None:
-    environment = Environment(clock=lambda: 0.0, collection_statistics=lambda options: raw({"count": 3}))
+    environment = Environment(clock=lambda: 0.0, process_documents=lambda name, options: [raw({name: 3})])
 
-    assert drain(parsed([{"$collStats": {"count": {}}}]).start(environment), []) == [raw({"count": 3})]
+    assert drain(parsed([{"$collStats": {"count": {}}}]).open_own(environment)) == [raw({"$collStats": 3})]
 
 
 def test_a_reached_limit_wants_no_more_input() -> None:
-    run = parsed([{"$limit": 2}, {"$group": {"_id": None, "n": {"$sum": 1}}}]).start(Environment(clock=lambda: 0.0))
+    class Endless:
+        def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+            return [raw({"_id": number}) for number in range(5)], False
 
-    assert run.push([raw({"_id": number}) for number in range(5)]) == []
-    assert run.satisfied
-    assert run.finish(1.0) == ([raw({"_id": None, "n": 2})], True)
+    stream = parsed([{"$limit": 2}, {"$group": {"_id": None, "n": {"$sum": 1}}}]).open(Endless(), ENVIRONMENT)
+
+    assert drain(stream) == [raw({"_id": None, "n": 2})]
 
 
 @pytest.mark.parametrize("stage", [{"$sort": {"x": 1}}, {"$group": {"_id": "$x", "all": {"$push": "$$ROOT"}}}])
 def test_a_blocking_stage_holds_so_much_and_no_more(stage: dict[str, Any]) -> None:
-    run = parsed([stage]).start(Environment(clock=lambda: 0.0, memory_limit=10_000))
     documents = [raw({"_id": number, "x": "y" * 1000}) for number in range(20)]
+    stream = parsed([stage]).open(FewAtATime(documents), Environment(clock=lambda: 0.0, memory_limit=10_000))
 
     with pytest.raises(CommandError) as refused:
-        drain(run, documents, batch=1)
+        drain(stream)
     assert refused.value.code == Code.QueryExceededMemoryLimitNoDiskUseAllowed
 
 
 def test_a_sort_with_a_limit_holds_only_the_best() -> None:
-    run = parsed([{"$sort": {"x": -1}}, {"$limit": 3}]).start(Environment(clock=lambda: 0.0, memory_limit=4_000_000))
-    documents = (raw({"_id": number, "x": number * 7919 % 10007}) for number in range(50_000))
+    documents = [raw({"_id": number, "x": number * 7919 % 10007}) for number in range(50_000)]
+    environment = Environment(clock=lambda: 0.0, memory_limit=4_000_000)
 
-    found = drain(run, documents, batch=1000)
+    found = drain(parsed([{"$sort": {"x": -1}}, {"$limit": 3}]).open(DocumentList(documents), environment))
 
     best = sorted((number * 7919 % 10007 for number in range(50_000)), reverse=True)[:3]
     assert [decoded(document)["x"] for document in found] == best
@@ -173,10 +176,12 @@ def test_a_sort_is_stable_across_its_runs() -> None:
 
 
 def test_a_deadline_cuts_what_is_handed_out_at_once() -> None:
-    run = parsed([{"$sort": {"k": 1}}]).start(Environment(clock=lambda: 0.0))
-    run.push([raw({"k": number}) for number in range(1000)])
-
-    first, done = run.finish(-1.0)
+    stream = parsed([{"$sort": {"k": 1}}]).open(
+        DocumentList([raw({"k": number}) for number in range(100)] * 10), ENVIRONMENT
+    )
+    first: list[bytes] = []
+    while not first:
+        first, done = stream.next_batch(NEVER)
 
     assert len(first) == 128
     assert not done

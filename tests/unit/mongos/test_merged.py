@@ -9,8 +9,9 @@ from typing import Any
 import bson
 import pytest
 
+from docstore.aggregation.streams import Feed
 from docstore.bson import KeyPattern
-from mongos.merge.merged import MergedCursor, Shape
+from mongos.merge.merged import Finish, MergedCursor, Shape
 
 
 class Part:
@@ -97,23 +98,25 @@ def test_projection_applies_after_the_merge():
     assert read(merged(parts, shape)) == [[{"a": 2}, {"a": 1}]]
 
 
-class Doubling:
+class HoldingBack:
     """A finishing stage that holds everything back until the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
         self.held: list[bytes] = []
-        self.satisfied = False
 
-    def push(self, documents: list[bytes]) -> list[bytes]:
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        documents, ended = self.feed.next_batch(deadline)
         self.held += documents
-        return []
+        return (self.held, True) if ended else ([], False)
 
-    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        given, self.held = self.held[:2], self.held[2:]
-        return given, not self.held
+
+async def nothing_to_await() -> None:
+    """This stage reads nothing but its feed."""
 
 
 def test_finishing_stages_see_everything_and_have_the_last_word():
     parts = [Part({"n": 1}, {"n": 2}, {"n": 3}), Part({"n": 4})]
-    batches = read(merged(parts, Shape(), finish=Doubling()))
+    feed = Feed()
+    batches = read(merged(parts, Shape(), finish=Finish(feed, HoldingBack(feed), nothing_to_await)))
     assert sorted(row["n"] for rows in batches for row in rows) == [1, 2, 3, 4]

@@ -1,0 +1,96 @@
+"""Streams that are made of something else: of a plain stage's run, of documents at hand, of what a driver puts in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from docstore.aggregation.stage import StageRun, Stream
+
+PUSHED = 128
+"""Documents handed to a plain stage between two looks at the clock."""
+
+
+class Pushed:
+    """A plain stage over a source."""
+
+    __slots__ = ("_at", "_clock", "_fed", "_given", "_last", "_run", "_source")
+
+    def __init__(self, source: Stream, run: StageRun, clock: Callable[[], float]) -> None:
+        self._source = source
+        self._run = run
+        self._clock = clock
+        self._given: list[bytes] = []
+        self._at = 0
+        self._last = False
+        self._fed = False
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        while not self._fed:
+            if self._at == len(self._given):
+                if self._last or self._run.satisfied:
+                    self._fed = True
+                    break
+                self._given, self._last = self._source.next_batch(deadline)
+                self._at = 0
+                if not self._given and not self._last:
+                    return [], False
+            made = self._push(deadline)
+            if made:
+                return made, False
+            if self._clock() >= deadline:
+                return [], False
+        self._given = []
+        return self._run.finish(deadline)
+
+    def _push(self, deadline: float) -> list[bytes]:
+        """What comes of the documents at hand, or of so many as there is time for."""
+        run, given, made = self._run, self._given, list[bytes]()
+        while self._at < len(given) and not run.satisfied:
+            part = given if len(given) <= PUSHED else given[self._at : self._at + PUSHED]
+            self._at += len(part)
+            made = made + run.push(part) if made else run.push(part)
+            if self._clock() >= deadline:
+                return made
+        self._at = len(given)
+        return made
+
+
+class DocumentList:
+    """Documents that are all there."""
+
+    __slots__ = ("_documents",)
+
+    def __init__(self, documents: Sequence[bytes]) -> None:
+        self._documents = documents
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        del deadline
+        return list(self._documents), True
+
+
+class Feed:
+    """What a driver that has to wait for its documents puts in, a batch at a time."""
+
+    __slots__ = ("_documents", "_ended")
+
+    def __init__(self) -> None:
+        self._documents: list[bytes] = []
+        self._ended = False
+
+    def put(self, documents: list[bytes]) -> None:
+        """More documents."""
+        self._documents += documents
+
+    def end(self) -> None:
+        """No more are to come."""
+        self._ended = True
+
+    @property
+    def hungry(self) -> bool:
+        """Whether a reader finds nothing here, and more may come."""
+        return not self._documents and not self._ended
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        del deadline
+        documents, self._documents = self._documents, []
+        return documents, self._ended
