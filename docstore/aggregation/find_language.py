@@ -1,28 +1,95 @@
-"""Expressions where the query language admits them: `$expr` in filters, computed fields in projections."""
+"""The language of a request, with expressions served and variables bound.
+
+`let` is evaluated once, before any document is looked at, so its expressions can name no field.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from docstore.aggregation.expressions.model import Scope
-from docstore.aggregation.expressions.parse import is_operator, parse_expression
-from docstore.bson.walk import OBJECT, Value, elements
-from docstore.errors import CommandError
+from docstore.aggregation.expressions.compiled import compile_field, compile_test
+from docstore.aggregation.expressions.model import check_variable_name
+from docstore.aggregation.expressions.parse import evaluate_early
+from docstore.bson.walk import DATE, TIMESTAMP, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.language import PLAIN, Language
 from docstore.query.projection import Compute
-from docstore.query.values import is_true
+from docstore.query.unsupported import not_supported
+from docstore.query.values import int64_bytes
+
+_SYSTEM_VARIABLES = frozenset(
+    ("CLUSTER_TIME", "IS_MR", "JS_SCOPE", "NOW", "REMOVE", "ROOT", "SEARCH_META", "USER_ROLES")
+)
 
 
-def compile_test(value: Value) -> Callable[[bytes], bool]:
-    """The test of an `$expr`: whether the expression is true of a document. For `docstore.query.filter`."""
-    evaluate = parse_expression(value).evaluate
-    return lambda document: is_true(evaluate(Scope(document)))
+class _AggregationExpressions:
+    """Serves `docstore.query.language.Expressions`."""
+
+    def test(self, value: Value, language: Language) -> Callable[[bytes], bool]:
+        return compile_test(value, language)
+
+    def compute(self, value: Value, language: Language) -> Compute:
+        return compile_field(value, language)
+
+    def update(self, stages: Sequence[bytes], language: Language) -> Callable[[bytes], bytes]:
+        raise not_supported("form of update", "pipeline")
 
 
-def compile_field(value: Value) -> Compute:
-    """A computed field. For `docstore.query.projection_parse`."""
-    if value[0] == OBJECT:
-        names = [name for name, _, _ in elements(value[1])]
-        if len(names) == 1 and names[0].startswith("$") and not is_operator(names[0]):
-            raise CommandError(31325, f"Unknown expression {names[0]}")
-    evaluate = parse_expression(value).evaluate
-    return lambda document: evaluate(Scope(document))
+_EXPRESSIONS = _AggregationExpressions()
+
+
+def language(
+    *,
+    variables: Mapping[str, Value | None] | None = None,
+    collation: None = None,
+    dice: Callable[[], float] | None = None,
+) -> Language:
+    """A language that serves expressions."""
+    return Language(collation=collation, variables=variables or {}, dice=dice, expressions=_EXPRESSIONS)
+
+
+def with_expressions(given: Language) -> Language:
+    """The language, serving expressions."""
+    return given if given.expressions is not None else replace(given, expressions=_EXPRESSIONS)
+
+
+def system_variables(now: int, timestamp: int | None) -> dict[str, Value | None]:
+    """NOW (`now` in milliseconds since 1970) and, where there is a cluster time, CLUSTER_TIME (as 64 bits)."""
+    variables: dict[str, Value | None] = {"NOW": (DATE, int64_bytes(now))}
+    if timestamp is not None:
+        variables["CLUSTER_TIME"] = (TIMESTAMP, timestamp.to_bytes(8, "little"))
+    return variables
+
+
+def with_let(given: Language, let: bytes) -> Language:
+    """The language with the variables of a command's `let`; each may use those before it.
+
+    Errors: FailedToParse for a name, 4738901 for one of the system's, 4890500 for an expression that names a field.
+    """
+    variables = dict(given.variables)
+    for name, code, data in elements(let):
+        if name in _SYSTEM_VARIABLES:
+            raise CommandError(4738901, f"the variable {name} cannot be set")
+        _check_name(name)
+        variables[name] = evaluate_early((code, data), language=replace(given, variables=variables))
+    return replace(given, variables=variables)
+
+
+def _check_name(name: str) -> None:
+    if name == "CURRENT":
+        return
+    try:
+        check_variable_name(name)
+    except CommandError as error:
+        raise CommandError(Code.FailedToParse, f"Invalid 'let' parameter: {error.message}") from None
+
+
+def with_constants(given: Language, constants: bytes) -> Language:
+    """The language with the constants (`c`) of an update statement: values, not expressions."""
+    bound: dict[str, Value | None] = {name: (code, data) for name, code, data in elements(constants)}
+    return replace(given, variables={**given.variables, **bound})
+
+
+FULL = with_expressions(PLAIN)
+"""Expressions and nothing else."""

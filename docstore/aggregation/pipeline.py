@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from docstore.aggregation.find_language import with_expressions
 from docstore.aggregation.split import SplitPipeline, split_stages
 from docstore.aggregation.stage import Environment, Stage, Stream, StreamStage
 from docstore.aggregation.stages.group import Group
@@ -23,6 +24,7 @@ from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson.walk import elements
 from docstore.errors import Code, CommandError
 from docstore.query.find import FindQuery, Hint
+from docstore.query.language import PLAIN, Language
 from docstore.query.tree import And, Filter, conjunction
 from docstore.query.unsupported import not_supported
 
@@ -73,8 +75,9 @@ class Pipeline:
         return self.open(DocumentList(()), environment)
 
 
-def parse_pipeline(stages: Sequence[bytes]) -> Pipeline:
-    """A pipeline of raw stage specifications."""
+def parse_pipeline(stages: Sequence[bytes], *, language: Language = PLAIN) -> Pipeline:
+    """A pipeline of raw stage specifications. Expressions are served whatever the language."""
+    language = with_expressions(language)
     if len(stages) > MAX_STAGES:
         raise CommandError(Code.FailedToParse, f"Pipeline length must be no longer than {MAX_STAGES} stages")
     parsed: list[Stage] = []
@@ -90,7 +93,7 @@ def parse_pipeline(stages: Sequence[bytes]) -> Pipeline:
             raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
         if declaration.only_first and parsed:
             raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
-        parsed.extend(declaration.parse((code, data)))
+        parsed.extend(declaration.parse((code, data), language))
     return Pipeline(tuple(parsed))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
+from docstore.query.language import Language
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline
@@ -115,7 +116,7 @@ class StreamStage(Protocol):
 
 Stage = PlainStage | StreamStage
 
-StageParser = Callable[[Value], list[Stage]]
+StageParser = Callable[[Value, Language], list[Stage]]
 """Parses what stands behind a stage's name. Some names stand for several stages."""
 
 

@@ -61,7 +61,7 @@ class DeleteWork:
                 target.outcome.retried.append(self._stmt_id)
                 target.outcome.n += 1
                 return True
-            self._tree = parse_filter(self._statement.filter)
+            self._tree = parse_filter(self._statement.filter, language=target.language())
         collection = target.collection()
         if collection is None:
             return True

@@ -13,6 +13,7 @@ from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.positions import matched_position
+from docstore.query.language import Language
 from docstore.query.tree import Filter
 from docstore.query.update.parse import parse_update
 from docstore.query.update.update import Update
@@ -54,11 +55,13 @@ def _check(raw: bytes, code: int, complaint: str) -> None:
     validate(raw)
 
 
-def modification_of(node: DataNode, tree: Filter, update: Value, array_filters: Sequence[bytes]) -> Modification:
+def modification_of(
+    node: DataNode, tree: Filter, update: Value, array_filters: Sequence[bytes], language: Language
+) -> Modification:
     """From the `u` of a statement. Errors: FailedToParse and those of the update language."""
     code, data = update
     if code == OBJECT:
-        return Modification(node, tree, parse_update(data, array_filters))
+        return Modification(node, tree, parse_update(data, array_filters, language=language))
     if code == ARRAY:
-        return Modification(node, tree, parse_update(array_documents(data), array_filters))
+        return Modification(node, tree, parse_update(array_documents(data), array_filters, language=language))
     raise CommandError(Code.FailedToParse, "an update is a document or a pipeline")

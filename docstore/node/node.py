@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from random import random
 from typing import TYPE_CHECKING, cast
 
 from bson.datetime_ms import DatetimeMS
@@ -40,7 +41,7 @@ class DataNode:
 
     `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `ownership` is installed by a shard, `workers` where
     JavaScript is served. `shutdown` asks the process to end, `network` gives the listener's figures once there is one.
-    `pause` is awaited between two slices of long work.
+    `pause` is awaited between two slices of long work. `dice` gives numbers from 0 up to 1.
     """
 
     settings: NodeSettings
@@ -56,6 +57,7 @@ class DataNode:
     workers: Workers | None = None
     shutdown: Callable[[], None] = lambda: None
     pause: Callable[[], Awaitable[None]] = let_others_run
+    dice: Callable[[], float] = random
     network: Callable[[], NetworkStatistics] | None = None
 
     def now(self) -> DatetimeMS:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from docstore.aggregation import find_language
 from docstore.bson.walk import Value
 from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode, node_of
 from docstore.query.filter import parse_filter
 from docstore.query.find import FindQuery, Hint, parse_hint
+from docstore.query.language import Language
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import UNSORTED, Sort, parse_sort
 from docstore.query.tree import MATCH_ALL, Filter
 
 NO_COLLATION = "collations are not supported"
-NO_VARIABLES = "variables (let) are not supported"
 
 CURSOR = Parameter("cursor", Type.OBJECT)
 """`{batchSize: n}` of commands that answer with a cursor."""
 COLLATION = Parameter("collation", Type.OBJECT, unsupported=NO_COLLATION)
-LET = Parameter("let", Type.OBJECT, unsupported=NO_VARIABLES)
+LET = Parameter("let", Type.OBJECT)
 _CURSOR_FIELDS = declared(Parameter("batchSize", Type.INT, minimum=0))
 
 FIND_PARAMETERS = (
@@ -58,9 +61,22 @@ def batch_size_of(arguments: Arguments) -> int | None:
     return size
 
 
-def filter_of(raw: bytes | None) -> Filter:
+def language_of(context: Context, arguments: Arguments) -> Language:
+    """The language of a request: its `let`, the time, dice. Errors: those of the expressions in `let`."""
+    return language_at(node_of(context), arguments.given().get("let"))
+
+
+def language_at(node: DataNode, let: bytes | None) -> Language:
+    """The language of a request that is made now. Errors: those of the expressions in `let`."""
+    cluster_time = None if node.store.oplog is None else node.store.last_optime.timestamp
+    variables = find_language.system_variables(int(node.wall_clock() * 1000), cluster_time)
+    made = find_language.language(variables=variables, dice=node.dice)
+    return made if let is None else find_language.with_let(made, let)
+
+
+def filter_of(raw: bytes | None, language: Language) -> Filter:
     """The filter of an optional document."""
-    return MATCH_ALL if raw is None else parse_filter(raw)
+    return MATCH_ALL if raw is None else parse_filter(raw, language=language)
 
 
 def sort_of(raw: bytes | None) -> Sort:
@@ -73,12 +89,12 @@ def hint_of(value: Value | None) -> Hint | None:
     return None if value is None else parse_hint(value)
 
 
-def find_query_of(arguments: Arguments) -> FindQuery:
+def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
     """What a find asks for, apart from its cursor. Errors: those of the filter, sort, projection and hint."""
     projection = arguments["projection"]
     return FindQuery(
-        filter=filter_of(arguments["filter"]),
-        projection=None if projection is None else parse_projection(projection),
+        filter=filter_of(arguments["filter"], language),
+        projection=None if projection is None else parse_projection(projection, language=language),
         sort=sort_of(arguments["sort"]),
         skip=arguments["skip"],
         limit=arguments["limit"],
@@ -109,10 +125,10 @@ def cursor_options_of(arguments: Arguments) -> CursorOptions:
     )
 
 
-def count_query_of(arguments: Arguments) -> FindQuery:
+def count_query_of(arguments: Arguments, language: Language) -> FindQuery:
     """What a count counts; a negative limit means the same as a positive one."""
     return FindQuery(
-        filter=filter_of(arguments["query"]),
+        filter=filter_of(arguments["query"], language),
         skip=arguments["skip"],
         limit=abs(arguments["limit"]),
         hint=hint_of(arguments["hint"]),

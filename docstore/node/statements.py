@@ -14,7 +14,9 @@ from docstore.collection.unit import WriteUnit
 from docstore.commands.session import Session
 from docstore.errors import CommandError
 from docstore.node.node import DataNode
+from docstore.node.requests import language_at
 from docstore.node.writes import Outcome
+from docstore.query.language import Language
 
 UNIT_DOCUMENTS = 200
 """Documents that one unit of a statement over many documents changes at most."""
@@ -29,6 +31,14 @@ class WriteTarget:
     outcome: Outcome
     session: Session | None = None
     session_write: SessionWrite | None = None
+    let: bytes | None = None
+    _language: Language | None = None
+
+    def language(self) -> Language:
+        """What the command's filters and updates mean, the same for all its statements. Errors: those of `let`."""
+        if self._language is None:
+            self._language = language_at(self.node, self.let)
+        return self._language
 
     def collection(self) -> Collection | None:
         return self.node.store.collection(self.namespace)

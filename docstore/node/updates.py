@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from docstore.aggregation.find_language import with_constants
 from docstore.bson import Predicate, Value, elements, get_field
-from docstore.bson.walk import BOOL, OBJECT
+from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.collection.collection import Collection
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
@@ -24,7 +25,7 @@ from docstore.query.filter import parse_filter
 _FIELDS = declared(
     Parameter("q", Type.OBJECT, required=True),
     Parameter("u", Type.ANY, required=True),
-    Parameter("c", Type.OBJECT, unsupported="constants of pipeline updates are not supported"),
+    Parameter("c", Type.OBJECT),
     Parameter("multi", Type.BOOL, default=False),
     Parameter("upsert", Type.BOOL, default=False),
     Parameter("hint", Type.ANY),
@@ -48,6 +49,7 @@ class UpdateStatement:
     upsert: bool = False
     hint: Value | None = None
     array_filters: tuple[bytes, ...] = ()
+    constants: bytes | None = None
 
 
 def update_statement(raw: bytes) -> UpdateStatement:
@@ -68,6 +70,7 @@ def update_statement(raw: bytes) -> UpdateStatement:
         upsert=fields["upsert"],
         hint=fields["hint"],
         array_filters=tuple(fields["arrayFilters"]),
+        constants=fields["c"],
     )
 
 
@@ -92,8 +95,17 @@ class UpdateWork:
             if self._retried():
                 return True
             statement = self._statement
+            language = target.language()
+            if statement.constants is not None:
+                if statement.update[0] != ARRAY:
+                    raise CommandError(51198, "Constant values may only be specified for pipeline updates")
+                language = with_constants(language, statement.constants)
             self._modification = modification_of(
-                target.node, parse_filter(statement.filter), statement.update, statement.array_filters
+                target.node,
+                parse_filter(statement.filter, language=language),
+                statement.update,
+                statement.array_filters,
+                language,
             )
             if statement.multi and self._modification.update.is_replacement:
                 raise CommandError(Code.FailedToParse, "multi update is not supported for replacement-style update")

@@ -40,7 +40,6 @@ from docstore.node.reading import enter
 PARAMETERS = (
     Parameter("ordered", Type.BOOL, default=True),
     Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-    Parameter("let", Type.OBJECT, unsupported="variables in write commands are not supported"),
 )
 """What insert, update and delete share. There are no validators, so bypassing them asks for nothing."""
 

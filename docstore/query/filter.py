@@ -6,10 +6,9 @@ ones that are not served get NotImplemented (`docstore.query.unsupported`). Code
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.language import PLAIN, Language
 from docstore.query.path_operators import FIELD_OPERATORS, parse_equality, parse_regex_operator
 from docstore.query.tree import (
     MATCH_ALL,
@@ -28,37 +27,31 @@ from docstore.query.unsupported import FILTER_OPERATORS, not_supported
 from docstore.query.values import display, integral_of
 
 _DBREF_FIELDS = ("$ref", "$id", "$db")
-ExpressionCompiler = Callable[[Value], Callable[[bytes], bool]]
-"""Compiles an expression to a test of documents."""
-
 _LOGICAL_IN_ELEM_MATCH = frozenset(("$and", "$expr", "$nor", "$or", "$where"))
 
 
-def parse_filter(raw: bytes, expressions: ExpressionCompiler | None = None) -> Filter:
-    """The tree of a filter document. An empty document matches everything.
-
-    `$expr` belongs to the aggregation language; whoever serves it passes its compiler.
-    """
+def parse_filter(raw: bytes, *, language: Language = PLAIN) -> Filter:
+    """The tree of a filter document. An empty document matches everything."""
     children: list[Filter] = []
     for name, code, data in elements(raw):
         value = (code, data)
         if name.startswith("$") and name not in _DBREF_FIELDS:
-            child = _top_level(name, value, expressions)
+            child = _top_level(name, value, language)
             if child is not None:
                 children.append(child)
         else:
-            children.append(parse_field(name, value))
+            children.append(parse_field(name, value, language))
     return conjunction(children) if children else MATCH_ALL
 
 
-def parse_field(path: str, value: Value) -> Filter:
+def parse_field(path: str, value: Value, language: Language = PLAIN) -> Filter:
     """The condition on one field: an equality, a regular expression or a document of operators."""
     if value[0] == OBJECT and is_operator_document(value[1]):
-        return parse_operators(path, value[1])
+        return parse_operators(path, value[1], language)
     return parse_equality(path, value)
 
 
-def parse_operators(path: str, raw: bytes) -> Filter:
+def parse_operators(path: str, raw: bytes, language: Language = PLAIN) -> Filter:
     """A document of operators (`{$gt: 1, $lt: 5}`) on one path."""
     children: list[Filter] = []
     fields = elements(raw)
@@ -70,11 +63,11 @@ def parse_operators(path: str, raw: bytes) -> Filter:
                 children.append(parse_regex_operator(path, fields))
                 regex_done = True
         elif name == "$not":
-            children.append(_parse_not(path, value))
+            children.append(_parse_not(path, value, language))
         elif name == "$elemMatch":
-            children.append(parse_elem_match(path, value))
+            children.append(parse_elem_match(path, value, language))
         elif name == "$all":
-            children.append(_parse_all(path, value))
+            children.append(_parse_all(path, value, language))
         elif name in FIELD_OPERATORS:
             children.append(FIELD_OPERATORS[name](path, value))
         else:
@@ -90,23 +83,23 @@ def is_operator_document(raw: bytes) -> bool:
     return not (names[0] in _DBREF_FIELDS and "$ref" in names and "$id" in names)
 
 
-def _top_level(name: str, value: Value, expressions: ExpressionCompiler | None) -> Filter | None:
+def _top_level(name: str, value: Value, language: Language) -> Filter | None:
     match name:
         case "$and":
-            return conjunction(list(_clauses(name, value, expressions)))
+            return conjunction(list(_clauses(name, value, language)))
         case "$or":
-            clauses = _clauses(name, value, expressions)
+            clauses = _clauses(name, value, language)
             return clauses[0] if len(clauses) == 1 else Or(clauses)
         case "$nor":
-            return Nor(_clauses(name, value, expressions))
+            return Nor(_clauses(name, value, language))
         case "$alwaysTrue" | "$alwaysFalse":
             if integral_of(value) != 1:
                 raise CommandError(Code.FailedToParse, f"{name} must be an integer value of 1")
             return Always(name == "$alwaysTrue")
         case "$comment":
             return None
-        case "$expr" if expressions is not None:
-            return DocumentTest(expressions(value))
+        case "$expr" if language.expressions is not None:
+            return DocumentTest(language.expressions.test(value, language))
         case _:
             raise _unknown_at_top(name)
 
@@ -129,7 +122,7 @@ def _unknown_operator(name: str) -> CommandError:
     return CommandError(Code.BadValue, f"unknown operator: {name}")
 
 
-def _clauses(name: str, value: Value, expressions: ExpressionCompiler | None) -> tuple[Filter, ...]:
+def _clauses(name: str, value: Value, language: Language) -> tuple[Filter, ...]:
     if value[0] != ARRAY:
         raise CommandError(Code.BadValue, f"{name} must be an array")
     clauses = values(value[1])
@@ -137,33 +130,33 @@ def _clauses(name: str, value: Value, expressions: ExpressionCompiler | None) ->
         raise CommandError(Code.BadValue, "$and/$or/$nor must be a nonempty array")
     if any(code != OBJECT for code, _ in clauses):
         raise CommandError(Code.BadValue, "$or/$and/$nor entries need to be full objects")
-    return tuple(parse_filter(raw, expressions) for _, raw in clauses)
+    return tuple(parse_filter(raw, language=language) for _, raw in clauses)
 
 
-def _parse_not(path: str, value: Value) -> Filter:
+def _parse_not(path: str, value: Value, language: Language) -> Filter:
     if value[0] == REGEX:
         return Not(parse_equality(path, value))
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$not needs a regex or a document")
     if not elements(value[1]):
         raise CommandError(Code.BadValue, "$not cannot be empty")
-    return Not(parse_operators(path, value[1]))
+    return Not(parse_operators(path, value[1], language))
 
 
-def parse_elem_match(path: str, value: Value) -> Filter:
+def parse_elem_match(path: str, value: Value, language: Language = PLAIN) -> Filter:
     """A condition on single elements of the array at the path."""
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$elemMatch needs an Object")
     raw = value[1]
     if is_operator_document(raw) and elements(raw)[0][0] not in _LOGICAL_IN_ELEM_MATCH:
-        return ElemMatchValue(path, parse_operators("", raw))
+        return ElemMatchValue(path, parse_operators("", raw, language))
     for name, _, _ in elements(raw):
         if name in ("$expr", "$where"):
             raise CommandError(Code.BadValue, f"{name} can only be applied to the top-level document")
-    return ElemMatchObject(path, parse_filter(raw))
+    return ElemMatchObject(path, parse_filter(raw, language=language))
 
 
-def _parse_all(path: str, value: Value) -> Filter:
+def _parse_all(path: str, value: Value, language: Language) -> Filter:
     if value[0] != ARRAY:
         raise CommandError(Code.BadValue, "$all needs an array")
     items = values(value[1])
@@ -173,7 +166,7 @@ def _parse_all(path: str, value: Value) -> Filter:
     if elem_matches[0]:
         if not all(elem_matches):
             raise CommandError(Code.BadValue, "$all/$elemMatch has to be consistent")
-        return conjunction([parse_elem_match(path, _only_value(item)) for item in items])
+        return conjunction([parse_elem_match(path, _only_value(item), language) for item in items])
     for item in items:
         if item[0] == OBJECT and is_operator_document(item[1]):
             raise CommandError(Code.BadValue, f"no $ expressions in $all, found {display(item)}")

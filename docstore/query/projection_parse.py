@@ -1,26 +1,24 @@
 """Parsing of projection documents, for `find` and for the stage `$project`.
 
 Whether the projection includes or excludes is decided by its first plain field other than `_id`. Embedded documents
-spell dotted paths. What is neither a number, a boolean nor one of find's operators is an expression; expressions
-belong to the aggregation language, so their parser is passed in by whoever serves them.
+spell dotted paths. What is neither a number, a boolean nor one of find's operators is an expression.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, Value, elements, values
-from docstore.errors import Code, CommandError
+from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_elem_match
+from docstore.query.language import PLAIN, Language
 from docstore.query.paths import check_field_path
 from docstore.query.projection import (
     DROP,
     KEEP,
     Branch,
-    Compute,
     Computed,
     Leaf,
     PathCollision,
@@ -30,36 +28,30 @@ from docstore.query.projection import (
     projection_of,
 )
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NUMBERS, display, is_true, truncated_of, type_name
-
-ExpressionParser = Callable[[Value], Compute]
-"""Compiles an expression to a function of the document."""
+from docstore.query.values import NUMBERS, is_true, truncated_of, type_name
 
 _POSITIONAL = ".$"
 
 
-def parse_projection(raw: bytes, expressions: ExpressionParser | None = None) -> Projection | None:
-    """The projection of a find command; None for an empty one, which returns whole documents.
-
-    Without a parser of expressions, computed fields are refused.
-    """
+def parse_projection(raw: bytes, *, language: Language = PLAIN) -> Projection | None:
+    """The projection of a find command; None for an empty one, which returns whole documents."""
     if not elements(raw):
         return None
-    return _Parser(expressions, for_find=True).parse(raw)
+    return _Parser(language, for_find=True).parse(raw)
 
 
-def parse_project_stage(raw: bytes, expressions: ExpressionParser) -> Projection:
+def parse_project_stage(raw: bytes, *, language: Language = PLAIN) -> Projection:
     """The projection of a `$project` stage."""
     if not elements(raw):
         raise CommandError(51272, "projection specification must have at least one field")
-    return _Parser(expressions, for_find=False).parse(raw)
+    return _Parser(language, for_find=False).parse(raw)
 
 
 @dataclass(slots=True)
 class _Parser:
     """Collects (path, leaf) pairs and the kind of the projection; `excludes` is None while it is open."""
 
-    expressions: ExpressionParser | None
+    language: Language
     for_find: bool
     excludes: bool | None = None
     leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
@@ -145,7 +137,7 @@ class _Parser:
         if self.for_find and name == "$slice":
             self._slice(path, (code, data))
         elif self.for_find and name == "$elemMatch":
-            self.leaves.append((path, _elem_match(path, (code, data))))
+            self.leaves.append((path, _elem_match(path, (code, data), self.language)))
         elif name == "$meta":
             raise not_supported("projection operator", name)
         else:
@@ -156,16 +148,13 @@ class _Parser:
         self.leaves.append((path, _slice(value)))
 
     def _expression(self, path: str, value: Value) -> None:
-        if self.expressions is None:
-            raise CommandError(
-                Code.NotImplemented,
-                f"an expression in a find projection ({path}: {display(value)}) is not supported by this server;"
-                " use an aggregation",
-            )
+        expressions = self.language.expressions
+        if expressions is None:
+            raise not_supported("projection operator", "expression")
         if self.excludes:
             raise CommandError(31252, "Cannot use expression other than $meta in exclusion projection")
         self.excludes = False
-        self.leaves.append((path, Computed(self.expressions(value))))
+        self.leaves.append((path, Computed(expressions.compute(value, self.language))))
 
 
 def _slice(value: Value) -> Rewrite:
@@ -196,13 +185,13 @@ def _slice(value: Value) -> Rewrite:
     return Rewrite(cut)
 
 
-def _elem_match(path: str, value: Value) -> Rewrite:
+def _elem_match(path: str, value: Value, language: Language) -> Rewrite:
     """The first element of an array that satisfies a condition; nothing when there is none."""
     if "." in path:
         raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
     if value[0] != OBJECT:
         raise CommandError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(value)}")
-    predicate = compile_filter(parse_elem_match("a", value))
+    predicate = compile_filter(parse_elem_match("a", value, language))
 
     def first(stored: Value) -> Value | None:
         if stored[0] != ARRAY:

@@ -20,10 +20,12 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
+from docstore.query.language import Language
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.router import router_of
+from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import CONFIG
 from mongos.routing.targeting import filter_shards
@@ -36,12 +38,13 @@ async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     if args["explain"]:
         raise CommandError(Code.NotImplemented, "explain of an aggregation through a router is not supported yet")
-    pipeline = parse_pipeline(args["pipeline"])
+    language = language_of(context, args["let"])
+    pipeline = parse_pipeline(args["pipeline"], language=language)
     namespace = context.namespace = f"{context.db}.{_collection(*args.value)}"
     batch_size = _batch_size(args["cursor"])
 
     async def attempt(routing: Routing) -> MergedCursor:
-        return await _open(context, pipeline, routing)
+        return await _open(context, pipeline, language, routing)
 
     merged = await router.routed(context, attempt)
     return await first_reply(context, merged, batch_size=batch_size, namespace=namespace)
@@ -62,7 +65,7 @@ def _batch_size(cursor: bytes) -> int | None:
     return size
 
 
-async def _open(context: Context, pipeline: Pipeline, routing: Routing) -> MergedCursor:
+async def _open(context: Context, pipeline: Pipeline, language: Language, routing: Routing) -> MergedCursor:
     router = router_of(context)
     environment = Environment(clock=router.clock)
     if not pipeline.needs_collection:
@@ -82,7 +85,8 @@ async def _open(context: Context, pipeline: Pipeline, routing: Routing) -> Merge
     answers = await router.ask(context, routing, shards, body)
     remotes = await router.remotes(context, routing, answers, None)
     shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
-    finish = _finish(parse_pipeline(split.merge_stages), environment) if split.merge_stages else None
+    finishing = parse_pipeline(split.merge_stages, language=language) if split.merge_stages else None
+    finish = None if finishing is None else _finish(finishing, environment)
     return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
 
 
@@ -120,7 +124,7 @@ COMMAND = Command(
         Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
         Parameter("hint", (Type.STRING, Type.OBJECT)),
         Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
-        Parameter("let", Type.OBJECT, unsupported="let is not supported yet"),
+        Parameter("let", Type.OBJECT),
     ),
     help="Run a pipeline over a collection.",
 )

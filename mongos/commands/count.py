@@ -13,6 +13,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
+from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 
@@ -22,7 +23,7 @@ _INT32_MAX = 2**31 - 1
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
-    tree = parse_filter(args["query"])
+    tree = parse_filter(args["query"], language=language_of(context))
     skip, limit = args["skip"], abs(args["limit"])
 
     async def attempt(routing: Routing) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from mongos.router import router_of
+from mongos.routing.language import language_of
 from mongos.routing.targeting import delete_target
 from mongos.routing.writes import Kind
 from mongos.statements import run_statements
@@ -18,7 +21,9 @@ KIND = Kind("deletes", delete_target, lambda statement: 0)
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     if (await router_of(context).cache.get(context.namespace)).primary is None:
         return {"n": 0}
-    return await run_statements(context, KIND, context.documents("deletes"), ordered=args["ordered"])
+    language = language_of(context, args["let"])
+    kind = replace(KIND, target=partial(delete_target, language=language))
+    return await run_statements(context, kind, context.documents("deletes"), ordered=args["ordered"])
 
 
 COMMAND = Command(
@@ -32,7 +37,7 @@ COMMAND = Command(
     parameters=(
         Parameter("deletes", Type.DOCUMENTS, required=True),
         Parameter("ordered", Type.BOOL, default=True),
-        Parameter("let", Type.OBJECT, unsupported="let is not supported yet"),
+        Parameter("let", Type.OBJECT),
     ),
     help="Delete documents.",
 )

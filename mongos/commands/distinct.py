@@ -12,6 +12,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
+from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 
@@ -20,7 +21,7 @@ _NOTHING = bson.encode({})
 
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
-    tree = parse_filter(args["query"])
+    tree = parse_filter(args["query"], language=language_of(context))
 
     async def attempt(routing: Routing) -> bytes:
         if routing.primary is None:

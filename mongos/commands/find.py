@@ -22,6 +22,7 @@ from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
 from mongos.router import router_of
+from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 
@@ -39,7 +40,8 @@ async def run(context: Context, args: Arguments) -> bytes:
 
 async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     router = router_of(context)
-    tree = parse_filter(args["filter"])
+    language = language_of(context, args["let"])
+    tree = parse_filter(args["filter"], language=language)
     skip, limit = args["skip"], abs(args["limit"])
     if routing.primary is None:
         empty: MergedCursor = MergedCursor([], Shape(), router.discard, clock=router.clock)
@@ -47,7 +49,9 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     shards = filter_shards(routing, tree)
     merge = len(shards) > 1
     sort = parse_sort(args["sort"]) if merge and args["sort"] != _NOTHING else None
-    projection = parse_projection(args["projection"]) if sort and args["projection"] != _NOTHING else None
+    projection = (
+        parse_projection(args["projection"], language=language) if sort and args["projection"] != _NOTHING else None
+    )
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
     add: dict[str, Any] = {}
     if merge and limit:
@@ -92,7 +96,7 @@ COMMAND = Command(
         Parameter("tailable", Type.SAFE_BOOL, unsupported="tailable cursors are not supported by a router"),
         Parameter("awaitData", Type.SAFE_BOOL, unsupported="tailable cursors are not supported by a router"),
         Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
-        Parameter("let", Type.OBJECT, unsupported="let is not supported yet"),
+        Parameter("let", Type.OBJECT),
         Parameter("max", Type.OBJECT, default=_NOTHING),
         Parameter("min", Type.OBJECT, default=_NOTHING),
         Parameter("returnKey", Type.SAFE_BOOL, default=False),

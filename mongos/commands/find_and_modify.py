@@ -10,6 +10,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
+from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import exact_shard, is_replacement, refuse_key_change
 
@@ -19,7 +20,7 @@ _NOTHING = bson.encode({})
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     await router.ensure_database(context.namespace)
-    tree = parse_filter(args["query"])
+    tree = parse_filter(args["query"], language=language_of(context, args["let"]))
     update = args["update"]
     body = forwarded(context.raw)
     retryable = context.session is not None and context.session.txn_number is not None
@@ -55,7 +56,7 @@ COMMAND = Command(
         Parameter("arrayFilters", Type.DOCUMENTS),
         Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
         Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
-        Parameter("let", Type.OBJECT, unsupported="let is not supported yet"),
+        Parameter("let", Type.OBJECT),
     ),
     help="Change or remove one document and return it.",
 )

@@ -25,6 +25,7 @@ from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import UNSHARDED
 from mongos.router import router_of
+from mongos.routing.language import language_of
 from mongos.routing.requests import Answer, forwarded, versioned
 from mongos.routing.shards import Shard
 from mongos.routing.targeting import filter_shards, unsharded_only
@@ -36,7 +37,7 @@ BATCH_BYTES = 8 * 1024 * 1024
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
     output = output_of(args, context.db)
-    tree = parse_filter(args["query"])
+    tree = parse_filter(args["query"], language=language_of(context))
     seconds = None if context.deadline is None else max(context.deadline - router.clock(), 0.001)
     job = job_of(args, seconds)
     began = router.clock()

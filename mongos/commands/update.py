@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from mongos.routing.language import language_of
 from mongos.routing.targeting import update_target
 from mongos.routing.writes import Kind
 from mongos.statements import run_statements
@@ -23,7 +26,9 @@ KIND = Kind("updates", update_target, written_size)
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    return await run_statements(context, KIND, context.documents("updates"), ordered=args["ordered"])
+    language = language_of(context, args["let"])
+    kind = replace(KIND, target=partial(update_target, language=language))
+    return await run_statements(context, kind, context.documents("updates"), ordered=args["ordered"])
 
 
 COMMAND = Command(
@@ -38,7 +43,7 @@ COMMAND = Command(
         Parameter("updates", Type.DOCUMENTS, required=True),
         Parameter("ordered", Type.BOOL, default=True),
         Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-        Parameter("let", Type.OBJECT, unsupported="let is not supported yet"),
+        Parameter("let", Type.OBJECT),
     ),
     help="Update documents.",
 )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docstore.bson import elements, get_field, get_path
+from docstore.aggregation.find_language import with_constants
+from docstore.bson import OBJECT, elements, get_field, get_path
 from docstore.errors import Code, CommandError
 from docstore.query.bounds import equalities
 from docstore.query.filter import parse_filter
+from docstore.query.language import PLAIN, Language
 from docstore.query.tree import Filter
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
@@ -60,11 +62,14 @@ def insert_target(routing: Routing, document: bytes) -> Target:
     return Target((chunk.shard,), chunk)
 
 
-def update_target(routing: Routing, statement: bytes) -> Target:
+def update_target(routing: Routing, statement: bytes, language: Language = PLAIN) -> Target:
     """Where one update statement goes: `{q, u, multi, upsert, ...}`."""
     if routing.collection is None:
         return Target((primary_of(routing),))
-    tree = parse_filter(_document(statement, "q"))
+    constants = get_field(statement, "c")
+    if constants is not None and constants[0] == OBJECT:
+        language = with_constants(language, constants[1])
+    tree = parse_filter(_document(statement, "q"), language=language)
     update = get_field(statement, "u")
     replacement = update[1] if update is not None and is_replacement(update[0], update[1]) else None
     chunk = _single_chunk(routing.collection, tree, replacement)
@@ -83,11 +88,11 @@ def update_target(routing: Routing, statement: bytes) -> Target:
     return Target(tuple(filter_shards(routing, tree)))
 
 
-def delete_target(routing: Routing, statement: bytes) -> Target:
+def delete_target(routing: Routing, statement: bytes, language: Language = PLAIN) -> Target:
     """Where one delete statement goes: `{q, limit, ...}`."""
     if routing.collection is None:
         return Target((primary_of(routing),))
-    tree = parse_filter(_document(statement, "q"))
+    tree = parse_filter(_document(statement, "q"), language=language)
     chunk = _single_chunk(routing.collection, tree, None)
     if chunk is not None:
         return Target((chunk.shard,))

@@ -6,7 +6,7 @@ Unlike in queries, a number in a path is only ever a name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope, constant
 from docstore.bson.build import array_from
@@ -30,29 +30,36 @@ def walk(value: Value | None, parts: Sequence[str]) -> Value | None:
     return value
 
 
-def parse_path(text: str, variables: frozenset[str]) -> Expression:
-    """The expression of a string that starts with `$`. `variables` are the names bound around it."""
+def parse_path(text: str, bound: frozenset[str], known: Mapping[str, Value | None]) -> Expression:
+    """The expression of a string that starts with `$`.
+
+    `bound` are the variables that the expressions around it bind, `known` the values of those of the request.
+    """
     if text.startswith("$$"):
         name, _, path = text[2:].partition(".")
-        return _variable(name, check_field_path(path) if "." in text else [], variables)
+        return _variable(name, check_field_path(path) if "." in text else [], bound, known)
     if text == "$":
         raise CommandError(16872, "'$' by itself is not a valid FieldPath")
-    return _variable("CURRENT", check_field_path(text[1:]), variables)
+    return _variable("CURRENT", check_field_path(text[1:]), bound, known)
 
 
-def _variable(name: str, parts: list[str], variables: frozenset[str]) -> Expression:
+def _variable(name: str, parts: list[str], bound: frozenset[str], known: Mapping[str, Value | None]) -> Expression:
     if not name:
         raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
     if name == "REMOVE":
         return constant(None)
-    if name in variables:
+    if name in bound:
         return Expression(_bound(name, parts))
+    if name in known:
+        return constant(walk(known[name], parts))
     if name in ("ROOT", "CURRENT"):
         if not parts:
-            return Expression(lambda scope: (OBJECT, scope.root))
-        return Expression(_of_document(parts), path=".".join(parts))
-    if name in ("NOW", "CLUSTER_TIME", "SEARCH_META", "USER_ROLES"):
-        raise CommandError(Code.NotImplemented, f"the variable $${name} is known but not supported by this server")
+            return Expression(lambda scope: (OBJECT, scope.root), of_document=True)
+        return Expression(_of_document(parts), path=".".join(parts), of_document=True)
+    if name == "SEARCH_META":
+        return constant(None)
+    if name in ("CLUSTER_TIME", "IS_MR", "JS_SCOPE", "NOW"):
+        raise CommandError(51144, f"Builtin variable '$${name}' is not available")
     raise CommandError(17276, f"Use of undefined variable: {name}")
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.language import Language
 
 _NOTHING_BOUND: Mapping[str, Value | None] = {}
 
@@ -47,6 +48,8 @@ class Expression:
     constant: Value | None = None
     is_constant: bool = False
     path: str | None = None
+    of_document: bool = False
+    """Set for a path that begins at the document, be it the empty one."""
     fields: tuple[tuple[str, Expression], ...] | None = None
     operands: tuple[str, tuple[Expression, ...]] | None = None
     """(name, arguments) of a commutative operator."""
@@ -65,6 +68,11 @@ def folded(evaluate: Evaluate, arguments: Sequence[Expression]) -> Expression:
 
 class Parsing(Protocol):
     """What an operator's parser can ask for."""
+
+    @property
+    def language(self) -> Language:
+        """What the request says besides the expression."""
+        ...
 
     def expression(self, value: Value) -> Expression:
         """Parse an argument in the same scope."""

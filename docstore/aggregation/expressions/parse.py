@@ -9,24 +9,30 @@ from docstore.aggregation.expressions.model import Expression, Scope, constant, 
 from docstore.aggregation.expressions.table import OPERATORS
 from docstore.aggregation.unsupported import EXPRESSIONS
 from docstore.bson.build import array_from, document_from
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.language import PLAIN, Language
 from docstore.query.unsupported import not_supported
 from docstore.query.values import NULL_VALUE, display, text_of
 
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """Parses in a scope in which `variables` are bound."""
+    """Parses in a scope in which `variables` are bound, besides those of the language.
 
+    Without `has_document` the expression is evaluated before any document is there, and can name no field.
+    """
+
+    language: Language = PLAIN
     variables: frozenset[str] = frozenset()
+    has_document: bool = True
 
     def expression(self, value: Value) -> Expression:
         """The expression that a value of a specification stands for."""
         code = value[0]
         if code == STRING:
             text = text_of(value)
-            return parse_path(text, self.variables) if text.startswith("$") else constant(value)
+            return self._path(text) if text.startswith("$") else constant(value)
         if code == ARRAY:
             return self._array(value)
         if code == OBJECT:
@@ -34,7 +40,13 @@ class Parser:
         return constant(value)
 
     def with_variables(self, *names: str) -> Parser:
-        return Parser(self.variables | set(names))
+        return replace(self, variables=self.variables | set(names))
+
+    def _path(self, text: str) -> Expression:
+        made = parse_path(text, self.variables, self.language.variables)
+        if made.of_document and not self.has_document:
+            raise CommandError(4890500, f"no document is there yet whose field {text} could be")
+        return made
 
     def _array(self, value: Value) -> Expression:
         members = [self.expression(member) for member in values(value[1])]
@@ -81,9 +93,14 @@ class Parser:
         raise CommandError(Code.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
 
 
-def parse_expression(value: Value) -> Expression:
-    """An expression at the top of a stage: only the system's variables are bound."""
-    return Parser().expression(value)
+def parse_expression(value: Value, *, language: Language = PLAIN) -> Expression:
+    """An expression at the top of a stage: only the variables of the language are bound."""
+    return Parser(language).expression(value)
+
+
+def evaluate_early(value: Value, *, language: Language) -> Value | None:
+    """The value of an expression that is evaluated before any document is there. Errors: 4890500 for a field."""
+    return Parser(language, has_document=False).expression(value).evaluate(Scope(EMPTY_DOCUMENT))
 
 
 def is_operator(name: str) -> bool:

@@ -7,12 +7,13 @@ from docstore.aggregation.stages import group, project, sort
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
+from docstore.query.language import Language
 from docstore.query.values import FALSE, NULL_VALUE, int32_value, text_of
 
 _ONE = document_from([("$sum", *int32_value(1))])
 
 
-def _parse_count(value: Value) -> list[Stage]:
+def _parse_count(value: Value, language: Language) -> list[Stage]:
     if value[0] != STRING:
         raise CommandError(40156, "the count field must be a non-empty string")
     name = text_of(value)
@@ -26,10 +27,13 @@ def _parse_count(value: Value) -> list[Stage]:
         raise CommandError(40160, "the count field cannot contain '.'")
     counted = document_from([("_id", *NULL_VALUE), (name, OBJECT, _ONE)])
     bare = document_from([("_id", *FALSE)])
-    return [*_parsed(group.DECLARATIONS, "$group", counted), *_parsed(project.DECLARATIONS, "$project", bare)]
+    return [
+        *_parsed(group.DECLARATIONS, "$group", counted, language),
+        *_parsed(project.DECLARATIONS, "$project", bare, language),
+    ]
 
 
-def _parse_sort_by_count(value: Value) -> list[Stage]:
+def _parse_sort_by_count(value: Value, language: Language) -> list[Stage]:
     if value[0] == OBJECT:
         fields = elements(value[1])
         if len(fields) != 1 or not fields[0][0].startswith("$"):
@@ -44,12 +48,15 @@ def _parse_sort_by_count(value: Value) -> list[Stage]:
         )
     counted = document_from([("_id", *value), ("count", OBJECT, _ONE)])
     falling = document_from([("count", *int32_value(-1))])
-    return [*_parsed(group.DECLARATIONS, "$group", counted), *_parsed(sort.DECLARATIONS, "$sort", falling)]
+    return [
+        *_parsed(group.DECLARATIONS, "$group", counted, language),
+        *_parsed(sort.DECLARATIONS, "$sort", falling, language),
+    ]
 
 
-def _parsed(declarations: tuple[Declaration, ...], name: str, specification: bytes) -> list[Stage]:
+def _parsed(declarations: tuple[Declaration, ...], name: str, specification: bytes, language: Language) -> list[Stage]:
     parse = next(declaration.parse for declaration in declarations if declaration.name == name)
-    return parse((OBJECT, specification))
+    return parse((OBJECT, specification), language)
 
 
 DECLARATIONS = (Declaration("$count", _parse_count), Declaration("$sortByCount", _parse_sort_by_count))

@@ -29,6 +29,7 @@ from docstore.bson.group import (
 from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
+from docstore.query.language import Language
 from docstore.query.unsupported import not_supported
 from docstore.query.values import NULL_VALUE, int32_value
 
@@ -187,7 +188,7 @@ def _documents(group: Group, groups: Iterable[tuple[Value, list[Accumulator]]]) 
         yield document_from([("_id", *key), *((name, *value) for name, value in zip(names, made, strict=True))])
 
 
-def _parse(value: Value) -> list[Stage]:
+def _parse(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15947, "a group's fields must be specified in an object")
     key: Expression | None = None
@@ -197,11 +198,11 @@ def _parse(value: Value) -> list[Stage]:
         if name == "_id":
             if key is not None:
                 raise CommandError(15948, "a group's _id may only be specified once")
-            key = parse_expression((code, data))
+            key = parse_expression((code, data), language=language)
         elif name in (WILL_BE_MERGED, DOING_MERGE):
             marks.add(name)
         else:
-            fields.append(_parse_field(name, (code, data)))
+            fields.append(_parse_field(name, (code, data), language))
     if key is None:
         raise CommandError(15955, "a group specification must include an _id")
     return [
@@ -209,7 +210,7 @@ def _parse(value: Value) -> list[Stage]:
     ]
 
 
-def _parse_field(name: str, value: Value) -> Field:
+def _parse_field(name: str, value: Value, language: Language) -> Field:
     if "." in name:
         raise CommandError(40235, f"The field name '{name}' cannot contain '.'")
     if name.startswith("$"):
@@ -230,7 +231,7 @@ def _parse_field(name: str, value: Value) -> Field:
         raise CommandError(15952, f"unknown group operator '{accumulator}'")
     if code == ARRAY:
         raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
-    return Field(name, accumulator, parse_expression((code, data)))
+    return Field(name, accumulator, parse_expression((code, data), language=language))
 
 
 DECLARATIONS = (Declaration("$group", _parse),)

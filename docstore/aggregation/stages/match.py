@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from docstore.aggregation.find_language import compile_test
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
 from docstore.bson.build import document_from
 from docstore.bson.predicate import Predicate
@@ -14,6 +13,7 @@ from docstore.bson.walk import OBJECT, Value
 from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
+from docstore.query.language import Language
 from docstore.query.tree import Filter
 
 _ANY_NUMBER = 1 << 62
@@ -35,10 +35,10 @@ class Match:
         return Streaming(work)
 
 
-def _parse(value: Value) -> list[Stage]:
+def _parse(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15959, "the match filter must be an expression in an object")
-    return [Match(document_from([("$match", *value)]), parse_filter(value[1], compile_test))]
+    return [Match(document_from([("$match", *value)]), parse_filter(value[1], language=language))]
 
 
 DECLARATIONS = (Declaration("$match", _parse),)

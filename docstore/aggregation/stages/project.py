@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docstore.aggregation.expressions.model import Scope
-from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.find_language import compile_field
+from docstore.aggregation.expressions.compiled import compile_value
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
+from docstore.query.language import Language
 from docstore.query.paths import check_field_path
-from docstore.query.projection import DROP, Branch, Compute, Computed, PathCollision, Projection, plant, projection_of
+from docstore.query.projection import DROP, Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.projection_parse import parse_project_stage
 from docstore.query.values import display, text_of, type_name
 
@@ -29,28 +28,23 @@ class Project:
         return Streaming(lambda documents: [apply(document) for document in documents])
 
 
-def _compute(value: Value) -> Compute:
-    evaluate = parse_expression(value).evaluate
-    return lambda document: evaluate(Scope(document))
-
-
-def _parse_project(value: Value) -> list[Stage]:
+def _parse_project(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15969, "$project specification must be an object")
-    projection = parse_project_stage(value[1], compile_field)
+    projection = parse_project_stage(value[1], language=language)
     return [Project(document_from([("$project", *value)]), projection)]
 
 
-def _parse_add_fields(value: Value) -> list[Stage]:
+def _parse_add_fields(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(40272, f"$addFields specification stage must be an object, got {type_name(value)}")
     root = Branch()
-    _plant_fields(root, "", value)
+    _plant_fields(root, "", value, language)
     projection = projection_of(root, keep_others=True, in_place=True)
     return [Project(document_from([("$addFields", *value)]), projection)]
 
 
-def _plant_fields(root: Branch, prefix: str, value: Value) -> None:
+def _plant_fields(root: Branch, prefix: str, value: Value, language: Language) -> None:
     """Embedded documents that are no operators spell paths, as in `$project`."""
     for name, code, data in elements(value[1]):
         check_field_path(name)
@@ -60,7 +54,7 @@ def _plant_fields(root: Branch, prefix: str, value: Value) -> None:
             raise CommandError(40180, f"an empty object is not a valid value. Found empty object at path {path}")
         operators = [inner for inner, _, _ in fields if inner.startswith("$")]
         if fields and not operators:
-            _plant_fields(root, path + ".", (code, data))
+            _plant_fields(root, path + ".", (code, data), language)
             continue
         if operators and len(fields) > 1:
             raise CommandError(
@@ -69,14 +63,14 @@ def _plant_fields(root: Branch, prefix: str, value: Value) -> None:
                 f" {len(fields)} fields in {display((code, data))}",
             )
         try:
-            plant(root, path, Computed(_compute((code, data))))
+            plant(root, path, Computed(compile_value((code, data), language)))
         except PathCollision as collision:
             raise CommandError(
                 40176, f"specification contains two conflicting paths. One of them is '{collision.path}'"
             ) from None
 
 
-def _parse_unset(value: Value) -> list[Stage]:
+def _parse_unset(value: Value, language: Language) -> list[Stage]:
     if value[0] == STRING:
         given = [value]
     elif value[0] == ARRAY:

@@ -15,6 +15,7 @@ from docstore.bson.keys import KEY_OF_NULL, encode_key
 from docstore.bson.sorting import FirstDocuments, keyed
 from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError
+from docstore.query.language import Language
 from docstore.query.sort import Sort, parse_sort_fields
 
 RUN_LENGTH = 8192
@@ -111,7 +112,7 @@ class _FirstRun:
         return self._first.documents(), True
 
 
-def _parse(value: Value) -> list[Stage]:
+def _parse(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15973, "the $sort key specification must be an object")
     fields = parse_sort_fields(value[1])

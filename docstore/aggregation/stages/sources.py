@@ -11,6 +11,7 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.language import Language
 from docstore.query.unsupported import not_supported
 from docstore.query.values import type_name
 
@@ -59,7 +60,7 @@ class Documents:
         return _SourceRun(lambda: list(self.documents))
 
 
-def _parse_statistics(value: Value) -> list[Stage]:
+def _parse_statistics(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(5447000, f"$collStats must take a nested object but found: {type_name(value)}")
     for name, code, data in elements(value[1]):
@@ -75,8 +76,8 @@ def _parse_statistics(value: Value) -> list[Stage]:
     return [CollectionStatistics(document_from([("$collStats", *value)]), value[1])]
 
 
-def _parse_documents(value: Value) -> list[Stage]:
-    found = parse_expression(value).evaluate(Scope(EMPTY_DOCUMENT))
+def _parse_documents(value: Value, language: Language) -> list[Stage]:
+    found = parse_expression(value, language=language).evaluate(Scope(EMPTY_DOCUMENT))
     if found is None or found[0] != ARRAY:
         raise CommandError(5858203, f"$documents must evaluate to an array of objects, found {type_name(found)}")
     members = values(found[1])

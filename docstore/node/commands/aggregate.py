@@ -20,7 +20,7 @@ from docstore.node.node import node_of
 from docstore.node.operations_in_progress import in_progress
 from docstore.node.pipelines import PipelineSource, open_pipeline
 from docstore.node.reading import View, view_of
-from docstore.node.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of
+from docstore.node.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, language_of
 
 CURRENT_OP = "$currentOp"
 """The stage that makes documents of the process itself; its options choose nothing that this server tells apart."""
@@ -30,7 +30,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     stages = arguments["pipeline"]
     if stages and get_field(stages[0], CURRENT_OP) is not None:
         return _current_operations(context, arguments, stages)
-    pipeline = parse_pipeline(stages)
+    pipeline = parse_pipeline(stages, language=language_of(context, arguments))
     _take_namespace(context, arguments, pipeline)
     if arguments["explain"]:
         return explain_aggregate(context, pipeline, hint_of(arguments["hint"]), "queryPlanner")
@@ -52,7 +52,9 @@ def _current_operations(context: Context, arguments: Arguments, stages: list[byt
         )
     node = node_of(context)
     operations = DocumentList([from_python(entry)[1] for entry in in_progress(context)])
-    stream = parse_pipeline(stages[1:]).open(operations, Environment(clock=node.clock))
+    stream = parse_pipeline(stages[1:], language=language_of(context, arguments)).open(
+        operations, Environment(clock=node.clock)
+    )
     return first_batch(
         context,
         PipelineSource(stream, lambda: None, node.clock),

@@ -12,7 +12,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
-from docstore.node.requests import COLLATION, count_query_of
+from docstore.node.requests import COLLATION, count_query_of, language_of
 from docstore.node.statistics import number
 
 
@@ -57,7 +57,7 @@ def _open(context: Context, arguments: Arguments, view: View) -> Counting:
     try:
         return open_count(
             node.store.collection(context.namespace),
-            count_query_of(arguments),
+            count_query_of(arguments, language_of(context, arguments)),
             view.reader,
             owned=view.owned,
             clock=node.clock,

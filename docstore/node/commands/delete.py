@@ -9,6 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.deletes import DeleteWork, delete_statement
 from docstore.node.node import node_of
+from docstore.node.requests import LET
 from docstore.node.statements import StatementLoop, WriteTarget
 from docstore.node.writes import (
     PARAMETERS,
@@ -29,7 +30,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node.counters.writes += 1
     statements = [delete_statement(raw) for raw in documents]
     outcome = Outcome()
-    target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))
+    target = WriteTarget(
+        node, context.namespace, outcome, context.session, session_write(context, node), arguments["let"]
+    )
     loop = StatementLoop(
         outcome,
         lambda index: DeleteWork(target, index, statements[index]),
@@ -42,6 +45,6 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
 
 COMMAND = Command(
     "delete", run, privilege=Privilege("remove", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
-    parameters=(Parameter("deletes", Type.DOCUMENTS, required=True), *PARAMETERS), retryable=True, stable=True,
+    parameters=(Parameter("deletes", Type.DOCUMENTS, required=True), *PARAMETERS, LET), retryable=True, stable=True,
     help="remove documents of a collection",
 )  # fmt: skip

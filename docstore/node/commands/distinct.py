@@ -15,7 +15,7 @@ from docstore.node.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.distinct_values import DistinctValues
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
-from docstore.node.requests import COLLATION, filter_of, hint_of
+from docstore.node.requests import COLLATION, filter_of, hint_of, language_of
 from docstore.query.find import FindQuery
 from docstore.query.paths import check_field_path
 
@@ -26,7 +26,9 @@ _STEP_BYTES = 1024 * 1024
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     path = arguments["key"]
     check_field_path(path)
-    query = FindQuery(filter=filter_of(arguments["query"]), hint=hint_of(arguments["hint"]))
+    query = FindQuery(
+        filter=filter_of(arguments["query"], language_of(context, arguments)), hint=hint_of(arguments["hint"])
+    )
     viewing = view_of(context)
     found = DistinctValues(path)
     if isawaitable(viewing):

@@ -17,9 +17,10 @@ from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.node.deletes import delete_statement
 from docstore.node.explaining import VERBOSITIES, Subject, explain_aggregate, explain_query
-from docstore.node.requests import count_query_of, filter_of, find_query_of, hint_of, sort_of
+from docstore.node.requests import count_query_of, filter_of, find_query_of, hint_of, language_of, sort_of
 from docstore.node.updates import update_statement
 from docstore.query.find import FindQuery
+from docstore.query.language import Language
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -29,9 +30,12 @@ async def run(context: Context, arguments: Arguments) -> Result:
             Code.BadValue, f"Enumeration value '{verbosity}' for field 'explain.verbosity' is not a valid value."
         )
     name, inner = _inner(context, arguments.value)
+    language = language_of(context, inner)
     if name == "aggregate":
-        return await explain_aggregate(context, parse_pipeline(inner["pipeline"]), hint_of(inner["hint"]), verbosity)
-    return await explain_query(context, SUBJECTS[name](inner), verbosity)
+        return await explain_aggregate(
+            context, parse_pipeline(inner["pipeline"], language=language), hint_of(inner["hint"]), verbosity
+        )
+    return await explain_query(context, SUBJECTS[name](inner, language), verbosity)
 
 
 def _inner(context: Context, raw: bytes) -> tuple[str, Arguments]:
@@ -55,37 +59,37 @@ def _inner(context: Context, raw: bytes) -> tuple[str, Arguments]:
     return name, Arguments(parameters, values)
 
 
-def _find(inner: Arguments) -> Subject:
-    return Subject(find_query_of(inner))
+def _find(inner: Arguments, language: Language) -> Subject:
+    return Subject(find_query_of(inner, language))
 
 
-def _count(inner: Arguments) -> Subject:
-    return Subject(count_query_of(inner), "COUNT", "nCounted")
+def _count(inner: Arguments, language: Language) -> Subject:
+    return Subject(count_query_of(inner, language), "COUNT", "nCounted")
 
 
-def _distinct(inner: Arguments) -> Subject:
-    return Subject(FindQuery(filter=filter_of(inner["query"]), hint=hint_of(inner["hint"])))
+def _distinct(inner: Arguments, language: Language) -> Subject:
+    return Subject(FindQuery(filter=filter_of(inner["query"], language), hint=hint_of(inner["hint"])))
 
 
-def _find_and_modify(inner: Arguments) -> Subject:
+def _find_and_modify(inner: Arguments, language: Language) -> Subject:
     query = FindQuery(
-        filter=filter_of(inner["query"]), sort=sort_of(inner["sort"]), limit=1, hint=hint_of(inner["hint"])
+        filter=filter_of(inner["query"], language), sort=sort_of(inner["sort"]), limit=1, hint=hint_of(inner["hint"])
     )
     return Subject(query, *(("DELETE", "nWouldDelete") if inner["remove"] else ("UPDATE", "nMatched")))
 
 
-def _update(inner: Arguments) -> Subject:
+def _update(inner: Arguments, language: Language) -> Subject:
     statement = update_statement(_only(inner["updates"]))
     query = FindQuery(
-        filter=filter_of(statement.filter), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
+        filter=filter_of(statement.filter, language), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
     )
     return Subject(query, "UPDATE", "nMatched")
 
 
-def _delete(inner: Arguments) -> Subject:
+def _delete(inner: Arguments, language: Language) -> Subject:
     statement = delete_statement(_only(inner["deletes"]))
     query = FindQuery(
-        filter=filter_of(statement.filter), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
+        filter=filter_of(statement.filter, language), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
     )
     return Subject(query, "DELETE", "nWouldDelete")
 
@@ -96,7 +100,7 @@ def _only(statements: list[bytes]) -> bytes:
     return statements[0]
 
 
-SUBJECTS: dict[str, Callable[[Arguments], Subject]] = {
+SUBJECTS: dict[str, Callable[[Arguments, Language], Subject]] = {
     "count": _count,
     "delete": _delete,
     "distinct": _distinct,

@@ -21,7 +21,7 @@ from docstore.node.cursors import ReleasingSource, cursor_reply, first_batch
 from docstore.node.node import DataNode, node_of
 from docstore.node.oplog_reading import open_oplog
 from docstore.node.reading import View, newest, view_of
-from docstore.node.requests import FIND_PARAMETERS, cursor_options_of, find_query_of
+from docstore.node.requests import FIND_PARAMETERS, cursor_options_of, find_query_of, language_of
 
 _LEAN = frozenset(("filter", "limit", "singleBatch"))
 _NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
@@ -32,7 +32,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
     node.counters.query += 1
     if context.namespace == OPLOG_NS:
-        return open_oplog(context, find_query_of(arguments), cursor_options_of(arguments))
+        return open_oplog(
+            context, find_query_of(arguments, language_of(context, arguments)), cursor_options_of(arguments)
+        )
     identity = _identity(arguments)
     if identity is not None:
         at_once, owned = newest(context)
@@ -52,7 +54,7 @@ async def _run_later(context: Context, arguments: Arguments, viewing: Awaitable[
 def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitable[bytes]:
     node = node_of(context)
     try:
-        query = find_query_of(arguments)
+        query = find_query_of(arguments, language_of(context, arguments))
         options = cursor_options_of(arguments)
         if options.tailable:
             raise CommandError(Code.BadValue, "tailable cursor requested on non capped collection")

@@ -13,7 +13,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
 from docstore.node.modification import modification_of
 from docstore.node.node import DataNode, node_of
-from docstore.node.requests import COLLATION, LET, filter_of, hint_of, sort_of
+from docstore.node.requests import COLLATION, LET, filter_of, hint_of, language_of, sort_of
 from docstore.node.statements import StatementLoop, WriteTarget
 from docstore.node.writes import (
     Outcome,
@@ -23,6 +23,7 @@ from docstore.node.writes import (
     session_write,
     wait_for_write,
 )
+from docstore.query.language import Language
 from docstore.query.projection_parse import parse_projection
 
 
@@ -30,7 +31,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
     check_writable(context.namespace)
     concern = effective_concern(context, node)
-    request = request_of(node, arguments)
+    request = request_of(node, arguments, language_of(context, arguments))
     outcome = Outcome()
     target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))
     work = FindAndModifyWork(target, request)
@@ -63,7 +64,7 @@ def _reply(request: FindAndModifyRequest, work: FindAndModifyWork, outcome: Outc
     return document_from(answer_fields(work.result, request.projection))
 
 
-def request_of(node: DataNode, arguments: Arguments) -> FindAndModifyRequest:
+def request_of(node: DataNode, arguments: Arguments, language: Language) -> FindAndModifyRequest:
     """What the command asks for. Errors: FailedToParse for a contradiction, those of filter, sort and update."""
     remove, new, upsert = arguments["remove"], arguments["new"], arguments["upsert"]
     update = arguments["update"]
@@ -79,15 +80,15 @@ def request_of(node: DataNode, arguments: Arguments) -> FindAndModifyRequest:
             raise CommandError(Code.FailedToParse, "Cannot specify both upsert=true and remove=true")
     elif update is None:
         raise CommandError(Code.FailedToParse, "Either an update or remove=true must be specified")
-    tree = filter_of(arguments["query"])
+    tree = filter_of(arguments["query"], language)
     projection = arguments["fields"]
     return FindAndModifyRequest(
         tree=tree,
         sort=sort_of(arguments["sort"]),
-        modification=None if remove else modification_of(node, tree, update, arguments["arrayFilters"]),
+        modification=None if remove else modification_of(node, tree, update, arguments["arrayFilters"], language),
         new=new,
         upsert=upsert,
-        projection=None if projection is None else parse_projection(projection),
+        projection=None if projection is None else parse_projection(projection, language=language),
         hint=hint_of(arguments["hint"]),
     )
 

@@ -8,6 +8,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
+from docstore.node.requests import LET
 from docstore.node.statements import StatementLoop, WriteTarget
 from docstore.node.updates import UpdateWork, update_statement
 from docstore.node.writes import (
@@ -29,7 +30,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node.counters.writes += 1
     statements = [update_statement(raw) for raw in documents]
     outcome = Outcome(modified=0)
-    target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))
+    target = WriteTarget(
+        node, context.namespace, outcome, context.session, session_write(context, node), arguments["let"]
+    )
     loop = StatementLoop(
         outcome,
         lambda index: UpdateWork(target, index, statements[index]),
@@ -42,6 +45,6 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
 
 COMMAND = Command(
     "update", run, privilege=Privilege("update", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
-    parameters=(Parameter("updates", Type.DOCUMENTS, required=True), *PARAMETERS), retryable=True, stable=True,
+    parameters=(Parameter("updates", Type.DOCUMENTS, required=True), *PARAMETERS, LET), retryable=True, stable=True,
     help="change documents of a collection",
 )  # fmt: skip

@@ -13,6 +13,7 @@ from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, Value, elem
 from docstore.errors import Code, CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import is_operator_document, parse_filter, parse_operators
+from docstore.query.language import Language
 from docstore.query.path_operators import parse_equality
 from docstore.query.update.modifier import Blocked, Situation
 from docstore.query.values import NUMBERS, display, integral_of, type_name
@@ -215,13 +216,13 @@ class Pull:
         return current if len(kept) == len(members) else array_value(kept)
 
 
-def parse_pull(value: Value) -> Pull:
+def parse_pull(value: Value, language: Language) -> Pull:
     """A condition on elements: operators on the value, a filter on embedded documents, a regex, or a value."""
     if value[0] == OBJECT and not (is_operator_document(value[1]) and _names_value_operator(value[1])):
-        predicate = compile_filter(parse_filter(value[1]))
+        predicate = compile_filter(parse_filter(value[1], language=language))
         return Pull(lambda member: member[0] == OBJECT and predicate.matches(member[1]))
     if value[0] == OBJECT:
-        predicate = compile_filter(parse_operators("a", value[1]))
+        predicate = compile_filter(parse_operators("a", value[1], language))
     elif value[0] == REGEX:
         predicate = compile_filter(parse_equality("a", value))
     else:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import Code, CommandError
+from docstore.query.language import PLAIN, Language
 from docstore.query.unsupported import not_supported
 from docstore.query.update.arrays import parse_add_to_set, parse_pop, parse_pull, parse_pull_all, parse_push
 from docstore.query.update.fields import (
@@ -27,21 +28,21 @@ from docstore.query.update.tree import dollar_field
 from docstore.query.update.update import Change, OperatorUpdate, Replacement, Update
 from docstore.query.values import display, type_name
 
-OPERATORS: dict[str, Callable[[str, Value], Modifier]] = {
-    "$addToSet": lambda path, value: parse_add_to_set(value),
-    "$bit": lambda path, value: parse_bit(value),
-    "$currentDate": lambda path, value: parse_current_date(value),
-    "$inc": parse_inc,
-    "$max": lambda path, value: Extreme(value, 1),
-    "$min": lambda path, value: Extreme(value, -1),
-    "$mul": parse_mul,
-    "$pop": parse_pop,
-    "$pull": lambda path, value: parse_pull(value),
-    "$pullAll": lambda path, value: parse_pull_all(value),
-    "$push": lambda path, value: parse_push(value),
-    "$set": lambda path, value: Set(value),
-    "$setOnInsert": lambda path, value: Set(value),
-    "$unset": lambda path, value: Unset(),
+OPERATORS: dict[str, Callable[[str, Value, Language], Modifier]] = {
+    "$addToSet": lambda path, value, language: parse_add_to_set(value),
+    "$bit": lambda path, value, language: parse_bit(value),
+    "$currentDate": lambda path, value, language: parse_current_date(value),
+    "$inc": lambda path, value, language: parse_inc(path, value),
+    "$max": lambda path, value, language: Extreme(value, 1),
+    "$min": lambda path, value, language: Extreme(value, -1),
+    "$mul": lambda path, value, language: parse_mul(path, value),
+    "$pop": lambda path, value, language: parse_pop(path, value),
+    "$pull": lambda path, value, language: parse_pull(value, language),
+    "$pullAll": lambda path, value, language: parse_pull_all(value),
+    "$push": lambda path, value, language: parse_push(value),
+    "$set": lambda path, value, language: Set(value),
+    "$setOnInsert": lambda path, value, language: Set(value),
+    "$unset": lambda path, value, language: Unset(),
 }
 """Operators whose argument belongs to the one path it stands at; `$rename` names two."""
 
@@ -50,7 +51,9 @@ _NOT_AN_OPERATOR = (
 )
 
 
-def parse_update(specification: bytes | Sequence[bytes], array_filters: Sequence[bytes] = ()) -> Update:
+def parse_update(
+    specification: bytes | Sequence[bytes], array_filters: Sequence[bytes] = (), *, language: Language = PLAIN
+) -> Update:
     """The update of a document (bytes) or of a pipeline (a list of stages)."""
     if not isinstance(specification, bytes):
         raise not_supported("form of update", "pipeline")
@@ -71,7 +74,7 @@ def parse_update(specification: bytes | Sequence[bytes], array_filters: Sequence
                 f" {{$mod: {{<field>: ...}}}} not {{{operator}: {display(value)}}}",
             )
         for path, kind, argument in elements(data):
-            changes.extend(_parse_change(operator, path, (kind, argument)))
+            changes.extend(_parse_change(operator, path, (kind, argument), language))
     return OperatorUpdate.of(changes)
 
 
@@ -82,7 +85,7 @@ def _parse_replacement(raw: bytes) -> Replacement:
     return Replacement(raw)
 
 
-def _parse_change(operator: str, path: str, value: Value) -> list[Change]:
+def _parse_change(operator: str, path: str, value: Value, language: Language) -> list[Change]:
     _check_path(path)
     if operator == "$rename":
         target = parse_rename(path, value)
@@ -90,7 +93,7 @@ def _parse_change(operator: str, path: str, value: Value) -> list[Change]:
         if "$" in path.split(".") or "$" in target.split("."):
             raise CommandError(Code.BadValue, f"The source and target field for $rename may not be dynamic: {path}")
         return [Change(path, RenameSource()), Change(target, RenameTarget(path))]
-    return [Change(path, OPERATORS[operator](path, value), on_insert=operator == "$setOnInsert")]
+    return [Change(path, OPERATORS[operator](path, value, language), on_insert=operator == "$setOnInsert")]
 
 
 def _check_path(path: str) -> None:

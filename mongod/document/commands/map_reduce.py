@@ -25,7 +25,7 @@ from docstore.node.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.node import DataNode, node_of
 from docstore.node.reading import view_of
 from docstore.node.replacement import replace_collection
-from docstore.node.requests import filter_of, sort_of
+from docstore.node.requests import filter_of, language_of, sort_of
 from docstore.query.find import FindQuery
 
 BATCH_DOCUMENTS = 5000
@@ -43,7 +43,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     first_pass: bool = arguments["shardedFirstPass"]
     seconds = None if context.deadline is None else max(context.deadline - node.clock(), 0.001)
     job = job_of(arguments, seconds)
-    query = FindQuery(filter=filter_of(arguments["query"]), sort=sort_of(arguments["sort"]), limit=arguments["limit"])
+    tree = filter_of(arguments["query"], language_of(context, arguments))
+    query = FindQuery(filter=tree, sort=sort_of(arguments["sort"]), limit=arguments["limit"])
     assert node.workers is not None, "a process that serves mapReduce has workers"
     viewing = view_of(context)
     view = await viewing if isawaitable(viewing) else viewing

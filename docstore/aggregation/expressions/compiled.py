@@ -1,0 +1,34 @@
+"""Expressions compiled to functions of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docstore.aggregation.expressions.model import Scope
+from docstore.aggregation.expressions.parse import is_operator, parse_expression
+from docstore.bson.walk import OBJECT, Value, elements
+from docstore.errors import CommandError
+from docstore.query.language import Language
+from docstore.query.projection import Compute
+from docstore.query.values import is_true
+
+
+def compile_test(value: Value, language: Language) -> Callable[[bytes], bool]:
+    """The test of an `$expr`: whether the expression is true of a document."""
+    evaluate = parse_expression(value, language=language).evaluate
+    return lambda document: is_true(evaluate(Scope(document)))
+
+
+def compile_value(value: Value, language: Language) -> Compute:
+    """The value of an expression for a document."""
+    evaluate = parse_expression(value, language=language).evaluate
+    return lambda document: evaluate(Scope(document))
+
+
+def compile_field(value: Value, language: Language) -> Compute:
+    """A computed field of a projection, where an unknown operator has a code of its own."""
+    if value[0] == OBJECT:
+        names = [name for name, _, _ in elements(value[1])]
+        if len(names) == 1 and names[0].startswith("$") and not is_operator(names[0]):
+            raise CommandError(31325, f"Unknown expression {names[0]}")
+    return compile_value(value, language)

@@ -1,0 +1,46 @@
+"""What a filter, projection, sort, update or pipeline means besides its own text.
+
+One `Language` is made for each request, from its `let`, its `collation` and the clock, and handed down to every parser.
+The aggregation language stands above this package; it serves expressions here through `Expressions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from docstore.bson.walk import Value
+
+
+class Expressions(Protocol):
+    """What the aggregation language does for the query languages. Errors: those of its parsers."""
+
+    def test(self, value: Value, language: Language) -> Callable[[bytes], bool]:
+        """The test of an `$expr`: whether the expression is true of a document."""
+        ...
+
+    def compute(self, value: Value, language: Language) -> Callable[[bytes], Value | None]:
+        """The value of an expression for a document; None where it is missing."""
+        ...
+
+    def update(self, stages: Sequence[bytes], language: Language) -> Callable[[bytes], bytes]:
+        """What a pipeline that stands as an update makes of a document."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Language:
+    """`variables` are the values of user variables (`let`) and of the system's that have one (NOW, CLUSTER_TIME), by
+    name; None is a missing value. `dice` gives numbers from 0 up to 1. Without `expressions` every expression is
+    refused as not supported.
+    """
+
+    collation: None = None
+    variables: Mapping[str, Value | None] = field(default_factory=dict)
+    dice: Callable[[], float] | None = None
+    expressions: Expressions | None = None
+
+
+PLAIN = Language()
+"""No collation, no variables, no expressions."""

@@ -1,0 +1,25 @@
+"""The language of a request at a router: what its filters mean, for choosing shards."""
+
+from __future__ import annotations
+
+from random import random
+
+from docstore.aggregation import find_language
+from docstore.commands.context import Context
+from docstore.query.language import Language
+
+
+def language_of(context: Context, let: bytes | None = None) -> Language:
+    """With the variables of the request's `let`. Errors: those of its expressions."""
+    now = int(context.services.wall_clock() * 1000)
+    made = find_language.language(variables=find_language.system_variables(now, cluster_time_of(context)), dice=random)
+    return made if let is None else find_language.with_let(made, let)
+
+
+def cluster_time_of(context: Context) -> int:
+    """The newest cluster time that the router has heard of, as 64 bits."""
+    found = context.services.host.gossip().get("$clusterTime")
+    if found is None:
+        return 0
+    stamp = found["clusterTime"]
+    return int(stamp.time) << 32 | int(stamp.inc)
