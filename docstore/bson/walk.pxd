@@ -33,3 +33,4 @@ cdef Py_ssize_t name_end(bytes raw, Py_ssize_t at, Py_ssize_t stop) except? -2
 cdef Py_ssize_t value_end(bytes raw, int code, Py_ssize_t at, Py_ssize_t stop) except? -2
 cdef Py_ssize_t find(bytes raw, Py_ssize_t start, Py_ssize_t limit, bytes name) except? -2
 cdef str name_text(bytes raw, Py_ssize_t begin, Py_ssize_t end)
+cdef bint _same(bytes one, Py_ssize_t at, bytes other, Py_ssize_t begin, Py_ssize_t size) noexcept

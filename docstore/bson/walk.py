@@ -260,3 +260,44 @@ def values(raw: bytes) -> list[Value]:
         found.append((code, part(raw, at, end)))
         at = end
     return found
+
+
+def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | None:
+    """(position, type byte, value bytes) of each field of `new` whose value is not that of `old`, in order.
+
+    None when the two do not have the same names and types in the same order.
+    """
+    stop: cython.Py_ssize_t = document_stop(new, 0, len(new))
+    limit: cython.Py_ssize_t = document_stop(old, 0, len(old))
+    at: cython.Py_ssize_t = 4
+    other: cython.Py_ssize_t = 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    position: cython.int = 0
+    changed: list[tuple[int, int, bytes]] = []
+    while at < stop:
+        named = name_end(new, at + 1, stop) + 1
+        size = named - at
+        if other + size > limit or not _same(new, at, old, other, size):
+            return None
+        end = value_end(new, new[at], named, stop)
+        other += size
+        size = value_end(old, new[at], other, limit) - other
+        if size != end - named or not _same(new, named, old, other, size):
+            changed.append((position, new[at], part(new, named, end)))
+        other += size
+        at = end
+        position += 1
+    return changed if other == limit else None
+
+
+def _same(
+    one: bytes, at: cython.Py_ssize_t, other: bytes, begin: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether `size` bytes of both are the same; they must lie inside."""
+    place: cython.Py_ssize_t
+    for place in range(size):
+        if one[at + place] != other[begin + place]:
+            return False
+    return True

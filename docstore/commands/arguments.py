@@ -86,33 +86,33 @@ class Arguments:
     """A command's parameters by name, in the shapes that their types promise; absent ones give their default.
 
     `value` is that of the field named like the command. Values are not to be changed: a client that repeats itself is
-    given them again.
+    given them again. `values` are those that were given, for whoever reads them from the request.
     """
 
-    __slots__ = ("_declared", "_values", "value")
+    __slots__ = ("_declared", "value", "values")
 
     def __init__(self, declared: Mapping[str, Parameter], values: dict[str, Any], value: Any = None) -> None:
         self._declared = declared
-        self._values = values
+        self.values = values
         self.value = value
 
     def __getitem__(self, name: str) -> Any:
         try:
-            return self._values[name]
+            return self.values[name]
         except KeyError:
             return self._declared[name].default
 
     def __contains__(self, name: str) -> bool:
         """Whether the client gave the parameter (and not as null)."""
-        return name in self._values
+        return name in self.values
 
     def put(self, name: str, value: Any) -> None:
         """Set a parameter that came by another way than the document."""
-        self._values[name] = value
+        self.values[name] = value
 
     def given(self) -> Mapping[str, Any]:
         """Only what the client gave."""
-        return self._values
+        return self.values
 
 
 def declared(*parameters: Parameter) -> dict[str, Parameter]:

@@ -19,18 +19,15 @@ from docstore.commands.arguments import Arguments, check_required, convert, take
 from docstore.commands.concerns import ReadLevel, parse_read_concern, parse_read_preference, parse_write_concern
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type
+from docstore.commands.limits import MAX_REQUEST_DEPTH
 from docstore.commands.peer import Peer
 from docstore.commands.session import Session, parse_lsid
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
 from docstore.errors import Code, CommandError
-from docstore.wire.message import EXHAUST_ALLOWED, Message
+from docstore.wire.message import Message
 
 _NO_FIELD = ("", 0, b"")
 _MAX_TIME_MS = 0x7FFFFFFF
-MAX_REQUEST_DEPTH = 200
-"""Levels of documents and arrays in a request; deeper ones are refused before anything walks them."""
-_REPEATABLE_BYTES = 512
-"""Longer documents carry data, and data seldom repeats."""
 _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
 
@@ -52,32 +49,6 @@ class Envelope:
         self.context = context
 
 
-class Opened:
-    """A request as it was read, before anything ran: what a client that sends the same document again gets anew.
-
-    Writes with document sequences, getMore and ping repeat themselves to the byte.
-    """
-
-    __slots__ = ("_fields", "_state", "_value", "body")
-
-    def __init__(self, context: Context, arguments: Arguments) -> None:
-        self.body = context.raw
-        self._state = dict(vars(context))
-        self._fields = dict(arguments.given())
-        self._value = arguments.value
-
-    def again(self, request: Message, started: float) -> tuple[Context, Arguments]:
-        """A context and arguments of their own for another request with the same document."""
-        context = Context.__new__(Context)
-        vars(context).update(self._state)
-        context.started = started
-        context.sequences = request.sequences
-        context.exhaust = bool(request.flags & EXHAUST_ALLOWED)
-        if context.max_time_ms:
-            context.deadline = started + context.max_time_ms / 1000
-        return context, Arguments(context.command.by_name, self._fields.copy(), self._value)
-
-
 def open_request(
     request: Message, connection: Peer, node: Any, services: Services, started: float
 ) -> tuple[Context, Arguments]:
@@ -86,13 +57,11 @@ def open_request(
     Errors: CommandNotFound, CommandNotSupported, Unauthorized (admin only), Location40415 and 40414, TypeMismatch, and
     those of the fields.
     """
-    last = connection.last_opened
-    if last is not None and last.body == request.body:
-        context, arguments = last.again(request, started)
-    else:
-        context, arguments = _open_document(request, connection, node, services, started)
-        if len(request.body) <= _REPEATABLE_BYTES:
-            connection.last_opened = Opened(context, arguments)
+    opened = connection.opened.again(request, started)
+    if opened is None:
+        opened = _open_document(request, connection, node, services, started)
+        connection.opened.keep(*opened)
+    context, arguments = opened
     command = context.command
     if request.sequences:
         _take_sequences(command, request, arguments)

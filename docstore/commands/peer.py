@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from docstore.commands.envelope import Opened
+from docstore.commands.reopening import OpenedRequests
 
 
 class Peer:
@@ -14,10 +13,10 @@ class Peer:
     `id`: the connection id shown to the client. `remote`: "host:port". `metadata`: the raw `client` document of the
     first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
-    `last_opened`: the last request as it was read, for a client that sends the same one again.
+    `opened`: the last requests as they were read, for a client that sends others of the same shape.
     """
 
-    __slots__ = ("application_name", "compressors", "cursors", "greeted", "id", "last_opened", "metadata", "remote")
+    __slots__ = ("application_name", "compressors", "cursors", "greeted", "id", "metadata", "opened", "remote")
 
     def __init__(self, connection_id: int, remote: str) -> None:
         self.id = connection_id
@@ -27,7 +26,7 @@ class Peer:
         self.compressors: tuple[str, ...] = ()
         self.greeted = False
         self.cursors: set[int] = set()
-        self.last_opened: Opened | None = None
+        self.opened = OpenedRequests()
 
     def describe(self) -> dict[str, Any]:
         """For logs."""

@@ -53,10 +53,18 @@ def lsid_document(lsid: bytes) -> dict[str, Any]:
     return {"id": Binary(lsid[:16], 4)}
 
 
-def parse_lsid(code: int, data: bytes, *, field: str = "OperationSessionInfo.lsid") -> bytes:
-    """The 48 bytes of an `lsid` value. Errors: TypeMismatch, InvalidUUID, Location40414, Location40415."""
+def plain_lsid(data: bytes) -> bytes | None:
+    """The 48 bytes of a session of which nothing but `{id: UUID}` is said, as of nearly all; else None."""
     if len(data) == 30 and data.startswith(_PLAIN_LSID):
         return data[13:29] + NO_USER_DIGEST
+    return None
+
+
+def parse_lsid(code: int, data: bytes, *, field: str = "OperationSessionInfo.lsid") -> bytes:
+    """The 48 bytes of an `lsid` value. Errors: TypeMismatch, InvalidUUID, Location40414, Location40415."""
+    plain = plain_lsid(data)
+    if plain is not None:
+        return plain
     if code != OBJECT:
         raise wrong_type(field, code, "object")
     uuid: bytes | None = None

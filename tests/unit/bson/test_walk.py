@@ -91,3 +91,25 @@ def test_damaged_documents_do_not_upset_predicates_and_keys(kernel: ModuleType) 
 def _read_or_refuse(read: Callable[[bytes], object], raw: bytes) -> None:
     with contextlib.suppress(CommandError):
         read(raw)
+
+
+def test_changed_fields_are_those_whose_values_differ(kernel: ModuleType) -> None:
+    rnd = Random(5)
+    for _ in range(500):
+        fields = kernel.elements(document(rnd, 2))
+        others = [value(rnd, 1) if rnd.random() < 0.3 else (code, data) for _, code, data in fields]
+        new = [(name, *other) for (name, _, _), other in zip(fields, others, strict=True)]
+        found = kernel.changed_fields(kernel.document_from(fields), kernel.document_from(new))
+        if any(mine[1] != theirs[1] for mine, theirs in zip(fields, new, strict=True)):
+            assert found is None
+        else:
+            wanted = [(at, *item[1:]) for at, item in enumerate(new) if item != fields[at]]
+            assert found == wanted
+
+
+def test_documents_of_other_names_or_numbers_of_fields_have_no_changed_fields(kernel: ModuleType) -> None:
+    one = kernel.document_from([("a", *int32(1)), ("b", *int32(1))])
+    for other in ([("a", *int32(1))], [("a", *int32(1)), ("bb", *int32(1))], [("b", *int32(1)), ("a", *int32(1))], []):
+        raw = kernel.document_from(other)
+        assert kernel.changed_fields(one, raw) is None
+        assert kernel.changed_fields(raw, one) is None

@@ -1,0 +1,131 @@
+"""Requests that resemble one before them on their connection, opened without being parsed as a whole.
+
+A driver sends the same command again and again, with the same fields in the same order, and only a few values differ:
+a filter, a transaction number, a cluster time. What was read from the other fields then still holds, and each value
+that differs is read as `docstore.commands.envelope` reads it.
+
+Always true: the outcome is that of reading the whole document. Fields are judged each by itself, in an order that does
+not matter while none is refused; the few rules that join several (the API version, transactions, concerns) are about
+fields that must be the same here, or whose new value cannot break them. Whatever might makes `again` answer None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.bson import changed_fields, elements, validate
+from docstore.commands.arguments import Arguments, take
+from docstore.commands.context import Context
+from docstore.commands.limits import MAX_REQUEST_DEPTH
+from docstore.commands.session import plain_lsid
+from docstore.wire.message import EXHAUST_ALLOWED, Message
+
+if TYPE_CHECKING:
+    from docstore.commands.declaration import Parameter
+
+_MOST_BYTES = 1024
+"""Longer documents carry data, and what their fields take to compare is not worth it."""
+_MOST_KINDS = 8
+_KIND = slice(4, 20)
+"""Where the command's name stands, and some of what it is asked about."""
+_FREE = frozenset(("$clusterTime", "lsid", "txnNumber"))
+"""Fields of the envelope that may have another value; the types are the same, so what the types decide is decided."""
+
+
+class Opened:
+    """A request as it was read, before anything ran."""
+
+    __slots__ = ("_fields", "_readers", "_state", "_value", "body")
+
+    def __init__(self, context: Context, arguments: Arguments, names: list[str]) -> None:
+        by_name = context.command.by_name
+        self.body = context.raw
+        self._state = dict(vars(context))
+        self._fields = dict(arguments.given())
+        self._value = arguments.value
+        # By the field's position: the name of a free field, the declaration of a parameter, None for any other.
+        self._readers: list[Parameter | str | None] = [
+            name if name in _FREE else by_name.get(name) if position else None for position, name in enumerate(names)
+        ]
+
+    def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
+        """A context and arguments for a request whose document is this one, or differs in values only; else None."""
+        body = request.body
+        context: Context = Context.__new__(Context)
+        vars(context).update(self._state)
+        arguments = Arguments(context.command.by_name, self._fields.copy(), self._value)
+        if body != self.body:
+            validate(body, MAX_REQUEST_DEPTH)
+            changed = changed_fields(self.body, body)
+            if changed is None or not self._read(changed, context, arguments):
+                return None
+            context.raw = body
+        context.started = started
+        context.sequences = request.sequences
+        context.exhaust = bool(request.flags & EXHAUST_ALLOWED)
+        if context.max_time_ms:
+            context.deadline = started + context.max_time_ms / 1000
+        return context, arguments
+
+    def _read(self, changed: list[tuple[int, int, bytes]], context: Context, arguments: Arguments) -> bool:
+        """Take in the values that differ; False when one of them needs the whole document to be judged."""
+        own: list[tuple[Parameter, int, bytes]] = []
+        for position, code, data in changed:
+            reader = self._readers[position]
+            if reader is None:
+                return False
+            if not isinstance(reader, str):
+                own.append((reader, code, data))
+            elif reader == "$clusterTime":
+                context.cluster_time = data
+            elif not _take_session_field(context, reader, data):
+                return False
+        for parameter, code, data in own:
+            take(context.command.name, parameter, code, data, context.db, arguments.values)
+        return True
+
+
+def _take_session_field(context: Context, name: str, data: bytes) -> bool:
+    session = context.session
+    if session is None:
+        return False
+    if name == "lsid":
+        lsid = plain_lsid(data)
+        if lsid is None:
+            return False
+        context.session = session._replace(lsid=lsid)
+    else:
+        if data[7] & 0x80:
+            # Negative, which is refused.
+            return False
+        context.session = session._replace(txn_number=int.from_bytes(data, "little"))
+    return True
+
+
+class OpenedRequests:
+    """The last requests of one connection, one of each kind; the kind is how a document begins."""
+
+    __slots__ = ("_by_kind",)
+
+    def __init__(self) -> None:
+        self._by_kind: dict[bytes, Opened] = {}
+
+    def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
+        """What was read from a request like this one, with this one's own values; None when it must be read anew."""
+        opened = self._by_kind.get(request.body[_KIND])
+        return None if opened is None else opened.again(request, started)
+
+    def keep(self, context: Context, arguments: Arguments) -> None:
+        """Remember a request that was read as a whole and has not run yet."""
+        if len(context.raw) > _MOST_BYTES:
+            return
+        names = [name for name, _, _ in elements(context.raw)]
+        if len(set(names)) < len(names):
+            # Which of two values of one field counts depends on their order.
+            return
+        if len(self._by_kind) == _MOST_KINDS:
+            self._by_kind.clear()
+        self._by_kind[context.raw[_KIND]] = Opened(context, arguments, names)
+
+    def __len__(self) -> int:
+        return len(self._by_kind)
