@@ -128,6 +128,7 @@ class Code(IntEnum):
     ClientMetadataCannotBeMutated = 186
     PrimarySteppedDown = 189
     InvalidIndexSpecificationOption = 197
+    ShardingStateNotInitialized = 203
     NoSuchSession = 206
     InvalidUUID = 207
     TooManyLocks = 208
@@ -143,6 +144,7 @@ class Code(IntEnum):
     TooManyLogicalSessions = 261
     ExceededTimeLimit = 262
     OperationNotSupportedInTransaction = 263
+    FailPointSetFailed = 266
     IndexBuildAborted = 276
     ClientDisconnect = 279
     ShardInvalidatedForTargeting = 283
@@ -177,6 +179,10 @@ STATE_CHANGE_CODES = frozenset(
 """Codes that tell a driver that its picture of the set is out of date."""
 
 
+NO_CODE = 0
+"""For the few refusals to which MongoDB gives no code; their replies have neither `code` nor `codeName`."""
+
+
 class CommandError(Exception):
     """A refusal with MongoDB's code.
 
@@ -202,7 +208,9 @@ class CommandError(Exception):
 
     def reply(self) -> dict[str, Any]:
         """The fields of the `ok: 0` reply, in the real server's order."""
-        body: dict[str, Any] = {"ok": 0.0, "errmsg": self.message, "code": self.code, "codeName": self.code_name}
+        body: dict[str, Any] = {"ok": 0.0, "errmsg": self.message}
+        if self.code != NO_CODE:
+            body |= {"code": self.code, "codeName": self.code_name}
         body.update(self.extra)
         if self.labels:
             body["errorLabels"] = list(self.labels)

@@ -17,6 +17,7 @@ import logging.handlers
 import sys
 import zlib
 from collections import deque
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,13 @@ class RecentLines(logging.Handler):
         self.lines.append(self.format(record))
 
 
+@dataclass(slots=True)
+class _Settings:
+    verbosity: int = 0
+    quiet: bool = False
+
+
+_settings = _Settings()
 RECENT = RecentLines()
 """What getLog "global" shows."""
 WARNINGS = RecentLines(logging.WARNING)
@@ -124,4 +132,25 @@ def configure(path: Path | None, *, append: bool, verbosity: int = 0) -> None:
     for each in (handler, RECENT, WARNINGS):
         root.addHandler(each)
     root.setLevel(logging.INFO)
-    logging.getLogger(_ROOT).setLevel(logging.DEBUG if verbosity else logging.INFO)
+    set_verbosity(verbosity)
+
+
+def set_verbosity(level: int) -> None:
+    """0 to 5, as the real server's; above 0 shows debug lines."""
+    _settings.verbosity = min(max(level, 0), 5)
+    logging.getLogger(_ROOT).setLevel(logging.DEBUG if level > 0 else logging.INFO)
+
+
+def verbosity() -> int:
+    """What `set_verbosity` was told."""
+    return _settings.verbosity
+
+
+def set_quiet(quiet: bool) -> None:
+    """Leave out the lines of connections that come and go."""
+    _settings.quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Whether lines of connections are left out."""
+    return _settings.quiet

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import socket
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
-from docstore.commands.client_sessions import ClientSessions
-from docstore.commands.context import Services
-from docstore.commands.cursors import CursorRegistry
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.limits import COMPATIBLE_VERSION
-from docstore.commands.operations import OperationRegistry
+from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.errors import CommandError
 from docstore.js.workers import Workers
 from docstore.log import component
 from docstore.net import Listener, Pool, ReplicaSetClient
 from docstore.net.errors import as_command_error
 from docstore.net.process import CANNOT_LISTEN, Process, StartError
+from docstore.net.services import services_of, set_parameters
 from docstore.options import Options
 from docstore.sharding import requests
 from mongos.balancer.autosplit import Autosplit
@@ -69,7 +66,9 @@ async def serve(process: Process, options: Options) -> None:
         config = connect(CONFIG, f"{set_name}/{','.join(configdb.hosts)}")
         listener: list[Listener] = []
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
-        services = _services(router)
+        parameters = ParameterTable(FACTS)
+        services = services_of(TABLE, router, parameters)
+        set_parameters(parameters, options)
         dispatcher = Dispatcher(router, services, translate=as_command_error)
         listener.append(
             Listener(
@@ -131,18 +130,6 @@ def build(
         ),
         statistics=lambda: listener().statistics(),
         shutdown=lambda: process.stop("shutdown command"),
-    )
-
-
-def _services(router: Router) -> Services:
-    return Services(
-        table=TABLE,
-        host=router,
-        sessions=ClientSessions(monotonic, lambda: uuid.uuid4().bytes),
-        cursors=CursorRegistry(monotonic, lambda: secrets.randbits(64)),
-        operations=OperationRegistry(monotonic),
-        clock=monotonic,
-        wall_clock=time,
     )
 
 

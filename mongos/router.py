@@ -75,7 +75,7 @@ class Router:
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """A client's cluster time: the shards hear it with the request that carries it."""
 
-    def topology_version(self) -> Mapping[str, Any] | None:
+    def state_version(self) -> Mapping[str, Any] | None:
         """Routers have no state that drivers follow."""
         return None
 

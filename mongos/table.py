@@ -27,7 +27,6 @@ from mongos.commands import (
     flush_router_config,
     get_cmd_line_opts,
     get_more,
-    get_parameter,
     get_shard_version,
     hello,
     insert,
@@ -51,7 +50,7 @@ from mongos.commands import (
 _MODULES = (
     add_shard, aggregate, balancer_start, balancer_status, balancer_stop, coll_stats, count, create, create_indexes,
     current_op, db_stats, delete, distinct, drop, drop_database, drop_indexes, enable_sharding, find, find_and_modify,
-    flush_router_config, get_cmd_line_opts, get_more, get_parameter, get_shard_version, hello, insert, is_db_grid,
+    flush_router_config, get_cmd_line_opts, get_more, get_shard_version, hello, insert, is_db_grid,
     is_master, list_collections, list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard,
     rename_collection, server_status, shard_collection, shutdown, split, update,
 )  # fmt: skip

@@ -26,7 +26,7 @@ class ClientSessions:
     ) -> None:
         self._clock = clock
         self._new_uuid = new_uuid
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         self._last_use: dict[bytes, float] = {}
 
     def start(self, user_digest: bytes) -> bytes:
@@ -48,7 +48,7 @@ class ClientSessions:
 
     def expire(self) -> set[bytes]:
         """Forget and return the sessions that idled too long."""
-        before = self._clock() - self._timeout_seconds
+        before = self._clock() - self.timeout_seconds
         gone = {lsid for lsid, used in self._last_use.items() if used < before}
         self.end(gone)
         return gone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import bson
@@ -12,6 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from docstore.bson import array_documents, get_field
 from docstore.bson.walk import ARRAY, Value
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
+from docstore.commands.parameters import ParameterTable
 from docstore.commands.values import wrong_type
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from docstore.commands.client_sessions import ClientSessions
     from docstore.commands.cursors import CursorRegistry
     from docstore.commands.declaration import Command, CommandTable
+    from docstore.commands.fail_points import FailCommand, Failure
     from docstore.commands.operations import Operation, OperationRegistry
     from docstore.commands.peer import Peer
     from docstore.commands.session import Session
@@ -42,8 +44,16 @@ class Host(Protocol):
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """Take in a request's `$clusterTime`."""
 
-    def topology_version(self) -> Mapping[str, Any] | None:
-        """`{processId, counter}`, attached to errors that tell of a state change."""
+    def state_version(self) -> Mapping[str, Any] | None:
+        """`{processId, counter}` of a member of a set, attached to errors that tell of a state change."""
+
+
+@dataclass(slots=True)
+class Switches:
+    """What setParameter changes for all commands of a process."""
+
+    require_api_version: bool = False
+    """Refuse requests that name no version of the Stable API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +67,10 @@ class Services:
     operations: OperationRegistry
     clock: Callable[[], float]
     wall_clock: Callable[[], float]
+    parameters: ParameterTable = field(default_factory=ParameterTable)
+    switches: Switches = field(default_factory=Switches)
+    fail_command: FailCommand | None = None
+    """None where tests must not interfere."""
 
 
 class Context:
@@ -69,8 +83,10 @@ class Context:
       `explicit_*` say whether the client gave the concern itself.
     * `started`, `deadline`: in seconds of `services.clock`; the deadline comes from maxTimeMS, None without.
     * `exhaust`: the client takes several replies to this one request.
-    * `api_strict`: the client asked for the Stable API and nothing else. `shard_version`: the raw document of a router.
+    * `api_version`; `api_strict`: the client asked for the Stable API and nothing else.
+    * `shard_version`: the raw document of a router.
     * `help_asked`: answer with the command's help instead of running it.
+    * `induced`: what a fail point makes of the reply.
     """
 
     # Most requests carry few of these: what is not carried stays with the class.
@@ -87,8 +103,10 @@ class Context:
     comment: Value | None = None
     cluster_time: bytes | None = None
     shard_version: bytes | None = None
+    api_version: str | None = None
     api_strict: bool = False
     help_asked: bool = False
+    induced: Failure | None = None
     _body: dict[str, Any] | None = None
     _operation: Operation | None = None
 

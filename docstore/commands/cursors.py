@@ -69,7 +69,7 @@ class CursorRegistry:
     ) -> None:
         self._clock = clock
         self._random64 = random64
-        self._idle_seconds = idle_seconds
+        self.idle_seconds = idle_seconds
         self._cursors: dict[int, ClientCursor] = {}
         self.timed_out = 0
         self.opened = 0
@@ -150,7 +150,7 @@ class CursorRegistry:
 
     def expire(self) -> int:
         """End the cursors that idled too long; returns how many."""
-        before = self._clock() - self._idle_seconds
+        before = self._clock() - self.idle_seconds
         count = self.kill_where(lambda cursor: not (cursor.pinned or cursor.no_timeout) and cursor.last_used < before)
         self.timed_out += count
         return count

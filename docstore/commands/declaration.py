@@ -197,12 +197,7 @@ class CommandTable:
     def __init__(self, commands: Iterable[Command], *, unsupported: Mapping[str, str] | None = None) -> None:
         self._by_spelling: dict[str, Command] = {}
         self._by_name: dict[str, Command] = {}
-        for command in commands:
-            assert command.name not in self._by_name, f"{command.name} is declared twice"
-            self._by_name[command.name] = command
-            for spelling in (command.name, *command.aliases):
-                assert spelling not in self._by_spelling, f"{spelling} is declared twice"
-                self._by_spelling[spelling] = command
+        self.add(commands)
         self.unsupported = dict(unsupported or {})
         both = self.unsupported.keys() & self._by_spelling.keys()
         assert not both, f"declared and unsupported: {sorted(both)}"
@@ -216,6 +211,15 @@ class CommandTable:
         if reason is not None:
             raise CommandError(Code.CommandNotSupported, reason)
         raise CommandError(Code.CommandNotFound, f"no such command: '{spelling}'")
+
+    def add(self, commands: Iterable[Command]) -> None:
+        """Serve further commands."""
+        for command in commands:
+            assert command.name not in self._by_name, f"{command.name} is declared twice"
+            self._by_name[command.name] = command
+            for spelling in (command.name, *command.aliases):
+                assert spelling not in self._by_spelling, f"{spelling} is declared twice"
+                self._by_spelling[spelling] = command
 
     def __contains__(self, spelling: str) -> bool:
         return spelling in self._by_spelling

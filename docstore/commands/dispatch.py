@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import bson
 
-from docstore.bson import append_fields, get_field
+from docstore.bson import append_fields, encoded_fields, get_field
 from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
+from docstore.commands.fail_points import Failure, InducedError
 from docstore.commands.operations import Operation
 from docstore.commands.peer import Peer
 from docstore.commands.values import integer_of, type_name
@@ -158,6 +159,35 @@ class Dispatcher:
             self._observe(context.cluster_time)
         if context.session is not None:
             services.sessions.touch(context.session.lsid, context.started)
+        if services.switches.require_api_version and context.api_version is None:
+            raise CommandError(498870, "The apiVersion parameter is required: every command must name an API version")
+        point = services.fail_command
+        if point is not None and point.active:
+            failure = point.enter(context)
+            if failure is not None:
+                return self._suffer(failure, context, arguments)
+        return self._answer(context, arguments)
+
+    def _suffer(self, failure: Failure, context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+        if failure.seconds is not None:
+            return self._stall(failure, failure.seconds, context, arguments)
+        if failure.hang_up:
+            context.connection.hang_up()
+            raise CommandError(Code.ClientDisconnect, "a fail point closed the connection")
+        if failure.error is not None:
+            raise failure.error
+        context.induced = failure
+        return self._answer(context, arguments)
+
+    async def _stall(self, failure: Failure, seconds: float, context: Context, arguments: Arguments) -> Result:
+        point = self.services.fail_command
+        assert point is not None, "it made the failure"
+        await point.sleep(seconds)
+        result = self._suffer(failure._replace(seconds=None), context, arguments)
+        return result if isinstance(result, (bytes, dict)) else await result
+
+    def _answer(self, context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+        services = self.services
         command = context.command
         if context.help_asked:
             return {"help": f"help for: {command.name} {command.help}"}
@@ -187,7 +217,10 @@ class Dispatcher:
     def complete(self, context: Context, result: Result) -> bytes:
         """The body of a successful reply."""
         body = result if isinstance(result, bytes) else bson.encode(result) if result else _EMPTY
-        if context.session is not None and context.session.txn_number is not None:
+        retried = context.session is not None and context.session.txn_number is not None
+        if context.induced is not None:
+            body = induce(body, context.induced, retried=retried)
+        elif retried:
             body = self._label_write_concern_error(body)
         return append_fields(body, self._reply_tail())
 
@@ -203,7 +236,7 @@ class Dispatcher:
         if number in RETRYABLE_WRITE_CODES:
             extra["errorLabels"] = [RETRYABLE_WRITE_LABEL]
         if number in STATE_CHANGE_CODES:
-            extra["topologyVersion"] = self.services.host.topology_version()
+            extra["topologyVersion"] = self.services.host.state_version()
         return append_fields(body, bson.encode(extra)[4:-1]) if extra else body
 
     def _reply_tail(self) -> bytes:
@@ -219,13 +252,15 @@ class Dispatcher:
         reply = error.reply()
         labels = list(error.labels)
         retried = context is not None and context.session is not None and context.session.txn_number is not None
+        if isinstance(error, InducedError) and error.labelled:
+            retried = False
         if retried and error.code in RETRYABLE_WRITE_CODES and RETRYABLE_WRITE_LABEL not in labels:
             labels.append(RETRYABLE_WRITE_LABEL)
         if labels:
             reply["errorLabels"] = labels
         host = self.services.host
         if error.code in STATE_CHANGE_CODES and "topologyVersion" not in reply:
-            version = host.topology_version()
+            version = host.state_version()
             if version is not None:
                 reply["topologyVersion"] = version
         reply.update(host.gossip())
@@ -261,3 +296,18 @@ class Dispatcher:
             remote=context.connection.remote,
             durationMillis=round((self.services.clock() - context.started) * 1000),
         )
+
+
+def induce(body: bytes, failure: Failure, *, retried: bool) -> bytes:
+    """A reply with the write concern error of a fail point, and the labels that go with it."""
+    if failure.write_concern_error is None:
+        return body
+    extra = b"\x03writeConcernError\0" + failure.write_concern_error
+    labels = failure.labels
+    if labels is None and retried:
+        code = get_field(failure.write_concern_error, "code")
+        if code is not None and code[0] == INT32 and integer_of(*code) in RETRYABLE_WRITE_CODES:
+            labels = (RETRYABLE_WRITE_LABEL,)
+    if labels:
+        extra += encoded_fields(bson.encode({"errorLabels": list(labels)}))
+    return append_fields(body, extra)

@@ -180,6 +180,7 @@ def _check_transaction(envelope: Envelope, command: Command) -> None:
 def _check_api(envelope: Envelope, command: Command) -> None:
     if envelope.api_version != "1":
         raise CommandError(Code.APIVersionError, f"Cannot accept API version {envelope.api_version}")
+    envelope.context.api_version = envelope.api_version
     if envelope.api_strict:
         envelope.context.api_strict = True
         if not command.stable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from docstore.commands.reopening import OpenedRequests
@@ -14,13 +15,17 @@ class Peer:
     first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
     `opened`: the last requests as they were read, for a client that sends others of the same shape.
+    `hang_up`: closes the connection at once.
     """
 
-    __slots__ = ("application_name", "compressors", "cursors", "greeted", "id", "metadata", "opened", "remote")
+    __slots__ = (
+        "application_name", "compressors", "cursors", "greeted", "hang_up", "id", "metadata", "opened", "remote",
+    )  # fmt: skip
 
-    def __init__(self, connection_id: int, remote: str) -> None:
+    def __init__(self, connection_id: int, remote: str, hang_up: Callable[[], None] = lambda: None) -> None:
         self.id = connection_id
         self.remote = remote
+        self.hang_up = hang_up
         self.metadata: bytes | None = None
         self.application_name = ""
         self.compressors: tuple[str, ...] = ()

@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
         keep_alive(self._transport)
         peer_name = transport.get_extra_info("peername")
         remote = f"{peer_name[0]}:{peer_name[1]}" if peer_name else "unknown"
-        self.peer = Peer(self._listener.next_connection_id(), remote)
+        self.peer = Peer(self._listener.next_connection_id(), remote, self.abort)
         if not self._listener.opened(self):
             self._transport.abort()
 
@@ -258,6 +258,8 @@ class Connection(asyncio.Protocol):
 
     def _write(self, frame: bytes) -> None:
         assert self._transport is not None
+        if self._transport.is_closing():
+            return
         self._listener.bytes_out += len(frame)
         self._transport.write(frame)
 

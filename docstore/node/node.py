@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, cast
 from bson.datetime_ms import DatetimeMS
 
 from docstore.collection.store import Store
+from docstore.commands.parameters import ParameterTable
 from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
 from docstore.node.counters import Counters
 from docstore.node.ownership import Ownership
-from docstore.node.parameters import ParameterTable
 from docstore.node.settings import NodeSettings
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone

@@ -8,29 +8,25 @@ order.
 
 from __future__ import annotations
 
-import secrets
 import time
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from docstore.collection.store import Store
-from docstore.commands.client_sessions import ClientSessions
-from docstore.commands.context import Services
-from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.operations import OperationRegistry
+from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.listener import MAX_CONNECTIONS, Listener
 from docstore.net.pool import Pool
+from docstore.net.services import services_of
 from docstore.net.sockets import bind
 from docstore.node.commands import COMMANDS
 from docstore.node.node import DataNode, Replication
-from docstore.node.parameters import FACTS, ParameterTable, ServerParameter
 from docstore.node.periodic import Housekeeping
 from docstore.node.settings import ClusterRole, NodeSettings
 from docstore.node.unsupported import UNSUPPORTED
@@ -152,15 +148,7 @@ class NodeProcess:
 
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)
-        services = Services(
-            table=table,
-            host=replication,
-            sessions=ClientSessions(time.monotonic, lambda: uuid.uuid4().bytes),
-            cursors=CursorRegistry(time.monotonic, lambda: secrets.randbits(64)),
-            operations=operations,
-            clock=time.monotonic,
-            wall_clock=time.time,
-        )
+        services = services_of(table, replication, self.node.parameters, operations)
         dispatcher = Dispatcher(self.node, services, translate=stop_on_storage_error)
         return Listener(
             dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections

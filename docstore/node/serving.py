@@ -10,9 +10,8 @@ import gc
 import socket
 from typing import Any
 
-from docstore.errors import CommandError
 from docstore.net.process import CANNOT_LISTEN, CANNOT_OPEN_DATA, Process, StartError
-from docstore.node.parameters import ParameterTable
+from docstore.net.services import set_parameters
 from docstore.node.process import Extension, NodeProcess
 from docstore.node.settings import ClusterRole, NodeSettings
 from docstore.options import Options
@@ -75,22 +74,3 @@ def settings_of(name: str, options: Options, role: ClusterRole) -> NodeSettings:
         parsed=options.parsed,
         **settings,
     )
-
-
-def set_parameters(table: ParameterTable, options: Options) -> None:
-    """Apply --setParameter. Errors: StartError for what no parameter takes."""
-    for name, text in options.parameters.items():
-        try:
-            table.put(name, _value(text))
-        except CommandError as error:
-            raise StartError(f"--setParameter {name}={text}: {error.message}") from None
-
-
-def _value(text: str) -> Any:
-    """A parameter's value as it would stand in a command."""
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return int(text)
-    except ValueError:
-        return text

@@ -157,6 +157,10 @@ class ReplicaSet:
         """`{processId, counter}`; the counter grows at each change that hello shows."""
         return {"processId": self._process_id, "counter": Int64(self._topology_counter)}
 
+    def state_version(self) -> dict[str, Any]:
+        """The topology version, for errors that tell of a change of state."""
+        return self.topology_version()
+
     async def wait_topology_change(self, counter: int, timeout: float) -> None:
         """Return when the counter is no longer `counter`, or after `timeout` seconds."""
         await self._topology.wait(lambda: self._topology_counter != counter, timeout)

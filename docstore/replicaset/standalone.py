@@ -63,6 +63,9 @@ class Standalone:
         """`{processId, counter}`; a standalone's never changes."""
         return {"processId": self._process_id, "counter": Int64(0)}
 
+    def state_version(self) -> None:
+        """Its errors tell of no change of state."""
+
     async def wait_topology_change(self, counter: int, timeout: float) -> None:
         """Nothing ever changes: sleep out the `timeout` (seconds)."""
         await asyncio.sleep(timeout)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from docstore.commands.parameters import ServerParameter
 from docstore.errors import Code, CommandError
-from docstore.node.parameters import ServerParameter
 
 
 @dataclass(slots=True)

@@ -60,7 +60,7 @@ class FakeHost:
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         self.observed.append(document)
 
-    def topology_version(self) -> Mapping[str, Any]:
+    def state_version(self) -> Mapping[str, Any]:
         return {"processId": self.process_id, "counter": Int64(self.counter)}
 
 

@@ -11,7 +11,7 @@ from docstore.errors import Code, CommandError
 
 def run(context: Context, arguments: Arguments) -> Result:
     if arguments.value:
-        raise CommandError(Code.NotImplemented, "killAllSessions cannot choose by user: there are no users")
+        raise CommandError(Code.UserNotFound, "Could not find the user: there are none")
     kill(context, set())
     return {}
 

@@ -10,7 +10,7 @@ from docstore.errors import Code, CommandError
 
 def run(context: Context, arguments: Arguments) -> Result:
     if "op" not in arguments:
-        raise CommandError(Code.NoSuchKey, 'killOp needs the field "op"')
+        raise CommandError(Code.NoSuchKey, 'Missing expected field "op"')
     context.services.operations.kill(arguments["op"])
     return {"info": "attempting to kill op"}
 

@@ -11,4 +11,6 @@ def run(context: Context, _arguments: Arguments) -> Result:
     return {"you": context.connection.remote}
 
 
-COMMAND = Command("whatsmyuri", run, privilege=PUBLIC, role=Role.ANY, help="the caller's own address, host:port")
+COMMAND = Command(
+    "whatsmyuri", run, privilege=PUBLIC, role=Role.ANY, tolerant=True, help="the caller's own address, host:port"
+)

@@ -24,7 +24,6 @@ from docstore.node.commands import (
     fsync,
     get_cmd_line_opts,
     get_more,
-    get_parameter,
     hello,
     host_info,
     insert,
@@ -35,7 +34,6 @@ from docstore.node.commands import (
     log_rotate,
     rename_collection,
     server_status,
-    set_parameter,
     shutdown,
     update,
     validate,
@@ -43,9 +41,9 @@ from docstore.node.commands import (
 
 _MODULES = (
     aggregate, coll_stats, count, create, create_indexes, current_op, db_hash, db_stats, delete, distinct, drop,
-    drop_database, drop_indexes, explain, find, find_and_modify, fsync, get_cmd_line_opts, get_more, get_parameter,
+    drop_database, drop_indexes, explain, find, find_and_modify, fsync, get_cmd_line_opts, get_more,
     hello, host_info, insert, is_master, list_collections, list_databases, list_indexes, log_rotate,
-    rename_collection, server_status, set_parameter, shutdown, update, validate,
+    rename_collection, server_status, shutdown, update, validate,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (*BUILTIN, *(module.COMMAND for module in _MODULES))

@@ -101,7 +101,7 @@ def test_errors_of_a_state_change_carry_the_topology_version() -> None:
     host = FakeHost()
     host.write_error = CommandError(Code.NotWritablePrimary, "not primary")
     dispatcher = dispatcher_of(command("w", role=Role.PRIMARY), host=host)
-    assert ask(dispatcher, {"w": 1})["topologyVersion"] == host.topology_version()
+    assert ask(dispatcher, {"w": 1})["topologyVersion"] == host.state_version()
 
 
 def test_a_write_needs_a_primary_except_in_the_local_database() -> None:

@@ -26,13 +26,13 @@ from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
 from docstore.commands.dispatch import Answer, Dispatcher, Pending
 from docstore.commands.operations import OperationRegistry
+from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.commands.peer import Peer
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from docstore.net.pool import raise_for_error
 from docstore.node.commands import COMMANDS
 from docstore.node.node import DataNode
-from docstore.node.parameters import FACTS, ParameterTable
 from docstore.node.process import Extension
 from docstore.node.settings import ClusterRole, NodeSettings
 from docstore.node.unsupported import UNSUPPORTED
@@ -182,6 +182,7 @@ class Member:
             operations=OperationRegistry(time.monotonic),
             clock=time.monotonic,
             wall_clock=time.time,
+            parameters=self.node.parameters,
         )
         self._dispatcher = Dispatcher(self.node, services)
         self._services = list(extension.services(self.node, network))  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ class FakeMember:
         primary = self.set.primary is self
         reply = {
             "isWritablePrimary": primary, "secondary": not primary, "setName": "s", "hosts": self.set.hosts,
-            "me": self.address, "setVersion": 1, "topologyVersion": self.host.topology_version(),
+            "me": self.address, "setVersion": 1, "topologyVersion": self.host.state_version(),
         }  # fmt: skip
         if primary:
             reply["electionId"] = ObjectId(f"7fffffff{self.set.term:016x}")

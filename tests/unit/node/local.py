@@ -21,11 +21,11 @@ from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Answer, Dispatcher, Pending
 from docstore.commands.operations import OperationRegistry
+from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.commands.peer import Peer
 from docstore.errors import Code, CommandError
 from docstore.node.commands import COMMANDS
 from docstore.node.node import DataNode
-from docstore.node.parameters import FACTS, ParameterTable
 from docstore.node.settings import NodeSettings
 from docstore.node.unsupported import UNSUPPORTED
 from docstore.replicaset.standalone import Standalone
@@ -86,6 +86,7 @@ class LocalNode:
             operations=OperationRegistry(time.monotonic),
             clock=time.monotonic,
             wall_clock=time.time,
+            parameters=self.node.parameters,
         )
         self.dispatcher = Dispatcher(self.node, self.services)
         self.peer = Peer(1, "127.0.0.1:9")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
 from docstore.net.process import StartError
-from docstore.node.parameters import FACTS, ParameterTable, ServerParameter
 from docstore.node.serving import set_parameters, settings_of
 from docstore.node.settings import ClusterRole
 from docstore.options import NetworkOptions, Options, ReplicationOptions, RoleOptions, StorageOptions

@@ -8,17 +8,16 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
-from docstore.errors import Code, CommandError
-from docstore.node.node import node_of
+from docstore.errors import NO_CODE, CommandError
 
 _ENVELOPE = ENVELOPE_FIELDS | {"setParameter"}
 
 
 def run(context: Context, _arguments: Arguments) -> Result:
-    parameters = node_of(context).parameters
+    parameters = context.services.parameters
     asked: dict[str, Any] = {name: value for name, value in context.body.items() if name not in _ENVELOPE}
     if not asked:
-        raise CommandError(Code.InvalidOptions, "no option found to set, use help:true to see options")
+        raise CommandError(NO_CODE, "no option found to set, use help:true to see options")
     was = None
     for name, value in asked.items():
         before = parameters.put(name, value)

@@ -1,0 +1,19 @@
+"""updateUser: there are no users, so it finds none."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    raise CommandError(Code.UserNotFound, f"User '{arguments.value}@{context.db}' not found")
+
+
+COMMAND = Command(
+    "updateUser", run, privilege=Privilege("updateUser", Resource.DATABASE), role=Role.PRIMARY, value=Type.STRING,
+    tolerant=True,
+    help="finds no user",
+)  # fmt: skip

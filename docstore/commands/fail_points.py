@@ -1,0 +1,139 @@
+"""The fail point `failCommand`, by which drivers' test suites make commands fail, stall or lose their connection.
+
+It is there only in a process started with `enableTestCommands`. `configure` sets it, `enter` is asked by the dispatcher
+for every command while it is active. Connections between this project's own processes are let pass unless
+`failInternalCommands` asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import bson
+
+from docstore.bson import get_field, get_path
+from docstore.bson.walk import OBJECT, STRING, Value
+from docstore.commands.context import Context
+from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, type_name
+from docstore.errors import Code, CommandError
+
+CONFIGURE = "configureFailPoint"
+
+
+class InducedError(CommandError):
+    """A refusal that a fail point asked for. With labels of its own the server adds none."""
+
+    def __init__(self, code: int, labels: tuple[str, ...] | None) -> None:
+        super().__init__(code, "Failing command via 'failCommand' failpoint", labels=labels or ())
+        self.labelled = labels is not None
+
+
+class Failure(NamedTuple):
+    """What one command is to suffer. `write_concern_error`: the encoded document for its reply."""
+
+    error: InducedError | None
+    hang_up: bool
+    seconds: float | None
+    write_concern_error: bytes | None
+    labels: tuple[str, ...] | None
+
+
+class FailCommand:
+    """One process's fail point. `sleep(seconds)` waits, `random()` gives a number from 0 to 1."""
+
+    def __init__(self, sleep: Callable[[float], Awaitable[None]], random: Callable[[], float]) -> None:
+        self.sleep = sleep
+        self._random = random
+        self.active = False
+        self.times_entered = 0
+        self._times: int | None = None
+        self._skip = 0
+        self._probability = 1.0
+        self.data: dict[str, Any] = {}
+        self._raw = b""
+
+    def configure(self, mode: Value, raw: bytes | None) -> int:
+        """Set the mode and the data; returns how often it was entered so far. Errors: BadValue, TypeMismatch."""
+        times, skip, probability, active = _mode(mode)
+        self._times, self._skip, self._probability = times, skip, probability
+        self._raw = raw or b"\x05\0\0\0\0"
+        self.data = bson.decode(self._raw)
+        self.active = active
+        return self.times_entered
+
+    def enter(self, context: Context) -> Failure | None:
+        """What the command is to suffer; None when it goes on untouched. Errors: InvalidOptions."""
+        data = self.data
+        if not self._meets(context, data):
+            return None
+        if self._skip:
+            self._skip -= 1
+            return None
+        if self._probability < 1.0 and self._random() >= self._probability:
+            return None
+        if self._times is not None:
+            self._times -= 1
+            self.active = self._times > 0
+        self.times_entered += 1
+        labels = tuple(data["errorLabels"]) if "errorLabels" in data else None
+        seconds = None
+        if data.get("blockConnection"):
+            if "blockTimeMS" not in data:
+                raise CommandError(Code.InvalidOptions, "must specify 'blockTimeMS' when 'blockConnection' is true")
+            seconds = data["blockTimeMS"] / 1000
+        error = InducedError(int(data["errorCode"]), labels) if "errorCode" in data else None
+        concern = get_field(self._raw, "writeConcernError") if context.command.takes_write_concern else None
+        return Failure(
+            error, bool(data.get("closeConnection")), seconds, None if concern is None else concern[1], labels
+        )
+
+    def _meets(self, context: Context, data: dict[str, Any]) -> bool:
+        command = context.command
+        names = data.get("failCommands", ())
+        if command.name == CONFIGURE or not (command.name in names or any(each in names for each in command.aliases)):
+            return False
+        if "appName" in data and data["appName"] != context.connection.application_name:
+            return False
+        if "namespace" in data and data["namespace"] != context.namespace:
+            return False
+        return bool(data.get("failInternalCommands")) or not _internal(context)
+
+
+def _internal(context: Context) -> bool:
+    metadata = context.connection.metadata
+    name = None if metadata is None else get_path(metadata, "driver.name")
+    return name is not None and name[0] == STRING and text_of(name[1]) == "docstore"
+
+
+def _mode(mode: Value) -> tuple[int | None, int, float, bool]:
+    """(times left, how many to skip, probability, active)."""
+    code, data = mode
+    if code == STRING:
+        text = text_of(data)
+        if text not in ("off", "alwaysOn"):
+            raise CommandError(Code.BadValue, f"unknown mode: {text}")
+        return None, 0, 1.0, text == "alwaysOn"
+    if code != OBJECT:
+        raise CommandError(Code.TypeMismatch, "'mode' must be a string or JSON object")
+    for name in ("times", "skip", "activationProbability"):
+        field = get_field(data, name)
+        if field is None:
+            continue
+        if field[0] not in NUMBERS:
+            raise CommandError(
+                Code.TypeMismatch, f'Expected field "{name}" to have numeric type, but found {type_name(field[0])}'
+            )
+        if name == "activationProbability":
+            probability = float(number_of(*field))
+            if not 0 <= probability <= 1:
+                raise CommandError(Code.BadValue, "activationProbability must be between 0.0 and 1.0")
+            return None, 0, probability, probability > 0
+        number = integer_of(*field)
+        if number < 0:
+            raise CommandError(Code.BadValue, f"'{name}' option to 'mode' must be positive")
+        return (number, 0, 1.0, number > 0) if name == "times" else (None, number, 1.0, True)
+    raise CommandError(
+        Code.BadValue,
+        "'mode' must be one of 'off', 'alwaysOn', '{times:n}', '{skip:n}' or '{activationProbability:p}'",
+    )

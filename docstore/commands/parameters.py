@@ -1,0 +1,95 @@
+"""Server parameters: what getParameter shows and setParameter changes.
+
+Only what has an effect, or states a fact, is a parameter; any other name is refused. Values come decoded; at the start
+of a process they come as text, which is read like a value of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from docstore.commands.limits import FEATURE_VERSION
+from docstore.errors import NO_CODE, Code, CommandError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParameter:
+    """`get` gives the value for a reply; `put` takes a decoded value and raises BadValue when it does not fit.
+
+    Without `put` the parameter states a fact. `startup_only`: `put` is for the start of the process.
+    """
+
+    name: str
+    get: Callable[[], Any]
+    put: Callable[[Any], None] | None = None
+    startup_only: bool = False
+
+    def details(self) -> dict[str, Any]:
+        """As getParameter shows it with `showDetails`."""
+        settable = self.put is not None
+        return {
+            "value": self.get(),
+            "settableAtRuntime": settable and not self.startup_only,
+            "settableAtStartup": settable,
+        }
+
+
+class ParameterTable:
+    """The parameters of a process by name."""
+
+    def __init__(self, parameters: Iterable[ServerParameter] = ()) -> None:
+        self._by_name = {parameter.name: parameter for parameter in parameters}
+
+    def add(self, parameters: Iterable[ServerParameter]) -> None:
+        """Declare further parameters."""
+        for parameter in parameters:
+            assert parameter.name not in self._by_name, f"{parameter.name} is declared twice"
+            self._by_name[parameter.name] = parameter
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[ServerParameter]:
+        return iter(sorted(self._by_name.values(), key=lambda parameter: parameter.name))
+
+    def get(self, name: str) -> Any:
+        """The present value."""
+        return self._by_name[name].get()
+
+    def put(self, name: str, value: Any, *, starting: bool = False) -> Any:
+        """Change a parameter; returns what it was. Errors: without a code for an unknown or fixed one; BadValue."""
+        parameter = self._by_name.get(name)
+        if parameter is None:
+            raise CommandError(
+                NO_CODE, f"attempted to set unrecognized parameter [{name}], use help:true to see options"
+            )
+        if parameter.put is None or (parameter.startup_only and not starting):
+            raise CommandError(NO_CODE, f"not allowed to change [{name}] at runtime")
+        was = parameter.get()
+        parameter.put(value)
+        return was
+
+
+FACTS = (
+    ServerParameter(name="authenticationMechanisms", get=list),
+    ServerParameter(name="clusterAuthMode", get=lambda: "undefined"),
+    ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": FEATURE_VERSION}),
+    ServerParameter(name="tlsMode", get=lambda: "disabled"),
+)
+"""Parameters that state facts about every process."""
+
+
+def whole_number(name: str, value: Any) -> int:
+    """An integer parameter's value; fractions are cut off. Errors: BadValue."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise CommandError(Code.BadValue, f"Failed validating {name}: it takes a whole number")
+    return int(value)
+
+
+def truth(value: Any) -> bool:
+    """A switch's value: booleans and numbers mean what they say, the text "false" and "0" is off, other text is on."""
+    if isinstance(value, str):
+        return value not in ("false", "0", "")
+    return bool(value)

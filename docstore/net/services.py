@@ -1,0 +1,108 @@
+"""What every process's commands share, put together: registries, parameters, fail point."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import uuid
+from time import monotonic, time
+from typing import Any
+
+from docstore import log
+from docstore.commands.builtin import TEST_COMMANDS
+from docstore.commands.client_sessions import TIMEOUT_MINUTES, ClientSessions
+from docstore.commands.context import Host, Services, Switches
+from docstore.commands.cursors import CursorRegistry
+from docstore.commands.declaration import CommandTable
+from docstore.commands.fail_points import FailCommand
+from docstore.commands.operations import OperationRegistry
+from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
+from docstore.errors import CommandError
+from docstore.net.process import StartError
+from docstore.options import Options
+
+
+def services_of(
+    table: CommandTable, host: Host, parameters: ParameterTable, operations: OperationRegistry | None = None
+) -> Services:
+    """The services of one process. Its own parameters are added to `parameters`."""
+    services = Services(
+        table=table,
+        host=host,
+        sessions=ClientSessions(monotonic, lambda: uuid.uuid4().bytes),
+        cursors=CursorRegistry(monotonic, lambda: secrets.randbits(64)),
+        operations=operations or OperationRegistry(monotonic),
+        clock=monotonic,
+        wall_clock=time,
+        parameters=parameters,
+        fail_command=FailCommand(asyncio.sleep, random.random),
+    )
+    parameters.add((*_of_registries(services), *_of_switches(services.switches), _test_commands(table)))
+    return services
+
+
+def _of_registries(services: Services) -> tuple[ServerParameter, ...]:
+    cursors, sessions = services.cursors, services.sessions
+
+    def put_cursor_timeout(value: Any) -> None:
+        cursors.idle_seconds = whole_number("cursorTimeoutMillis", value) / 1000
+
+    def put_session_timeout(value: Any) -> None:
+        sessions.timeout_seconds = whole_number("localLogicalSessionTimeoutMinutes", value) * 60.0
+
+    return (
+        ServerParameter(
+            name="cursorTimeoutMillis", get=lambda: int(cursors.idle_seconds * 1000), put=put_cursor_timeout
+        ),
+        ServerParameter(
+            name="localLogicalSessionTimeoutMinutes",
+            get=lambda: int(sessions.timeout_seconds // 60) or TIMEOUT_MINUTES,
+            put=put_session_timeout,
+            startup_only=True,
+        ),
+    )
+
+
+def _of_switches(switches: Switches) -> tuple[ServerParameter, ...]:
+    def require(value: Any) -> None:
+        switches.require_api_version = truth(value)
+
+    return (
+        ServerParameter(name="requireApiVersion", get=lambda: switches.require_api_version, put=require),
+        ServerParameter(
+            name="logLevel", get=log.verbosity, put=lambda value: log.set_verbosity(whole_number("logLevel", value))
+        ),
+        ServerParameter(name="quiet", get=log.is_quiet, put=lambda value: log.set_quiet(truth(value))),
+    )
+
+
+def _test_commands(table: CommandTable) -> ServerParameter:
+    """Whether the commands are served that only tests need."""
+
+    def put(value: Any) -> None:
+        if truth(value) and TEST_COMMANDS[0].name not in table:
+            table.add(TEST_COMMANDS)
+
+    return ServerParameter(
+        name="enableTestCommands", get=lambda: TEST_COMMANDS[0].name in table, put=put, startup_only=True
+    )
+
+
+def set_parameters(table: ParameterTable, options: Options) -> None:
+    """Apply --setParameter. Errors: StartError for what no parameter takes."""
+    for name, text in options.parameters.items():
+        try:
+            table.put(name, _value(text), starting=True)
+        except CommandError as error:
+            raise StartError(f"--setParameter {name}={text}: {error.message}", 2) from None
+
+
+def _value(text: str) -> Any:
+    """A parameter's value as it would stand in a command."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        return text
