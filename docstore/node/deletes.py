@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docstore.bson import Predicate, Value
+from docstore.bson import Predicate, Value, elements
+from docstore.bson.walk import INT32, OBJECT
 from docstore.collection.collection import Collection
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.node.requests import COLLATION, hint_of
-from docstore.node.search import Match, Search, identity_of
+from docstore.node.search import Match, Search, identity_filter, identity_of
 from docstore.node.statements import UNIT_DOCUMENTS, WriteTarget
 from docstore.query.filter import parse_filter
 from docstore.query.tree import Filter
@@ -21,6 +22,9 @@ _FIELDS = declared(
     Parameter("hint", Type.ANY),
     COLLATION,
 )
+
+
+_LIMITS = (("limit", INT32, b"\0\0\0\0"), ("limit", INT32, b"\1\0\0\0"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,10 @@ class DeleteStatement:
 
 def delete_statement(raw: bytes) -> DeleteStatement:
     """One element of `deletes`. Errors: Location40414, Location40415, TypeMismatch, FailedToParse for the limit."""
+    given = elements(raw)
+    if len(given) == 2 and given[0][:2] == ("q", OBJECT) and given[1] in _LIMITS:
+        # What drivers send for most deletes, without the cost of the general way.
+        return DeleteStatement(filter=given[0][2], multi=given[1] == _LIMITS[0])
     fields = parse_fields("delete.deletes", raw, _FIELDS)
     limit = fields["limit"]
     if limit not in (0, 1):
@@ -61,7 +69,10 @@ class DeleteWork:
                 target.outcome.retried.append(self._stmt_id)
                 target.outcome.n += 1
                 return True
-            self._tree = parse_filter(self._statement.filter, language=target.language())
+            filter_ = self._statement.filter
+            self._tree = identity_filter(filter_) if target.let is None else None
+            if self._tree is None:
+                self._tree = parse_filter(filter_, language=target.language())
         collection = target.collection()
         if collection is None:
             return True

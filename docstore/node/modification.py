@@ -13,10 +13,14 @@ from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.positions import matched_position
+from docstore.node.search import identity_filter
 from docstore.query.language import Language
 from docstore.query.tree import Filter
+from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import parse_update
 from docstore.query.update.update import Update
+
+_TOO_LARGE = "Resulting document after update is larger than"
 
 
 @dataclass(slots=True)
@@ -29,10 +33,18 @@ class Modification:
 
     def apply(self, before: bytes) -> bytes:
         """The document after the update; the same bytes when nothing changes. Errors: 17419 over 16 MiB, Overflow."""
-        position = matched_position(self.tree, before) if self.update.needs_position else None
-        after = self.update.apply(before, matched_index=position, now=self._now(), timestamp=self._timestamp())
+        update = self.update
+        if isinstance(update, DirectUpdate):
+            changed = update.change(before)
+            if changed is before:
+                return before
+            if changed is not None:
+                _check(changed, 17419, _TOO_LARGE)
+                return changed
+        position = matched_position(self.tree, before) if update.needs_position else None
+        after = update.apply(before, matched_index=position, now=self._now(), timestamp=self._timestamp())
         if after != before:
-            _check(after, 17419, "Resulting document after update is larger than")
+            _check(after, 17419, _TOO_LARGE)
         return after
 
     def upsert(self) -> bytes:
@@ -55,12 +67,24 @@ def _check(raw: bytes, code: int, complaint: str) -> None:
     validate(raw)
 
 
+def direct_modification(node: DataNode, filter_: bytes, update: Value) -> Modification | None:
+    """A simple update (`docstore.query.update.direct`) of the document with an `_id`, else None: what most statements
+    are, and what means the same in every language that knows no collation.
+    """
+    identity = identity_filter(filter_)
+    direct = direct_update(update[1]) if identity is not None and update[0] == OBJECT else None
+    return None if identity is None or direct is None else Modification(node, identity, direct)
+
+
 def modification_of(
     node: DataNode, tree: Filter, update: Value, array_filters: Sequence[bytes], language: Language
 ) -> Modification:
     """From the `u` of a statement. Errors: FailedToParse and those of the update language."""
     code, data = update
     if code == OBJECT:
+        direct = None if array_filters else direct_update(data)
+        if direct is not None:
+            return Modification(node, tree, direct)
         return Modification(node, tree, parse_update(data, array_filters, language=language))
     if code == ARRAY:
         return Modification(node, tree, parse_update(array_documents(data), array_filters, language=language))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from docstore.bson import Predicate, Value, encode_key, get_field
+from docstore.bson import Predicate, Value, elements, encode_key, get_field
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED
 from docstore.collection.collection import Collection
 from docstore.collection.execute import find_matches
@@ -32,6 +32,16 @@ def identity_of(tree: Filter) -> Value | None:
     if isinstance(tree, Comparison) and tree.path == "_id" and tree.op is Op.EQ and tree.value[0] not in _NO_IDENTITY:
         return tree.value
     return None
+
+
+def identity_filter(raw: bytes) -> Filter | None:
+    """The tree of a filter that asks for an `_id` and nothing else, as `parse_filter` gives it; None for others."""
+    if raw[5:9] != b"_id\0":
+        return None
+    fields = elements(raw)
+    if len(fields) != 1 or fields[0][1] in _NO_IDENTITY:
+        return None
+    return Comparison("_id", Op.EQ, fields[0][1:])
 
 
 class Search:

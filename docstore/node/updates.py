@@ -15,7 +15,7 @@ from docstore.collection.collection import Collection
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
-from docstore.node.modification import Modification, modification_of
+from docstore.node.modification import Modification, direct_modification, modification_of
 from docstore.node.requests import COLLATION, hint_of
 from docstore.node.schema import make_collection
 from docstore.node.search import Match, Search, identity_of
@@ -95,24 +95,35 @@ class UpdateWork:
             if self._retried():
                 return True
             statement = self._statement
-            language = target.language()
-            if statement.constants is not None:
-                if statement.update[0] != ARRAY:
-                    raise CommandError(51198, "Constant values may only be specified for pipeline updates")
-                language = with_constants(language, statement.constants)
-            self._modification = modification_of(
-                target.node,
-                parse_filter(statement.filter, language=language),
-                statement.update,
-                statement.array_filters,
-                language,
-            )
+            self._modification = self._direct() or self._parsed()
             if statement.multi and self._modification.update.is_replacement:
                 raise CommandError(Code.FailedToParse, "multi update is not supported for replacement-style update")
         collection = target.collection()
         if collection is None or self._search is None or collection is not self._collection:
             return self._begin(collection, self._modification, owned, until)
         return self._continue(collection, self._modification, self._search, owned, until)
+
+    def _direct(self) -> Modification | None:
+        """The modification without the cost of the general way, for most statements."""
+        statement, target = self._statement, self._target
+        if statement.array_filters or statement.constants is not None or target.let is not None:
+            return None
+        return direct_modification(target.node, statement.filter, statement.update)
+
+    def _parsed(self) -> Modification:
+        statement, target = self._statement, self._target
+        language = target.language()
+        if statement.constants is not None:
+            if statement.update[0] != ARRAY:
+                raise CommandError(51198, "Constant values may only be specified for pipeline updates")
+            language = with_constants(language, statement.constants)
+        return modification_of(
+            target.node,
+            parse_filter(statement.filter, language=language),
+            statement.update,
+            statement.array_filters,
+            language,
+        )
 
     def pause(self) -> None:
         if self._search is not None:

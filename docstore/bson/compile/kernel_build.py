@@ -23,6 +23,7 @@ from setuptools.extension import Extension
 COMPILED = (
     "walk",
     "build",
+    "field_changes",
     "validation",
     "number",
     "order",

@@ -1,0 +1,51 @@
+"""Updates that the kernel applies by itself: `$set` and `$inc` of whole top-level fields.
+
+Most updates are of this kind. `direct_update` answers None for every other one. What the kernel does not decide for a
+document, and every upsert, is done by the update of the general language, which is parsed when it is first needed.
+"""
+
+from __future__ import annotations
+
+from docstore.bson.field_changes import FieldChanges, field_changes
+from docstore.bson.walk import Value
+from docstore.query.tree import Filter
+from docstore.query.update.parse import parse_update
+from docstore.query.update.update import Update
+
+
+class DirectUpdate:
+    """Satisfies `docstore.query.update.update.Update`."""
+
+    __slots__ = ("_changes", "_general", "_specification")
+
+    is_replacement = False
+    needs_position = False
+
+    def __init__(self, specification: bytes, changes: FieldChanges) -> None:
+        self._specification = specification
+        self._changes = changes
+        self._general: Update | None = None
+
+    def change(self, raw: bytes) -> bytes | None:
+        """The document after the update, the same object when nothing changes; None: `apply` must judge it."""
+        return self._changes.apply(raw)
+
+    def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
+        after = self._changes.apply(raw)
+        if after is not None:
+            return after
+        return self._whole().apply(raw, matched_index=matched_index, now=now, timestamp=timestamp)
+
+    def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
+        return self._whole().upsert(tree, new_id, now=now, timestamp=timestamp)
+
+    def _whole(self) -> Update:
+        if self._general is None:
+            self._general = parse_update(self._specification)
+        return self._general
+
+
+def direct_update(specification: bytes) -> DirectUpdate | None:
+    """The update of a document of operators that are simple enough, else None. Nothing that is refused is simple."""
+    changes = field_changes(specification)
+    return None if changes is None else DirectUpdate(specification, changes)

@@ -1,0 +1,112 @@
+"""Updates that the kernel applies by itself give what the general way gives, or leave it to that."""
+
+from __future__ import annotations
+
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import bson
+import pytest
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+
+from docstore.bson import document_from
+from docstore.errors import CommandError
+from docstore.query.filter import parse_filter
+from docstore.query.update.direct import DirectUpdate, direct_update
+from docstore.query.update.parse import parse_update
+from tests.unit.bson import kernels
+from tests.unit.bson.samples import document, value
+
+NAMES = ["a", "b", "c", "ab", "é", "z9", "_id", "0", "a.b", "$x", ""]
+USUAL = 6
+NUMBERS = [0, 1, -1, 2**31 - 1, -(2**31), Int64(0), Int64(5), Int64(2**63 - 1), Int64(-(2**63)), Int64(2**62),
+           0.0, -0.0, 1.5, 1e300, float("inf"), float("nan"), Decimal128("1.5"), "text", None]  # fmt: skip
+
+
+def some_number(dice: Random) -> tuple[int, bytes]:
+    raw = bson.encode({"": dice.choice(NUMBERS)})
+    return raw[4], raw[6:-1]
+
+
+def some_value(dice: Random) -> tuple[int, bytes]:
+    made: tuple[int, bytes] = value(dice, 1) if dice.random() < 0.4 else some_number(dice)
+    return made
+
+
+def some_fields(dice: Random, most: int) -> list[tuple[str, int, bytes]]:
+    names = NAMES[:USUAL] if dice.random() < 0.9 else NAMES
+    return [(dice.choice(names), *some_value(dice)) for _ in range(dice.randint(0, most))]
+
+
+def some_specification(dice: Random) -> bytes:
+    operators = ["$set", "$inc"] if dice.random() < 0.9 else ["$set", "$inc", "$unset", "$mul"]
+    chosen = [(dice.choice(operators), 3, document_from(some_fields(dice, 3))) for _ in range(dice.randint(1, 2))]
+    return document_from(chosen)
+
+
+def outcome(update: Any, raw: bytes) -> Any:
+    try:
+        return update.apply(raw, matched_index=None, now=1, timestamp=1)
+    except CommandError as error:
+        return error.code, error.message
+
+
+def test_simple_updates_give_what_the_general_way_gives() -> None:
+    dice = Random(17)
+    decided = 0
+    for _ in range(6000):
+        specification = some_specification(dice)
+        raw = document_from(some_fields(dice, 5)) if dice.random() < 0.7 else document(dice, 2)
+        direct = direct_update(specification)
+        if direct is None:
+            continue
+        changed = direct.change(raw)
+        decided += changed is not None
+        general = outcome(parse_update(specification), raw)
+        assert outcome(direct, raw) == general, (specification, raw)
+        assert changed is None or changed == general
+        assert changed is raw or changed != raw
+    assert decided > 1000, "hardly any update was simple"
+
+
+def test_what_the_general_way_refuses_is_never_simple() -> None:
+    dice = Random(18)
+    refused = 0
+    for _ in range(4000):
+        specification = some_specification(dice)
+        try:
+            parse_update(specification)
+        except CommandError:
+            refused += 1
+            assert direct_update(specification) is None, specification
+    assert refused > 100
+
+
+def test_a_long_that_overflows_is_refused_as_ever() -> None:
+    direct = direct_update(bson.encode({"$inc": {"n": Int64(1)}}))
+    assert isinstance(direct, DirectUpdate)
+    with pytest.raises(CommandError, match="Failed to apply"):
+        direct.apply(bson.encode({"n": Int64(2**63 - 1)}), matched_index=None, now=1, timestamp=1)
+
+
+def test_an_upsert_is_made_the_general_way() -> None:
+    specification = bson.encode({"$inc": {"n": 1}, "$set": {"b": 2, "a": 1}})
+    direct = direct_update(specification)
+    assert direct is not None
+    tree = parse_filter(bson.encode({"_id": 5}))
+    made = direct.upsert(tree, (7, bytes(12)), now=1, timestamp=1)
+    assert made == parse_update(specification).upsert(tree, (7, bytes(12)), now=1, timestamp=1)
+
+
+@pytest.mark.parametrize("kernel", [kernels.installed(), kernels.interpreted()], ids=["installed", "interpreted"])
+def test_both_kernels_change_fields_alike(kernel: ModuleType) -> None:
+    dice = Random(19)
+    for _ in range(1000):
+        specification = some_specification(dice)
+        raw = document_from(some_fields(dice, 5))
+        mine, theirs = direct_update(specification), kernel.field_changes.field_changes(specification)
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            assert theirs.apply(raw) == mine.change(raw)
