@@ -119,6 +119,7 @@ class Code(IntEnum):
     InvalidSSLConfiguration = 140
     ExceededMemoryLimit = 146
     StaleEpoch = 150
+    DurationOverflow = 159
     CommandNotSupportedOnView = 166
     OptionNotSupportedOnView = 167
     InvalidPipelineOperator = 168

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
+from docstore.aggregation.expressions.date_parsing import instant_of_text
+from docstore.aggregation.expressions.date_text import ISO_FORMAT, format_date
 from docstore.aggregation.expressions.model import (
     Expression,
     Named,
@@ -61,7 +62,6 @@ from docstore.query.values import (
     type_name,
 )
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONVERT = Named(
     Code.FailedToParse,
     Code.FailedToParse,
@@ -80,14 +80,7 @@ def _unsupported(value: Value, target: str) -> CommandError:
 
 def date_text(milliseconds: int) -> str:
     """A date as `2020-01-02T03:04:05.678Z`; refused outside the years that can be written so."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        raise CommandError(
-            18537,
-            f"Could not convert date to string: the year is outside of 0-9999: {milliseconds}",
-        ) from None
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.").rjust(20, "0") + f"{moment.microsecond // 1000:03d}Z"
+    return format_date(milliseconds, ISO_FORMAT)
 
 
 def double_text(number: float) -> str:
@@ -231,16 +224,10 @@ def _to_bool(value: Value) -> Value:
     return boolean(is_true(value))
 
 
-_DATE_TEXT = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})"
-    r"(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,3})\d*)?)?\s*(Z|[+-]\d{2}:?(?:\d{2})?)?)?"
-)
-
-
 def _to_date(value: Value) -> Value:
     code = value[0]
     if code == STRING:
-        return DATE, int64_bytes(_parse_date(text_of(value)))
+        return DATE, int64_bytes(instant_of_text(text_of(value)))
     if code in (DOUBLE, DECIMAL):
         number = _cut(value)
         if not LONG_MIN <= number <= LONG_MAX:
@@ -253,28 +240,6 @@ def _to_date(value: Value) -> Value:
     if code == TIMESTAMP:
         return DATE, int64_bytes(((int_of(value) & 0xFFFFFFFFFFFFFFFF) >> 32) * 1000)
     raise _unsupported(value, "date")
-
-
-def _parse_date(text: str) -> int:
-    """Milliseconds since 1970 of an ISO date, optionally with a time and an offset from UTC."""
-    found = _DATE_TEXT.fullmatch(text.strip())
-    if found is None:
-        raise CommandError(
-            Code.ConversionFailure, f'an incomplete date/time string has been found, with elements missing: "{text}"'
-        )
-    year, month, day, hour, minute, second, fraction, offset = found.groups()
-    try:
-        moment = datetime(
-            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC
-        )
-    except ValueError as error:
-        raise CommandError(Code.ConversionFailure, f"Error parsing date string '{text}'; {error}") from None
-    milliseconds = (moment - _EPOCH) // timedelta(milliseconds=1) + int((fraction or "0").ljust(3, "0"))
-    if offset is not None and offset != "Z":
-        digits = offset[1:].replace(":", "").ljust(4, "0")
-        minutes = int(digits[:2]) * 60 + int(digits[2:])
-        milliseconds -= (minutes if offset[0] == "+" else -minutes) * 60_000
-    return milliseconds
 
 
 def _to_object_id(value: Value) -> Value:

@@ -37,6 +37,7 @@ COMPILED = (
     "group_states",
     "grouping",
     "sorting",
+    "calendar",
 )
 """The modules of docstore.bson that run per document."""
 

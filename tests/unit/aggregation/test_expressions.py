@@ -12,6 +12,7 @@ from bson.objectid import ObjectId
 
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import parse_expression
+from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
 from tests.unit.query.raw import content, raw, value
 
@@ -31,8 +32,12 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
+def result(expression: object) -> Value | None:
+    return parse_expression(value(expression)).evaluate(Scope(raw(DOCUMENT)))
+
+
 def evaluate(expression: object) -> Any:
-    return content(parse_expression(value(expression)).evaluate(Scope(raw(DOCUMENT))))
+    return content(result(expression))
 
 
 def code_of(expression: object) -> int:

@@ -1,0 +1,306 @@
+"""Moving, measuring and rounding dates: `$dateAdd`, `$dateSubtract`, `$dateDiff`, `$dateTrunc`.
+
+Units of a day and more are counted on a zone's calendar; smaller ones are lengths of time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.aggregation.expressions.date_parts import date_value, milliseconds_of
+from docstore.aggregation.expressions.model import (
+    Evaluate,
+    Expression,
+    Named,
+    OperatorParser,
+    Parsing,
+    Scope,
+    Table,
+    folded,
+    is_nullish,
+)
+from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, zone_from
+from docstore.bson.calendar import civil, day_and_rest, day_of, weekday
+from docstore.bson.walk import OBJECT, STRING, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.values import (
+    LONG_MAX,
+    LONG_MIN,
+    NULL_VALUE,
+    NUMBERS,
+    int64_value,
+    integral_of,
+    text_of,
+    type_name,
+)
+
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_DAYS = {"day": 1, "week": 7}
+_LENGTHS = {"hour": 3_600_000, "minute": 60_000, "second": 1000, "millisecond": 1}
+"""Units by their months, days and milliseconds."""
+
+_MOST = {
+    "year": 584_942_417,
+    "quarter": 2_339_769_671,
+    "month": 7_019_309_015,
+    "week": 30_500_568_904,
+    "day": 213_503_982_334,
+    "hour": 5_124_095_576_039,
+    "minute": 307_445_734_562_399,
+    "second": 18_446_744_073_743_999,
+    "millisecond": LONG_MAX + 1,
+}
+"""How many of a unit may be added: about what lies between the first and the last date."""
+
+_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_MOST_BINS = 100_000_000_000
+_BINS_BEGIN = 10_957
+"""The day from which bins of several units are counted: 2000-01-01."""
+
+_DAY = 86_400_000
+
+
+def is_unit(name: str) -> bool:
+    return name in _MOST
+
+
+def add_units(instant: int, unit: str, amount: int, zone: Zone = ZONE_UTC) -> int:
+    """The instant so many units later. The day of the month is held within the new month."""
+    if abs(amount) > _MOST[unit]:
+        raise CommandError(5976500, f"invalid dateAdd 'amount' parameter value: {amount} {unit}")
+    if unit in _LENGTHS:
+        moved = instant + amount * _LENGTHS[unit]
+    else:
+        local = zone.local(instant)
+        day, rest = day_and_rest(local)
+        moved_day = day + amount * _DAYS[unit] if unit in _DAYS else add_months(day, amount * _MONTHS[unit])
+        moved = moved_day * _DAY + rest
+        moved = zone.instant(moved, zone.is_summer(instant)) if amount else instant
+    if instant < 0 and instant % 1000 and unit != "millisecond":
+        # The reference cuts the seconds of dates before 1970 towards zero and so comes out a second early.
+        moved -= 1000
+    if not LONG_MIN <= moved <= LONG_MAX:
+        if unit == "millisecond":
+            raise CommandError(Code.DurationOverflow, "Overflow while adding to a date")
+        raise CommandError(5166406, "dateAdd overflowed")
+    return moved
+
+
+def add_months(day: int, months: int) -> int:
+    year, month, of_month = civil(day)
+    first = day_of(year, month + months, 1)
+    length = day_of(year, month + months + 1, 1) - first
+    return first + min(of_month, length) - 1
+
+
+def _adding(name: str, sign: int) -> OperatorParser:
+    def parse(operator: str, value: Value, parsing: Parsing) -> Expression:
+        if value[0] != OBJECT:
+            raise CommandError(5166400, f"{name} expects an object as its argument")
+        given: dict[str, Expression] = {}
+        for field, code, data in elements(value[1]):
+            if field not in ("startDate", "unit", "amount", "timezone"):
+                raise CommandError(5166401, f"Unrecognized argument to {name}: {field}")
+            given[field] = parsing.expression((code, data))
+        if not given.keys() >= {"startDate", "unit", "amount"}:
+            raise CommandError(5166402, f"{name} requires startDate, unit, and amount to be present")
+        start, unit, amount = (given[field].evaluate for field in ("startDate", "unit", "amount"))
+        timezone = given["timezone"].evaluate if "timezone" in given else None
+
+        def evaluate(scope: Scope) -> Value:
+            operands = start(scope), unit(scope), amount(scope)
+            present = [operand for operand in operands if operand is not None and not is_nullish(operand)]
+            if len(present) < 3:
+                return NULL_VALUE
+            return _moved(name, sign, present, zone_from(timezone, scope))
+
+        return folded(evaluate, list(given.values()))
+
+    return parse
+
+
+def _moved(name: str, sign: int, operands: list[Value], zone: Zone | None) -> Value:
+    date, unit, amount = operands
+    if zone is None:
+        return NULL_VALUE
+    instant = milliseconds_of(date)
+    if instant is None:
+        raise CommandError(5166403, f"{name} requires startDate to be convertible to a date")
+    if unit[0] != STRING:
+        raise CommandError(5166404, f"{name} expects string defining the time unit")
+    if not is_unit(text_of(unit)):
+        raise CommandError(Code.FailedToParse, f"unknown time unit value: {text_of(unit)}")
+    number = integral_of(amount) if amount[0] in NUMBERS else None
+    if number is None or not LONG_MIN <= number <= LONG_MAX:
+        raise CommandError(5166405, f"{name} expects integer amount of time units")
+    if sign < 0 and number == LONG_MIN:
+        raise CommandError(6045000, f"invalid {name} 'amount' parameter value: {number}")
+    return date_value(add_units(instant, text_of(unit), sign * number, zone))
+
+
+def difference(start: int, end: int, unit: str, zone: Zone = ZONE_UTC, week_start: int = 0) -> int:
+    """How many boundaries of the unit lie between two instants."""
+    if unit == "millisecond":
+        return end - start
+    first, last = zone.local(start), zone.local(end)
+    if unit in _LENGTHS:
+        # Local boundaries, but hours that a change of clocks takes away or adds are no lengths of time.
+        size = _LENGTHS[unit]
+        shift = (first - start) - (last - end)
+        return last // size - first // size + int(shift / size)
+    first_day, last_day = first // _DAY, last // _DAY
+    if unit == "day":
+        return last_day - first_day
+    if unit == "week":
+        return (last_day - _days_into_week(last_day, week_start)) // 7 - (
+            first_day - _days_into_week(first_day, week_start)
+        ) // 7
+    return _month_number(last_day) // _MONTHS[unit] - _month_number(first_day) // _MONTHS[unit]
+
+
+def _days_into_week(day: int, week_start: int) -> int:
+    return (weekday(day) - week_start) % 7
+
+
+def _month_number(day: int) -> int:
+    year, month, _ = civil(day)
+    return year * 12 + month - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The parameters that `$dateDiff` and `$dateTrunc` share, none of which is null."""
+
+    unit: Value
+    zone: Zone
+    week_start: Value | None
+
+    def checked(self, name: str) -> tuple[str, int]:
+        """(unit, first day of the week)."""
+        if self.unit[0] != STRING:
+            raise CommandError(5439013, f"{name} requires 'unit' to be a string, but got {type_name(self.unit)}")
+        unit = text_of(self.unit)
+        if not is_unit(unit):
+            raise CommandError(5439014, f"{name} parameter 'unit' value cannot be recognized as a time unit: {unit}")
+        return unit, 0 if self.week_start is None else _weekday_named(name, self.week_start)
+
+
+def _asked(functions: dict[str, Evaluate], scope: Scope) -> _Asked | None:
+    """The parameters, or None where one is null. The first day of the week is asked for with weeks only."""
+    unit = functions["unit"](scope)
+    if unit is None or is_nullish(unit):
+        return None
+    week_start: Value | None = None
+    if "startOfWeek" in functions and unit[0] == STRING and text_of(unit) == "week":
+        week_start = functions["startOfWeek"](scope)
+        if week_start is None or is_nullish(week_start):
+            return None
+    zone = zone_from(functions.get("timezone"), scope)
+    return None if zone is None else _Asked(unit, zone, week_start)
+
+
+def _weekday_named(name: str, value: Value) -> int:
+    if value[0] != STRING:
+        raise CommandError(5439015, f"{name} requires 'startOfWeek' to be a string, but got {type_name(value)}")
+    text = text_of(value).lower()
+    for number, weekday_name in enumerate(_WEEKDAYS):
+        if text in (weekday_name, weekday_name[:3]):
+            return number
+    raise CommandError(
+        5439016, f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {text_of(value)}"
+    )
+
+
+_DIFF = Named(
+    5166301,
+    5166302,
+    {"startDate": 5166303, "endDate": 5166304, "unit": 5166305},
+    ("timezone", "startOfWeek"),
+)
+_TRUNC = Named(5439007, 5439008, {"date": 5439009, "unit": 5439010}, ("binSize", "timezone", "startOfWeek"))
+
+
+def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
+    given = {field: parsing.expression(item) for field, item in _DIFF.parameters(name, value).items()}
+    functions = {field: expression.evaluate for field, expression in given.items()}
+
+    def evaluate(scope: Scope) -> Value:
+        start, end = functions["startDate"](scope), functions["endDate"](scope)
+        if start is None or end is None or is_nullish(start) or is_nullish(end):
+            return NULL_VALUE
+        asked = _asked(functions, scope)
+        if asked is None:
+            return NULL_VALUE
+        instants: list[int] = []
+        for field, operand in (("startDate", start), ("endDate", end)):
+            instant = milliseconds_of(operand)
+            if instant is None:
+                raise CommandError(5166307, f"{name} requires '{field}' to be a date, but got {type_name(operand)}")
+            instants.append(instant)
+        unit, week_start = asked.checked(name)
+        found = difference(instants[0], instants[1], unit, asked.zone, week_start)
+        if not LONG_MIN <= found <= LONG_MAX:
+            raise CommandError(5166308, "dateDiff overflowed")
+        return int64_value(found)
+
+    return folded(evaluate, list(given.values()))
+
+
+def truncate(instant: int, unit: str, size: int, zone: Zone = ZONE_UTC, week_start: int = 0) -> int:
+    """The beginning of the bin that an instant is in; bins are counted from the year 2000 on."""
+    if unit in _LENGTHS:
+        begin = zone.instant(_BINS_BEGIN * _DAY)
+        length = _LENGTHS[unit] * size
+        return begin + (instant - begin) // length * length
+    if size > _MOST_BINS:
+        raise CommandError(5439006, "dateTrunc unsupported binSize value")
+    day = zone.local(instant) // _DAY
+    if unit in _DAYS:
+        begin = _BINS_BEGIN
+        if unit == "week":
+            begin += (week_start - weekday(_BINS_BEGIN)) % 7
+        length = _DAYS[unit] * size
+        found = begin + (day - begin) // length * length
+    else:
+        months = _MONTHS[unit] * size
+        found = day_of(2000, (_month_number(day) - 24_000) // months * months + 1, 1)
+    return zone.instant(found * _DAY)
+
+
+def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
+    given = {field: parsing.expression(item) for field, item in _TRUNC.parameters(name, value).items()}
+    functions = {field: expression.evaluate for field, expression in given.items()}
+
+    def evaluate(scope: Scope) -> Value:
+        date = functions["date"](scope)
+        if date is None or is_nullish(date):
+            return NULL_VALUE
+        size = functions["binSize"](scope) if "binSize" in functions else int64_value(1)
+        if size is None or is_nullish(size):
+            return NULL_VALUE
+        asked = _asked(functions, scope)
+        if asked is None:
+            return NULL_VALUE
+        instant = milliseconds_of(date)
+        if instant is None:
+            raise CommandError(5439012, f"{name} requires 'date' to be a date, but got {type_name(date)}")
+        unit, week_start = asked.checked(name)
+        number = integral_of(size) if size[0] in NUMBERS else None
+        if number is None or not LONG_MIN <= number <= LONG_MAX:
+            raise CommandError(5439017, f"{name} requires 'binSize' to be a 64-bit integer")
+        if number <= 0:
+            raise CommandError(5439018, f"{name} requires 'binSize' to be greater than 0, but got value {number}")
+        found = truncate(instant, unit, number, asked.zone, week_start)
+        if not LONG_MIN <= found <= LONG_MAX:
+            raise CommandError(5166406, "dateAdd overflowed")
+        return date_value(found)
+
+    return folded(evaluate, list(given.values()))
+
+
+OPERATORS: Table = {
+    "$dateAdd": _adding("$dateAdd", 1),
+    "$dateDiff": _parse_difference,
+    "$dateSubtract": _adding("$dateSubtract", -1),
+    "$dateTrunc": _parse_truncation,
+}

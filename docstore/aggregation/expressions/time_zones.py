@@ -1,0 +1,137 @@
+"""Time zones: Olson names by the system's tables (or those of the `tzdata` package), and offsets such as `+05:30`.
+
+An instant is milliseconds since 1970 in UTC, a local time the same count as the zone's clocks show it. Beyond the years
+of `datetime` the zone's rules go on as they are: the calendar repeats every 400 years.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from docstore.aggregation.expressions.model import Evaluate, Scope, is_nullish
+from docstore.bson.walk import STRING, Value
+from docstore.errors import CommandError
+from docstore.query.values import text_of, type_name
+
+_CYCLE = 146_097 * 86_400_000
+_FIRST = -62_135_510_400_000
+"""0001-01-02: before it every zone has its first offset."""
+_LAST = 253_370_764_800_000
+"""9999-01-01"""
+_BUCKET = 900_000
+_MOST_BUCKETS = 50_000
+_EPOCH = datetime(1970, 1, 1)
+_OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
+_NAME = re.compile(r"(?!posix|right|localtime)[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
+
+
+class Zone:
+    """One time zone. `fixed` is its offset in seconds where it has but one."""
+
+    __slots__ = ("_buckets", "_rules", "fixed")
+
+    def __init__(self, fixed: int | None, rules: tzinfo = UTC) -> None:
+        self.fixed = fixed
+        self._rules = rules
+        self._buckets: dict[int, int] = {}
+
+    def offset(self, instant: int) -> int:
+        """Seconds that the zone's clocks are ahead of UTC at an instant."""
+        if self.fixed is not None:
+            return self.fixed
+        bucket = instant // _BUCKET
+        found = self._buckets.get(bucket)
+        if found is None:
+            found = self._offset(bucket * _BUCKET)
+            if found != self._offset(bucket * _BUCKET + _BUCKET - 1):
+                return self._offset(instant)
+            if len(self._buckets) >= _MOST_BUCKETS:
+                self._buckets.clear()
+            self._buckets[bucket] = found
+        return found
+
+    def _offset(self, instant: int) -> int:
+        moment = (_EPOCH + timedelta(milliseconds=_within(instant))).replace(tzinfo=UTC)
+        return _seconds(moment.astimezone(self._rules).utcoffset())
+
+    def local(self, instant: int) -> int:
+        return instant + self.offset(instant) * 1000
+
+    def is_summer(self, instant: int) -> bool:
+        """Whether daylight saving time is observed at an instant."""
+        if self.fixed is not None:
+            return False
+        moment = (_EPOCH + timedelta(milliseconds=_within(instant))).replace(tzinfo=UTC)
+        return bool(moment.astimezone(self._rules).dst())
+
+    def instant(self, local: int, summer: bool = False) -> int:
+        """The instant of a local time.
+
+        One that clocks show twice is the later, or the earlier with `summer` (a time derived from one in summer).
+        One that they skip is taken as if they had not been changed yet; with `summer`, west of Greenwich, as if they
+        had already.
+        """
+        if self.fixed is not None:
+            return local - self.fixed * 1000
+        moment = _EPOCH + timedelta(milliseconds=_within(local))
+        before = moment.replace(tzinfo=self._rules)
+        after = before.replace(fold=1)
+        first, second = _seconds(before.utcoffset()), _seconds(after.utcoffset())
+        if first == second:
+            return local - first * 1000
+        if first < second:
+            return local - (second if summer and first < 0 else first) * 1000
+        return local - (first if summer or (first <= 0 and not before.dst()) else second) * 1000
+
+
+def _seconds(offset: timedelta | None) -> int:
+    assert offset is not None
+    return offset // timedelta(seconds=1)
+
+
+def _within(milliseconds: int) -> int:
+    """A time of the same rules within the years of `datetime`."""
+    if milliseconds < _FIRST:
+        return _FIRST
+    if milliseconds >= _LAST:
+        return milliseconds - _CYCLE * ((milliseconds - _LAST) // _CYCLE + 1)
+    return milliseconds
+
+
+ZONE_UTC = Zone(0)
+
+
+@lru_cache(maxsize=1024)
+def zone_named(name: str) -> Zone:
+    """The zone of a name or offset; 40485 for one that does not exist."""
+    if name in ("UTC", "GMT"):
+        return ZONE_UTC
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        sign, hours, minutes = offset.groups()
+        seconds = int(hours) * 3600 + int(minutes or 0) * 60
+        return Zone(-seconds if sign == "-" else seconds)
+    try:
+        if not _NAME.fullmatch(name):
+            raise ZoneInfoNotFoundError(name)
+        return Zone(None, ZoneInfo(name))
+    except (ZoneInfoNotFoundError, OSError, ValueError):
+        raise CommandError(40485, f'unrecognized time zone identifier: "{name}"') from None
+
+
+def zone_of(value: Value, not_text: int = 40517) -> Zone:
+    """The zone that a value names; `not_text` is the code for what is no string."""
+    if value[0] != STRING:
+        raise CommandError(not_text, f"timezone must evaluate to a string, found {type_name(value)}")
+    return zone_named(text_of(value))
+
+
+def zone_from(evaluate: Evaluate | None, scope: Scope, not_text: int = 40517) -> Zone | None:
+    """The zone that an optional parameter names: UTC where it is not there, None where it is null."""
+    if evaluate is None:
+        return ZONE_UTC
+    found = evaluate(scope)
+    return None if found is None or is_nullish(found) else zone_of(found, not_text)
