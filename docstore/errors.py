@@ -128,6 +128,7 @@ class Code(IntEnum):
     ElectionInProgress = 184
     ClientMetadataCannotBeMutated = 186
     PrimarySteppedDown = 189
+    AmbiguousIndexKeyPattern = 181
     InvalidIndexSpecificationOption = 197
     ShardingStateNotInitialized = 203
     NoSuchSession = 206
@@ -149,6 +150,7 @@ class Code(IntEnum):
     IndexBuildAborted = 276
     ClientDisconnect = 279
     ShardInvalidatedForTargeting = 283
+    NoQueryExecutionPlans = 291
     QueryExceededMemoryLimitNoDiskUseAllowed = 292
     APIVersionError = 322
     APIStrictError = 323

@@ -17,7 +17,7 @@ from docstore.bson import Value, document_from, document_to_python, elements, ge
 from docstore.bson.namespace import split_namespace
 from docstore.bson.optime import OpTime
 from docstore.collection.collection import Collection
-from docstore.collection.ddl import hide_index
+from docstore.collection.ddl import modify_index
 from docstore.collection.diff import apply_update
 from docstore.collection.index_build import IndexBuild
 from docstore.collection.index_spec import IndexSpec, parse_index_spec
@@ -231,7 +231,14 @@ class _Applier:
         change = document_to_python(_part(self._o, "index")[1])
         name = str(change["name"])
         if name in coll.indexes:
-            hide_index(self._store.catalog, self._unit, coll, name, bool(change["hidden"]))
+            modify_index(
+                self._store.catalog,
+                self._unit,
+                coll,
+                name,
+                hidden=change.get("hidden"),
+                expire_after=change.get("expireAfterSeconds"),
+            )
         elif not self._tolerant:
             raise ApplyError(f"{coll.ns} has no index {name}")
 

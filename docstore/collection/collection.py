@@ -17,12 +17,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from docstore.bson import Exists, KeyPattern, Or, Predicate, Value, encode_key
+from docstore.bson import OBJECT, KeyPattern, Predicate, Value, encode_key
 from docstore.bson.layout import COUNTERS_PREFIX, ident_bytes, ident_end, last_long, long_of, record_id_bytes
 from docstore.bson.namespace import replicates, split_namespace
 from docstore.collection.entry import entry_head
+from docstore.collection.index_keys import ARRAY_UNDER_HASH, coverage_of, keys_of
 from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec
 from docstore.errors import Code, CommandError
+from docstore.query.tree import Filter
+from docstore.query.wildcard import WildcardPaths
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -49,10 +52,12 @@ class Index:
     """
 
     __slots__ = (
-        "_present",
+        "_covered",
+        "_keys_of",
         "collisions",
         "ident",
         "is_id",
+        "key_id",
         "key_pattern",
         "multikey",
         "prefix",
@@ -70,10 +75,10 @@ class Index:
         self.collisions: set[bytes] = set()
         self.prefix = ident_bytes(ident)
         self.key_pattern = KeyPattern(spec.fields)
+        self.key_id = encode_key((OBJECT, spec.key))
         self.is_id = spec.name == ID_INDEX_NAME
-        self._present: Predicate | None = None
-        if spec.sparse:
-            self._present = Or([Exists(path, True) for path, _ in spec.fields])
+        self._keys_of = keys_of(spec, self.key_pattern)
+        self._covered: Predicate | None = coverage_of(spec)
 
     @property
     def name(self) -> str:
@@ -81,8 +86,25 @@ class Index:
 
     @property
     def fields(self) -> tuple[tuple[str, int], ...]:
-        """(dotted path, 1 or -1) in order."""
+        """(dotted path, 1 or -1; 0 for a hashed or a wildcard field) in order."""
         return self.spec.fields
+
+    @property
+    def holds_every_document(self) -> bool:
+        """Whether each document has an entry with a key of its values."""
+        return not (
+            self.spec.sparse or self.spec.partial is not None or self.spec.wildcard is not None or self.spec.hashed
+        )
+
+    @property
+    def partial(self) -> Filter | None:
+        """The filter of a partial index."""
+        return self.spec.partial
+
+    @property
+    def wildcard(self) -> WildcardPaths | None:
+        """What a wildcard index holds."""
+        return self.spec.wildcard
 
     @property
     def sparse(self) -> bool:
@@ -100,14 +122,15 @@ class Index:
     def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], bool]:
         """(the document's encoded keys, distinct and in order; whether arrays were expanded).
 
-        CannotIndexParallelArrays for a document that the index cannot hold; where that is tolerated it has no keys.
+        CannotIndexParallelArrays or 16766 for a document that the index cannot hold; where that is tolerated it has no
+        keys.
         """
-        if self._present is not None and not self._present.matches(raw):
+        if self._covered is not None and not self._covered.matches(raw):
             return [], False
         try:
-            return self.key_pattern.keys(raw)
+            return self._keys_of(raw)
         except CommandError as error:
-            if tolerant and error.code == Code.CannotIndexParallelArrays:
+            if tolerant and error.code in (Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH):
                 return [], False
             raise
 

@@ -117,25 +117,56 @@ def drop_index(catalog: Catalog, unit: WriteUnit, coll: Collection, name: str) -
     unit.command(coll, f"{coll.database}.$cmd", o, index.spec.raw)
 
 
-def hide_index(catalog: Catalog, unit: WriteUnit, coll: Collection, name: str, hidden: bool) -> None:
-    """Show an index to the planner or hide it. IndexNotFound; BadValue for the `_id` index."""
+def modify_index(
+    catalog: Catalog,
+    unit: WriteUnit,
+    coll: Collection,
+    name: str,
+    *,
+    hidden: bool | None = None,
+    expire_after: int | None = None,
+) -> IndexSpec:
+    """Show an index to the planner or hide it, set the seconds after which its documents expire; what it was before.
+
+    IndexNotFound; for the `_id` index BadValue (hidden) or InvalidOptions; InvalidOptions for a compound TTL index.
+    """
     index = coll.indexes.get(name)
     if index is None:
         raise CommandError(Code.IndexNotFound, f"cannot find index {name} for ns {coll.ns}")
-    if index.is_id:
+    if index.is_id and hidden is not None:
         raise CommandError(Code.BadValue, "can't hide _id index")
+    if expire_after is not None:
+        check_can_expire(index.spec)
     before = index.spec
-    index.spec = before.with_hidden(hidden)
+    old: list[tuple[str, int, bytes]] = []
+    change: list[tuple[str, int, bytes]] = [("name", *from_python(name))]
+    if expire_after is not None:
+        index.spec = index.spec.with_expire_after(expire_after)
+        change.append(("expireAfterSeconds", *from_python(expire_after)))
+        if before.expire_after is not None:
+            old.append(("expireAfterSeconds", *from_python(before.expire_after)))
+    if hidden is not None:
+        index.spec = index.spec.with_hidden(hidden)
+        change.append(("hidden", *from_python(hidden)))
+        old.append(("hidden", *from_python(before.hidden)))
 
     def restore() -> None:
         index.spec = before
 
     unit.on_abort(restore)
     catalog.set_indexes(unit, coll, coll.indexes, coll.building)
-    change = document_from([("name", *from_python(name)), ("hidden", *from_python(hidden))])
-    old = document_from([("hidden", *from_python(before.hidden))])
-    o = document_from([("collMod", *from_python(coll.name)), ("index", _OBJECT, change)])
-    unit.command(coll, f"{coll.database}.$cmd", o, document_from([("indexOptions_old", _OBJECT, old)]))
+    o = document_from([("collMod", *from_python(coll.name)), ("index", _OBJECT, document_from(change))])
+    o2 = document_from([("indexOptions_old", _OBJECT, document_from(old))])
+    unit.command(coll, f"{coll.database}.$cmd", o, o2)
+    return before
+
+
+def check_can_expire(spec: IndexSpec) -> None:
+    """InvalidOptions for an index whose documents cannot expire."""
+    if spec.name == ID_INDEX.name:
+        raise CommandError(Code.InvalidOptions, "the _id field does not support TTL indexes")
+    if len(spec.fields) > 1 or spec.wildcard is not None:
+        raise CommandError(Code.InvalidOptions, "TTL indexes are single-field indexes")
 
 
 def existing(catalog: Catalog, ns: str) -> Collection:

@@ -1,42 +1,51 @@
 """What an index is to be: a specification parsed from the `createIndexes` form, with the reference's refusals.
 
-Supported: ascending and descending keys over dotted paths, `unique`, `sparse`, `hidden`, and `background`, which has
-had no meaning since 4.2 and is only kept. What MongoDB has and this server lacks is refused by name; what neither
-has is refused as MongoDB does.
+Kinds: ascending and descending keys over dotted paths, hashed ones, and wildcard indexes (`$**`). Options: `unique`,
+`sparse`, `hidden`, `partialFilterExpression`, `expireAfterSeconds`, `wildcardProjection`, and `background`, which has
+had no meaning since 4.2 and is only kept. What MongoDB has and this server lacks is refused by name; what neither has
+is refused as MongoDB does.
 """
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isnan
 
-from docstore.bson import (
-    BOOL,
-    DECIMAL,
-    DOUBLE,
-    INT32,
-    INT64,
-    OBJECT,
-    STRING,
-    Value,
-    document_from,
-    elements,
-    from_python,
+from docstore.bson import BOOL, OBJECT, STRING, Value, document_from, elements, encode_key, from_python
+from docstore.collection.index_options import (
+    collation_of,
+    expire_seconds,
+    number_of,
+    partial_filter,
+    refused,
+    shown,
+    wildcard_paths,
 )
 from docstore.errors import Code, CommandError
+from docstore.query.tree import Filter
 from docstore.query.values import NUMBERS, TYPE_NAMES, display, text_of
+from docstore.query.wildcard import WildcardPaths
 
 ID_INDEX_NAME = "_id_"
 MAX_INDEXES = 64
+MAX_KEY_FIELDS = 32
 
 _INVALID_OPTION = 197  # InvalidIndexSpecificationOption
 _FLAGS = frozenset(("unique", "sparse", "hidden", "background"))
+_ORDER = (
+    "background",
+    "unique",
+    "hidden",
+    "partialFilterExpression",
+    "sparse",
+    "expireAfterSeconds",
+    "wildcardProjection",
+)
+"""The options that are kept, in the order in which they are listed."""
+_DROPPED = frozenset(("ns", "dropDups"))
+"""What old clients say and no server has heard since."""
 _LACKING = frozenset(
     (
-        "expireAfterSeconds",
-        "partialFilterExpression",
-        "collation",
-        "wildcardProjection",
         "weights",
         "default_language",
         "language_override",
@@ -45,12 +54,18 @@ _LACKING = frozenset(
         "bits",
         "min",
         "max",
+        "coarsestIndexedLevel",
+        "finestIndexedLevel",
         "storageEngine",
         "prepareUnique",
         "clustered",
+        "originalSpec",
     )
 )
-_LACKING_KINDS = frozenset(("hashed", "text", "2d", "2dsphere", "columnstore"))
+_KNOWN = _FLAGS | _DROPPED | _LACKING | frozenset(_ORDER) | {"v", "key", "name", "collation"}
+_LACKING_KINDS = frozenset(("text", "2d", "2dsphere"))
+_REFERENCES = frozenset(("$id", "$ref", "$db"))
+_WILDCARD = "$**"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +73,8 @@ class IndexSpec:
     """A checked specification.
 
     `raw` is the document as `listIndexes` shows it and the oplog carries it; `key` the key pattern in it, with the
-    directions as they were given; `fields` the same as (dotted path, 1 or -1).
+    directions as they were given; `fields` the same as (dotted path, 1 or -1; 0 for a hashed or a wildcard field).
+    `partial` is the filter of a partial index, `wildcard` what a wildcard index holds, `expire_after` in seconds.
     """
 
     name: str
@@ -68,162 +84,255 @@ class IndexSpec:
     unique: bool = False
     sparse: bool = False
     hidden: bool = False
+    partial: Filter | None = None
+    wildcard: WildcardPaths | None = None
+    expire_after: int | None = None
 
-    def same_index(self, other: IndexSpec) -> bool:
-        """Whether both would hold the same entries: same key and same options that matter for them."""
-        return self.fields == other.fields and self.unique == other.unique and self.sparse == other.sparse
+    @property
+    def hashed(self) -> bool:
+        return self.wildcard is None and any(direction == 0 for _, direction in self.fields)
+
+    def holds_the_same(self, other: IndexSpec) -> bool:
+        """Whether both would hold the same entries under the same rule: key, uniqueness, and which documents."""
+        return (
+            encode_key((OBJECT, self.key)) == encode_key((OBJECT, other.key))
+            and self.unique == other.unique
+            and self.sparse == other.sparse
+            and self.partial == other.partial
+            and self.wildcard == other.wildcard
+        )
 
     def with_hidden(self, hidden: bool) -> IndexSpec:
         """The same index, hidden from the planner or not."""
-        fields = [field for field in elements(self.raw) if field[0] != "hidden"]
-        if hidden:
-            fields.append(("hidden", BOOL, b"\1"))
-        return IndexSpec(self.name, document_from(fields), self.key, self.fields, self.unique, self.sparse, hidden)
+        return replace(self, raw=_with(self.raw, "hidden", (BOOL, b"\1") if hidden else None), hidden=hidden)
+
+    def with_expire_after(self, seconds: int) -> IndexSpec:
+        """The same index, whose documents expire after so many seconds."""
+        return replace(self, raw=_with(self.raw, "expireAfterSeconds", from_python(seconds)), expire_after=seconds)
 
 
-def parse_index_spec(raw: bytes) -> IndexSpec:
-    """A specification from `{key, name, ...}`; CommandError with the reference's code and wording when it is
-    refused.
+def parse_index_spec(raw: bytes, *, ignore_unknown: bool = False) -> IndexSpec:
+    """A specification from `{key, name, ...}`; CommandError with the reference's code when it is refused.
+
+    `ignore_unknown`: options that no server knows are left out.
     """
-    found: dict[str, Value] = {}
-    for name, code, data in elements(raw):
-        if name in _LACKING:
-            raise CommandError(Code.NotImplemented, f"indexes with the option '{name}' are not supported")
-        if name not in _FLAGS and name not in ("v", "key", "name"):
-            raise _refused(
-                raw,
-                f"The field '{name}' is not valid for an index specification. Specification: {_shown(raw)}",
-                _INVALID_OPTION,
-            )
-        found[name] = (code, data)
-    key = found.get("key")
-    if key is None:
-        raise _refused(raw, "The 'key' field is a required property of an index specification", Code.FailedToParse)
-    if key[0] != OBJECT:
-        raise _refused(raw, f"The field 'key' must be an object, but got {TYPE_NAMES[key[0]]}", Code.TypeMismatch)
-    fields = _key_fields(raw, key[1])
-    name = _name(raw, found.get("name"))
-    _check_version(raw, found.get("v"))
-    flags = {flag: _flag(raw, flag, found[flag]) for flag in _FLAGS & found.keys()}
-    if fields == (("_id", 1),):
-        for flag in ("unique", "sparse", "hidden"):
-            if flag in flags:
-                raise CommandError(
-                    _INVALID_OPTION,
-                    f"The field '{flag}' is not valid for an _id index specification. Specification: {_shown(raw)}",
-                )
+    found = _checked_fields(raw, ignore_unknown)
+    fields = _key_fields(raw, found["key"][1])
+    name = text_of(found["name"])
+    if fields == (("_id", 1),) and encode_key(found["key"]) == encode_key((OBJECT, ID_INDEX.key)):
+        _check_id_index(raw, found)
         return ID_INDEX
-    if len(fields) == 1 and fields[0][0] == "_id":
-        raise CommandError(
-            Code.BadValue, f"The field 'key' for an _id index must be {{_id: 1}}, but got {_shown(key[1])}"
-        )
-    normal = [("v", *from_python(2)), ("key", *key), ("name", *found["name"])]
-    for flag, (_, _) in found.items():
-        if flag in _FLAGS and (flags[flag] or flag not in ("unique", "hidden")):
-            normal.append((flag, BOOL, b"\1" if flags[flag] else b"\0"))
+    _check_name(raw, name, found["key"])
+    expire_after = (
+        expire_seconds(raw, found["expireAfterSeconds"], len(fields)) if "expireAfterSeconds" in found else None
+    )
+    flags = {flag: _is_set(found[flag]) for flag in _FLAGS & found.keys()}
+    partial = partial_filter(raw, found["partialFilterExpression"]) if "partialFilterExpression" in found else None
+    if partial is not None and flags.get("sparse"):
+        raise refused(raw, 'cannot mix "partialFilterExpression" and "sparse" options')
+    wildcard = _wildcard_of(raw, found, fields, flags)
+    _check_build(raw, fields, wildcard, flags)
+    kept: dict[str, Value] = {flag: (BOOL, b"\1" if flags[flag] else b"\0") for flag in flags}
+    kept |= {option: found[option] for option in ("partialFilterExpression", "wildcardProjection") if option in found}
+    if expire_after is not None:
+        kept["expireAfterSeconds"] = from_python(expire_after)
+    for flag in ("unique", "hidden"):
+        if not flags.get(flag):
+            kept.pop(flag, None)
+    version = 1 if "v" in found and number_of(found["v"]) == 1 else 2
+    head = [("v", *from_python(version)), ("key", *found["key"]), ("name", *found["name"])]
     return IndexSpec(
         name,
-        document_from(normal),
-        key[1],
+        document_from(head + [(option, *kept[option]) for option in _ORDER if option in kept]),
+        found["key"][1],
         fields,
         flags.get("unique", False),
         flags.get("sparse", False),
         flags.get("hidden", False),
+        partial,
+        wildcard,
+        expire_after,
     )
+
+
+def _checked_fields(raw: bytes, ignore_unknown: bool) -> dict[str, Value]:
+    """The options by name, each of the right type; key and name are there."""
+    found: dict[str, Value] = {}
+    for name, code, data in elements(raw):
+        value = (code, data)
+        if name not in _KNOWN:
+            if ignore_unknown:
+                continue
+            raise refused(raw, f"The field '{name}' is not valid for an index specification.", _INVALID_OPTION)
+        if name == "key" and code != OBJECT:
+            raise refused(raw, f"The field 'key' must be an object, but got {TYPE_NAMES[code]}", Code.TypeMismatch)
+        if name == "key":
+            _key_fields(raw, data)
+        elif name == "name" and code != STRING:
+            raise refused(raw, f"The field 'name' must be a string, but got {TYPE_NAMES[code]}", Code.TypeMismatch)
+        elif name == "v":
+            _check_version(raw, value)
+        elif name in _FLAGS:
+            _check_flag(raw, name, value)
+        elif name == "collation":
+            collation_of(raw, value)
+        elif name == "partialFilterExpression":
+            partial_filter(raw, value)
+        found[name] = value
+    for name in ("key", "name"):
+        if name not in found:
+            raise refused(
+                raw, f"The '{name}' field is a required property of an index specification", Code.FailedToParse
+            )
+    for name in _LACKING & found.keys():
+        raise CommandError(Code.NotImplemented, f"indexes with the option '{name}' are not supported")
+    return found
 
 
 def _key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
     fields: list[tuple[str, int]] = []
+    plugin: str | None = None
     for path, code, data in elements(key):
+        direction = _direction(raw, path, (code, data))
         if code == STRING:
             kind = text_of((code, data))
-            if kind in _LACKING_KINDS:
-                raise CommandError(Code.NotImplemented, f"indexes of the kind '{kind}' are not supported")
-            raise _refused(raw, f"Unknown index plugin '{kind}'")
-        if code not in NUMBERS:
-            raise _refused(
-                raw,
-                f"Values in v:2 index key pattern cannot be of type {TYPE_NAMES[code]}. "
-                "Only numbers > 0, numbers < 0, and strings are allowed.",
-            )
-        direction = _sign((code, data))
-        if direction == 0:
-            raise _refused(raw, "Values in the index key pattern cannot be 0.")
+            if plugin is not None and plugin != kind:
+                raise refused(raw, "Can't use more than one index plugin for a single index.")
+            plugin = kind
+        is_wildcard = path == _WILDCARD or path.endswith("." + _WILDCARD)
+        names = path.split(".")
         if not path:
-            raise _refused(raw, "Index keys cannot be an empty field.")
-        parts = path.split(".")
-        if "" in parts:
-            raise _refused(raw, "Index keys cannot contain an empty field.")
-        if any(part.startswith("$") for part in parts):
-            if "$**" in parts:
-                raise CommandError(Code.NotImplemented, "wildcard indexes are not supported")
-            raise _refused(raw, "Index key contains an illegal field name: field name starts with '$'.")
-        fields.append((path, direction))
+            raise refused(raw, "Index keys cannot be an empty field.")
+        if "" in names:
+            raise refused(raw, "Index keys cannot contain an empty field.")
+        named = names[:-1] if is_wildcard and plugin in (None, "text") else names
+        if any(name.startswith("$") and (place == 0 or name not in _REFERENCES) for place, name in enumerate(named)):
+            raise refused(raw, "Index key contains an illegal field name: field name starts with '$'.")
+        if is_wildcard and direction < 0:
+            raise refused(raw, "A numeric value in a $** index key pattern must be positive.")
+        fields.append((path, 0 if is_wildcard else direction))
     if not fields:
-        raise _refused(raw, "Index keys cannot be empty.")
+        raise refused(raw, "Index keys cannot be empty.")
+    if len(fields) > 1 and any(path.split(".")[-1] == _WILDCARD for path, _ in fields):
+        raise refused(raw, "wildcard indexes do not allow compounding")
     if len({path for path, _ in fields}) < len(fields):
-        raise _refused(raw, "Index keys cannot name a field twice.")
+        raise refused(raw, "Index keys cannot name a field twice.")
+    if plugin in _LACKING_KINDS:
+        raise CommandError(Code.NotImplemented, f"indexes of the kind '{plugin}' are not supported")
     return tuple(fields)
 
 
-def _name(raw: bytes, value: Value | None) -> str:
-    if value is None:
-        raise _refused(raw, "The 'name' field is a required property of an index specification", Code.FailedToParse)
-    if value[0] != STRING:
-        raise _refused(raw, f"The field 'name' must be a string, but got {TYPE_NAMES[value[0]]}", Code.TypeMismatch)
-    name = text_of(value)
-    if not name:
-        raise _refused(raw, "index name cannot be empty")
-    if name == "*":
-        raise CommandError(Code.BadValue, "The index name '*' is not valid.")
-    return name
+def _direction(raw: bytes, path: str, value: Value) -> int:
+    """1 or -1, and 0 for a hashed field."""
+    code = value[0]
+    if code == STRING:
+        kind = text_of(value)
+        if not kind:
+            raise refused(raw, "Values in the index key pattern cannot be empty strings")
+        if kind == "wildcard":
+            raise refused(raw, "The key pattern value for a 'wildcard' index must be a non-zero number, not a string.")
+        if kind == "geoHaystack":
+            raise refused(raw, "GeoHaystack indexes cannot be created in version 5.0 and above")
+        if kind != "hashed" and kind not in _LACKING_KINDS:
+            raise refused(raw, f"Unknown index plugin '{kind}'")
+        return 0
+    if code not in NUMBERS:
+        raise refused(
+            raw,
+            f"Values in v:2 index key pattern cannot be of type {TYPE_NAMES[code]}. "
+            "Only numbers > 0, numbers < 0, and strings are allowed.",
+        )
+    number = number_of(value)
+    if number == 0 or isnan(number):
+        raise refused(raw, f"Values in the index key pattern cannot be {'NaN' if isnan(number) else 0}.")
+    return 1 if number > 0 else -1
 
 
-def _check_version(raw: bytes, value: Value | None) -> None:
-    if value is None:
-        return
+def _check_version(raw: bytes, value: Value) -> None:
     if value[0] not in NUMBERS:
-        raise _refused(raw, f"The field 'v' must be a number, but got {TYPE_NAMES[value[0]]}", Code.TypeMismatch)
-    version = _number(value)
+        raise refused(raw, f"The field 'v' must be a number, but got {TYPE_NAMES[value[0]]}", Code.TypeMismatch)
+    version = number_of(value)
+    if version != version // 1:
+        raise refused(raw, "Index version must be representable as a 32-bit integer", Code.BadValue)
     if version not in (1, 2):
-        raise _refused(raw, f"Invalid index specification {_shown(raw)}; cannot create an index with v={version:g}")
+        raise refused(raw, f"Invalid index specification {shown(raw)}; cannot create an index with v={version:g}")
 
 
-def _flag(raw: bytes, name: str, value: Value) -> bool:
-    if value[0] == BOOL:
-        return value[1] == b"\1"
-    if value[0] in NUMBERS:
-        return _sign(value) != 0
-    raise _refused(
+def _check_flag(raw: bytes, name: str, value: Value) -> None:
+    if value[0] == BOOL or (value[0] in NUMBERS and name != "hidden"):
+        return
+    raise refused(
         raw,
         f"The field '{name} has value {name}: {display(value)}, which is not convertible to bool",
         Code.TypeMismatch,
     )
 
 
-def _number(value: Value) -> float:
-    code, data = value
-    if code == INT32:
-        return int(struct.unpack("<i", data)[0])
-    if code == INT64:
-        return int(struct.unpack("<q", data)[0])
-    if code == DOUBLE:
-        return float(struct.unpack("<d", data)[0])
-    assert code == DECIMAL
-    return float(display(value))
+def _is_set(value: Value) -> bool:
+    return value[1] == b"\1" if value[0] == BOOL else number_of(value) != 0
 
 
-def _sign(value: Value) -> int:
-    number = _number(value)
-    return (number > 0) - (number < 0)
+def _check_id_index(raw: bytes, found: dict[str, Value]) -> None:
+    for option in found:
+        if option not in ("v", "key", "name", "collation", "ns"):
+            raise CommandError(
+                _INVALID_OPTION, f"The field '{option}' is not valid for an _id index specification. {shown(raw)}"
+            )
 
 
-def _shown(raw: bytes) -> str:
-    return display((OBJECT, raw))
+def _check_name(raw: bytes, name: str, key: Value) -> None:
+    first = elements(key[1])[0]
+    if len(elements(key[1])) == 1 and first[0] == "_id" and first[1] in NUMBERS and number_of(first[1:]) == -1:
+        raise CommandError(
+            Code.BadValue, f"The field 'key' for an _id index must be {{_id: 1}}, but got {shown(key[1])}"
+        )
+    if name == ID_INDEX_NAME:
+        raise CommandError(Code.BadValue, "The index name '_id_' is reserved for the _id index")
+    if name == "*":
+        raise CommandError(Code.BadValue, "The index name '*' is not valid.")
+    if not name:
+        raise refused(raw, "index name cannot be empty")
 
 
-def _refused(raw: bytes, reason: str, code: Code | int = Code.CannotCreateIndex) -> CommandError:
-    return CommandError(code, f"Error in specification {_shown(raw)} :: caused by :: {reason}")
+def _wildcard_of(
+    raw: bytes, found: dict[str, Value], fields: tuple[tuple[str, int], ...], flags: dict[str, bool]
+) -> WildcardPaths | None:
+    path = fields[0][0]
+    projection = found.get("wildcardProjection")
+    if path.split(".")[-1] != _WILDCARD:
+        if projection is not None:
+            raise refused(raw, "The field 'wildcardProjection' is only allowed in a 'wildcard' index", Code.BadValue)
+        return None
+    for option in ("unique", "sparse"):
+        if flags.get(option):
+            raise refused(raw, f"Index type 'wildcard' does not support the {option} option")
+    if "expireAfterSeconds" in found:
+        raise refused(raw, "Index type 'wildcard' cannot be a TTL index")
+    if "v" in found and number_of(found["v"]) == 1:
+        raise refused(raw, "'wildcard' index plugin is not allowed with index version v:1")
+    return wildcard_paths(raw, path, projection)
+
+
+def _check_build(
+    raw: bytes, fields: tuple[tuple[str, int], ...], wildcard: WildcardPaths | None, flags: dict[str, bool]
+) -> None:
+    """What the reference refuses only when it begins to build."""
+    hashed = 0 if wildcard is not None else sum(direction == 0 for _, direction in fields)
+    if hashed > 1:
+        raise refused(raw, "a compound hashed index has one hashed field", 31303)
+    if hashed and flags.get("unique"):
+        raise refused(raw, "hashed indexes cannot guarantee uniqueness", 16764)
+    if len(fields) > MAX_KEY_FIELDS:
+        raise refused(raw, "too many compound keys", 13103)
+
+
+def _with(raw: bytes, option: str, value: Value | None) -> bytes:
+    """The listed form with another value for one of its options."""
+    kept = {name: (code, data) for name, code, data in elements(raw)}
+    kept.pop(option, None)
+    if value is not None:
+        kept[option] = value
+    return document_from([(name, *kept[name]) for name in ("v", "key", "name", *_ORDER) if name in kept])
 
 
 ID_INDEX = IndexSpec(

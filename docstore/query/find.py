@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from docstore.bson.keys import encode_key
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.projection import Projection
 from docstore.query.sort import UNSORTED, Sort, natural_direction
 from docstore.query.tree import MATCH_ALL, Filter
-from docstore.query.values import NUMBERS, display, integral_of, text_of
+from docstore.query.values import display, text_of
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
     """Which access path to take: an index by `name` or by `key` pattern, or a scan in the `natural` direction (1 or
-    -1).
+    -1). The pattern is the encoded key of its document, so that equal numbers are one.
     """
 
     name: str | None = None
-    key: tuple[tuple[str, object], ...] | None = None
+    key: bytes | None = None
     natural: int = 0
 
 
@@ -48,11 +49,4 @@ def parse_hint(value: Value) -> Hint | None:
         if len(fields) > 1:
             raise CommandError(Code.BadValue, f"Cannot include '$natural' in compound hint: {display(value)}")
         return Hint(natural=natural_direction((fields[0][1], fields[0][2])))
-    return Hint(key=tuple((name, _key_kind((code, data))) for name, code, data in fields))
-
-
-def _key_kind(value: Value) -> object:
-    """1 or -1 for a number, the name for a string kind such as "hashed", else None, which no index has."""
-    if value[0] in NUMBERS:
-        return integral_of(value)
-    return text_of(value) if value[0] == STRING else None
+    return Hint(key=encode_key(value))

@@ -7,46 +7,26 @@ only set when the source yields them in the order asked for.
 * A filter that fixes `_id` is a lookup.
 * Otherwise every index whose first field is bounded is scored by how tightly its leading fields are bound; an index
   that yields the order is taken over a collection scan even without bounds.
-* A multikey index never provides an order: a document would come at the place of whichever element is in the bounds.
-* A sparse index leaves out documents that have none of its fields: it serves only bounds that a missing field cannot
-  meet.
+* A multikey index provides an order only as a whole: within bounds a document would come at the place of whichever
+  element is in them.
+* An index that does not hold every document serves the filters of `docstore.query.index_bounds.covers`.
 * A disjunction is a union when every branch finds an index of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
-from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import KEY_OF_NULL
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value
 from docstore.errors import Code, CommandError
-from docstore.query.bounds import MAX_RANGES, FieldBounds, field_bounds
+from docstore.query.bounds import MAX_RANGES, FieldBounds
 from docstore.query.find import Hint
+from docstore.query.index_bounds import IndexInfo, covers, usable_bounds
 from docstore.query.intervals import HIGHEST, LOWEST, Ranges, compound
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import And, Comparison, Filter, In, Op, Or
-
-
-class IndexInfo(Protocol):
-    """What the planner has to know of an index."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def key_pattern(self) -> KeyPattern: ...
-
-    @property
-    def unique(self) -> bool: ...
-
-    @property
-    def sparse(self) -> bool: ...
-
-    @property
-    def multikey(self) -> bool: ...
+from docstore.query.wildcard import WildcardBounds, wildcard_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +54,16 @@ class IndexScan:
 
     `ranges` are sorted half-open ranges over the encoded compound key (fields in the index's own directions); with
     direction -1 they are gone through from the last to the first, each backwards. `exact`: every document found
-    satisfies the filter. A document may be found more than once when the index is multikey.
+    satisfies the filter. A document may be found more than once when the index is multikey. `bounds` and `wildcard`
+    say where the ranges come from.
     """
 
     index: IndexInfo
     ranges: tuple[tuple[bytes, bytes], ...]
     direction: int
     exact: bool
+    bounds: tuple[FieldBounds, ...] = field(default=(), compare=False)
+    wildcard: WildcardBounds | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +83,10 @@ class Plan:
     access: Access
     residual: Filter | None
     provides_sort: bool
+
+
+_Candidate = tuple[tuple[int, ...], Plan]
+"""(score, plan): the higher the better."""
 
 
 def choose(tree: Filter, indexes: Sequence[IndexInfo], *, sort: Sort = UNSORTED, hint: Hint | None = None) -> Plan:
@@ -147,65 +134,71 @@ def _hinted(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint) 
     if hint.natural:
         return _collection_scan(tree, sort, hint.natural)
     for index in indexes:
-        if index.name == hint.name or (hint.key is not None and tuple(index.key_pattern.fields) == hint.key):
-            plan = _index_plan(tree, index, sort)
-            return plan if plan is not None else _whole_index(tree, index, sort)
+        if index.name == hint.name or (hint.key is not None and index.key_id == hint.key):
+            return _hinted_index(tree, index, sort)
     raise CommandError(Code.BadValue, "hint provided does not correspond to an existing index")
 
 
-def _whole_index(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
-    """A hinted index without usable bounds; a sparse one then hides documents, as the hint asks for."""
-    direction = _sort_direction(index, (), sort)
-    scan = IndexScan(index, _everything(index), direction or 1, exact=False)
-    return Plan(scan, None if tree == And(()) else tree, not sort or direction != 0)
-
-
-def _best_index(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | None:
-    best: Plan | None = None
-    best_score: tuple[int, ...] = ()
-    for index in indexes:
-        bounds = _usable_bounds(tree, index)
-        direction = _sort_direction(index, bounds, sort)
-        if not bounds and (not direction or index.sparse):
-            continue
-        score = (_tightness(bounds, index), int(direction != 0), -len(index.key_pattern.fields))
-        if score > best_score:
-            best_score = score
-            best = _scan(tree, index, bounds, sort, direction)
-    return best
-
-
-def _index_plan(tree: Filter, index: IndexInfo, sort: Sort) -> Plan | None:
-    bounds = _usable_bounds(tree, index)
-    if not bounds:
-        return None
+def _hinted_index(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
+    """An index without usable bounds is read as a whole; documents that it does not hold are then not found."""
+    if index.wildcard is not None:
+        found = _best(_wildcard_plans(tree, index, sort)) if covers(tree, index).bounded else None
+        if found is None:
+            raise CommandError(Code.NoQueryExecutionPlans, "a hinted wildcard index serves no condition of the filter")
+        return found
+    bounds = usable_bounds(tree, index) if covers(tree, index).bounded else []
     return _scan(tree, index, bounds, sort, _sort_direction(index, bounds, sort))
 
 
-def _usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
-    bounds = field_bounds(tree, index.key_pattern.fields, multikey=index.multikey)
-    if index.sparse:
-        for position, item in enumerate(bounds):
-            if any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges):
-                return bounds[:position]
-    return bounds
+def _best_index(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | None:
+    candidates: list[_Candidate] = []
+    for index in indexes:
+        coverage = covers(tree, index)
+        if index.wildcard is not None:
+            candidates += _wildcard_plans(tree, index, sort) if coverage.bounded else []
+            continue
+        bounds = usable_bounds(tree, index) if coverage.bounded else []
+        direction = _sort_direction(index, bounds, sort)
+        if bounds or (direction and coverage.whole):
+            score = (_tightness(bounds, index), int(direction != 0), -len(index.fields))
+            candidates.append((score, _scan(tree, index, bounds, sort, direction)))
+    return _best(candidates)
+
+
+def _best(candidates: list[_Candidate]) -> Plan | None:
+    return max(candidates, key=lambda found: found[0])[1] if candidates else None
+
+
+def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[_Candidate]:
+    assert index.wildcard is not None
+    found: list[_Candidate] = []
+    for item in wildcard_bounds(tree, index.wildcard, multikey=index.multikey):
+        field = FieldBounds(item.path, 1, item.ranges, exact=False)
+        ordered = not index.multikey and not item.below and tuple(path for path, _ in sort.fields) == (item.path,)
+        direction = sort.fields[0][1] if ordered else 0
+        if not item.ranges:
+            return [((0,), Plan(Eof(), None, True))]
+        scan = IndexScan(index, item.key_ranges(), direction or 1, exact=False, bounds=(field,), wildcard=item)
+        # An index of the path alone is smaller than one of all paths.
+        found.append(((_tightness([field], index) - 1, int(ordered), -2), Plan(scan, tree, not sort or ordered)))
+    return found
 
 
 def _scan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort, direction: int) -> Plan:
+    ranges: tuple[tuple[bytes, bytes], ...]
     if not bounds:
-        ranges, used = _everything(index), 0
+        ranges, used = _EVERYTHING, 0
     else:
         made, used = compound([(item.ranges, item.direction) for item in bounds], MAX_RANGES)
         ranges = tuple(made)
         if not ranges:
             return Plan(Eof(), None, True)
     exact = not index.multikey and _is_exact(tree, bounds[:used])
-    scan = IndexScan(index, ranges, direction or 1, exact)
-    return Plan(scan, None if exact else tree, not sort or direction != 0)
+    scan = IndexScan(index, ranges, direction or 1, exact, tuple(bounds))
+    return Plan(scan, None if exact or tree == And(()) else tree, not sort or direction != 0)
 
 
-def _everything(index: IndexInfo) -> tuple[tuple[bytes, bytes], ...]:
-    return ((LOWEST, HIGHEST),)
+_EVERYTHING = ((LOWEST, HIGHEST),)
 
 
 def _is_exact(tree: Filter, bounds: Sequence[FieldBounds]) -> bool:
@@ -227,18 +220,18 @@ def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:
             return score + 80
         closed = all(len(found.lo) > 1 and len(found.hi) > 1 for found in item.ranges)
         return score + (50 if closed else 30)
-    if index.unique and len(bounds) == len(index.key_pattern.fields):
+    if index.unique and len(bounds) == len(index.fields):
         score += 1000
     return score
 
 
 def _sort_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> int:
     """1 or -1 when scanning the index that way yields the order, 0 when it does not (or none is asked for)."""
-    if not sort.fields or index.multikey:
+    if not sort.fields or (index.multikey and bounds):
         return 0
     fixed = {item.path for item in bounds if _is_single_point(item.ranges)}
     wanted = [(path, direction) for path, direction in sort.fields if path not in fixed]
-    own = [(path, direction) for path, direction in index.key_pattern.fields if path not in fixed]
+    own = [(path, direction) for path, direction in index.fields if path not in fixed]
     if not wanted:
         return 1
     if len(own) < len(wanted):

@@ -142,7 +142,7 @@ class Reception:
         missing = [
             spec
             for spec in map(parse_index_spec, self._indexes)
-            if not any(index.spec.same_index(spec) for index in collection.indexes.values())
+            if not any(index.spec.holds_the_same(spec) for index in collection.indexes.values())
         ]
         if not missing:
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.collection.collection import Collection
-from docstore.collection.index_spec import IndexSpec, parse_index_spec
+from docstore.collection.index_spec import ID_INDEX, IndexSpec, parse_index_spec
 from docstore.collection.unit import WriteUnit
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -24,10 +24,15 @@ from docstore.node.writes import check_primary, check_writable
 
 async def run(context: Context, arguments: Arguments) -> Result:
     check_writable(context.namespace)
-    specs = [parse_index_spec(raw) for raw in arguments["indexes"]]
+    ignore_unknown = arguments["ignoreUnknownIndexOptions"]
+    specs = [parse_index_spec(raw, ignore_unknown=ignore_unknown) for raw in arguments["indexes"]]
     if not specs:
         raise CommandError(Code.BadValue, "Must specify at least one index to create")
     node = node_of(context)
+    if arguments["commitQuorum"] is not None:
+        if node.replication.set_name is None:
+            raise CommandError(Code.BadValue, "Standalones can't specify commitQuorum")
+        raise CommandError(Code.NotImplemented, "index builds have no quorum")
     await enter_write(context)
     collection = node.store.collection(context.namespace)
     created = collection is None
@@ -41,6 +46,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if not wanted:
         reply["note"] = "all indexes already exist"
         return await change(context, reply, lambda unit: None)
+    if len(wanted) < len(specs):
+        reply["note"] = "index already exists"
     if collection.count == 0:
         target = collection
         return await change(context, reply, lambda unit: _create(context, unit, target, wanted))
@@ -48,23 +55,41 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
-    """Those that the collection has not got. Errors: IndexOptionsConflict, IndexKeySpecsConflict."""
+    """Those that the collection has not got. Errors: IndexOptionsConflict, IndexKeySpecsConflict, and for one that is
+    asked for twice IndexAlreadyExists (OperationFailed where there are documents).
+    """
     wanted: list[IndexSpec] = []
     for spec in specs:
-        known = [index.spec for index in collection.indexes.values()] + wanted
-        named = next((other for other in known if other.name == spec.name), None)
-        if named is not None:
-            if not named.same_index(spec):
+        if spec in wanted or _conflicts(spec, wanted):
+            raise CommandError(
+                Code.OperationFailed if collection.count else Code.IndexAlreadyExists,
+                f"Identical index already exists: {spec.name}",
+            )
+        if not _conflicts(spec, [index.spec for index in collection.indexes.values()]):
+            wanted.append(spec)
+    return wanted
+
+
+def _conflicts(spec: IndexSpec, known: list[IndexSpec]) -> bool:
+    """Whether the index is among those known. Errors: one like it is."""
+    if spec == ID_INDEX:
+        return spec in known
+    for other in known:
+        if other.name == spec.name:
+            if not other.holds_the_same(spec):
                 raise CommandError(
                     Code.IndexKeySpecsConflict,
                     f"An index named {spec.name} with another key or other options exists already",
                 )
-            continue
-        same = next((other for other in known if other.fields == spec.fields), None)
-        if same is not None:
-            raise CommandError(Code.IndexOptionsConflict, f"Index already exists with a different name: {same.name}")
-        wanted.append(spec)
-    return wanted
+            if other.expire_after != spec.expire_after:
+                raise CommandError(
+                    Code.IndexOptionsConflict, f"An equivalent index with other options exists already: {spec.name}"
+                )
+            return True
+    for other in known:
+        if other.holds_the_same(spec):
+            raise CommandError(Code.IndexOptionsConflict, f"Index already exists with a different name: {other.name}")
+    return False
 
 
 def _create(context: Context, unit: WriteUnit, collection: Collection, specs: list[IndexSpec]) -> None:
@@ -93,8 +118,8 @@ COMMAND = Command(
     role=Role.PRIMARY, value=Type.COLLECTION, stable=True,
     parameters=(
         Parameter("indexes", Type.DOCUMENTS, required=True),
-        Parameter("ignoreUnknownIndexOptions", Type.SAFE_BOOL, unsupported="unknown index options are refused"),
-        Parameter("commitQuorum", Type.ANY, unsupported="index builds have no quorum"),
+        Parameter("ignoreUnknownIndexOptions", Type.SAFE_BOOL, default=False),
+        Parameter("commitQuorum", Type.ANY),
     ),
     help="build indexes",
 )  # fmt: skip

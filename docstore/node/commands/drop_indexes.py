@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docstore.bson import array_value, encode_key, from_python
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index_spec import ID_INDEX_NAME
@@ -15,8 +16,7 @@ from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.schema import change, existing
-from docstore.query.find import parse_hint
-from docstore.query.values import display
+from docstore.query.values import TYPE_NAMES, display
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -27,7 +27,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     def act(unit: WriteUnit) -> None:
         collection = existing(context, context.namespace)
         reply["nIndexesWas"] = len(collection.indexes)
-        if asked[0] == STRING and text_of(asked[1]) == "*":
+        if asked in _ALL:
             reply["msg"] = "non-_id indexes dropped for collection"
         for index in _chosen(collection, asked):
             store.drop_index(unit, collection, index.name)
@@ -38,22 +38,37 @@ async def run(context: Context, arguments: Arguments) -> Result:
 def _chosen(collection: Collection, asked: Value) -> list[Index]:
     code, data = asked
     if code == STRING:
-        name = text_of(data)
-        if name == "*":
-            return [index for index in collection.indexes.values() if not index.is_id]
-        return [_named(collection, name)]
+        return _by_names(collection, [text_of(data)])
     if code == ARRAY:
         members = values(data)
-        if any(kind != STRING for kind, _ in members):
-            raise CommandError(Code.TypeMismatch, "dropIndexes takes a list of index names")
-        return [_named(collection, text_of(name)) for _, name in members]
+        for place, (kind, _) in enumerate(members):
+            if kind != STRING:
+                raise CommandError(
+                    Code.TypeMismatch,
+                    f"BSON field 'dropIndexes.index.{place}' is the wrong type '{TYPE_NAMES[kind]}', "
+                    "expected type 'string'",
+                )
+        return _by_names(collection, [text_of(name) for _, name in members])
     if code != OBJECT:
-        raise CommandError(Code.TypeMismatch, "dropIndexes takes a name, a list of names or a key pattern")
-    hint = parse_hint(asked)
-    found = [index for index in collection.indexes.values() if hint is not None and index.fields == hint.key]
+        raise CommandError(
+            Code.TypeMismatch,
+            f"BSON field 'dropIndexes.index' is the wrong type '{TYPE_NAMES[code]}', expected types '[string, object]'",
+        )
+    found = [index for index in collection.indexes.values() if index.key_id == encode_key(asked)]
     if not found:
         raise CommandError(Code.IndexNotFound, f"can't find index with key: {display(asked)}")
-    return [_droppable(index) for index in found]
+    if len(found) > 1:
+        raise CommandError(
+            Code.AmbiguousIndexKeyPattern,
+            f"{len(found)} indexes found for key: {display(asked)}, identify by name instead",
+        )
+    return [_droppable(found[0])]
+
+
+def _by_names(collection: Collection, names: list[str]) -> list[Index]:
+    if names == ["*"]:
+        return [index for index in collection.indexes.values() if not index.is_id]
+    return [_named(collection, name) for name in dict.fromkeys(names)]
 
 
 def _named(collection: Collection, name: str) -> Index:
@@ -68,6 +83,9 @@ def _droppable(index: Index) -> Index:
         raise CommandError(Code.InvalidOptions, "cannot drop _id index")
     return index
 
+
+_STAR = from_python("*")
+_ALL = (_STAR, array_value([_STAR]))
 
 COMMAND = Command(
     "dropIndexes", run, aliases=("deleteIndexes", "dropindexes", "deleteindexes"),

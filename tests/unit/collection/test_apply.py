@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from docstore.bson import from_python
 from docstore.collection.apply import ApplyError, apply_entry, begin_build
-from docstore.collection.ddl import hide_index
+from docstore.collection.ddl import modify_index
 from docstore.collection.oplog import entry_optime
 from docstore.collection.sessions import SessionWrite
 from docstore.collection.store import Store
@@ -69,7 +69,7 @@ def busy_leader() -> Store:
         build.finish(unit)
         unit.commit()
     with store.unit() as unit:
-        hide_index(store.catalog, unit, other, "z_-1", True)
+        modify_index(store.catalog, unit, other, "z_-1", hidden=True)
         store.drop_index(unit, coll, "x_1")
         store.rename_collection(unit, "db.d", "db.e")
         unit.noop(bson.encode({"msg": "hello"}))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docstore.collection.ddl import hide_index
+from docstore.collection.ddl import modify_index
 from docstore.errors import Code, CommandError
 from docstore.storage import open_engine
 from tests.unit.collection.building import check, doc, entries, insert, make, plain, read, spec, store_on
@@ -171,10 +171,10 @@ def test_an_index_is_hidden_and_shown_again() -> None:
     store = store_on(engine)
     coll = make(store, "db.c", indexes=(spec(("x", 1)),))
     with store.unit() as unit:
-        hide_index(store.catalog, unit, coll, "x_1", True)
+        modify_index(store.catalog, unit, coll, "x_1", hidden=True)
     assert not coll.indexes["x_1"].hidden
     with store.unit() as unit:
-        hide_index(store.catalog, unit, coll, "x_1", True)
+        modify_index(store.catalog, unit, coll, "x_1", hidden=True)
         unit.commit()
     entry = logged(store)
     assert entry["o"] == {"collMod": "c", "index": {"name": "x_1", "hidden": True}}

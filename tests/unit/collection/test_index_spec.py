@@ -41,9 +41,27 @@ REFUSED = [
      "Values in v:2 index key pattern cannot be of type bool. Only numbers > 0, numbers < 0, and strings are allowed."),
     ({"key": {"a": 1}, "name": "n", "v": 3}, 67, "cannot create an index with v=3"),
     ({"key": [1], "name": "n"}, 14, "The field 'key' must be an object, but got array"),
-    ({"key": {"a": 1}, "name": "n", "expireAfterSeconds": 5}, 238, "'expireAfterSeconds' are not supported"),
-    ({"key": {"a": "hashed"}, "name": "n"}, 238, "of the kind 'hashed' are not supported"),
-    ({"key": {"$**": 1}, "name": "n"}, 238, "wildcard indexes are not supported"),
+    ({"key": {"a": "text"}, "name": "n"}, 238, "of the kind 'text' are not supported"),
+    ({"key": {"$**": "text"}, "name": "n"}, 238, "of the kind 'text' are not supported"),
+    ({"key": {"a": float("nan")}, "name": "n"}, 67, "Values in the index key pattern cannot be NaN."),
+    ({"key": {"a": 1}, "name": "_id_"}, 2, "is reserved for the _id index"),
+    ({"key": {"a": 1}, "name": "n", "v": 2.5}, 2, "must be representable as a 32-bit integer"),
+    ({"key": {"a": 1}, "name": "n", "hidden": 1}, 14, "not convertible to bool"),
+    ({"key": {"a": 1}, "name": "n", "expireAfterSeconds": -1}, 67, "cannot be less than 0"),
+    ({"key": {"a": 1}, "name": "n", "expireAfterSeconds": 2**31}, 67, "within an acceptable range"),
+    ({"key": {"a": 1}, "name": "n", "expireAfterSeconds": "x"}, 67, "must be numeric"),
+    ({"key": {"a": 1, "b": 1}, "name": "n", "expireAfterSeconds": 5}, 67, "a TTL index has a single field"),
+    ({"key": {"a": 1}, "name": "n", "partialFilterExpression": {"b": {"$ne": 1}}}, 67, "in partial index"),
+    ({"key": {"a": 1}, "name": "n", "partialFilterExpression": {"$expr": 1}}, 224, "$expr is not allowed"),
+    ({"key": {"a": 1}, "name": "n", "partialFilterExpression": {"b": 1}, "sparse": True}, 67, "cannot mix"),
+    ({"key": {"a": "hashed", "b": "hashed"}, "name": "n"}, 31303, "one hashed field"),
+    ({"key": {"a": "hashed"}, "name": "n", "unique": True}, 16764, "cannot guarantee uniqueness"),
+    ({"key": {"$**": -1}, "name": "n"}, 67, "must be positive"),
+    ({"key": {"$**": 1, "a": 1}, "name": "n"}, 67, "do not allow compounding"),
+    ({"key": {"$**": 1}, "name": "n", "sparse": True}, 67, "does not support the sparse option"),
+    ({"key": {"$**": 1}, "name": "n", "wildcardProjection": {"a": 1, "b": 0}}, 31254, "wildcardProjection"),
+    ({"key": {"a": 1}, "name": "n", "wildcardProjection": {"a": 1}}, 2, "is only allowed in a 'wildcard' index"),
+    ({"key": {f"f{number}": 1 for number in range(33)}, "name": "n"}, 13103, "too many compound keys"),
 ]  # fmt: skip
 
 
@@ -71,13 +89,52 @@ def test_the_id_index_goes_by_any_name() -> None:
 
 
 def test_indexes_are_the_same_when_they_hold_the_same() -> None:
-    assert spec(("a", 1)).same_index(spec(("a", 1), name="other", background=True))
-    assert not spec(("a", 1)).same_index(spec(("a", -1)))
-    assert not spec(("a", 1)).same_index(spec(("a", 1), sparse=True))
-    assert not spec(("a", 1)).same_index(spec(("a", 1), unique=True))
+    assert spec(("a", 1)).holds_the_same(spec(("a", 1), name="other", background=True))
+    assert not spec(("a", 1)).holds_the_same(spec(("a", -1)))
+    assert not spec(("a", 1)).holds_the_same(spec(("a", 1), sparse=True))
+    assert not spec(("a", 1)).holds_the_same(spec(("a", 1), unique=True))
 
 
 def test_hiding_changes_nothing_else() -> None:
     made = spec(("a", 1), unique=True)
     assert made.with_hidden(True).with_hidden(False) == made
     assert plain(made.with_hidden(True).raw)["hidden"] is True
+
+
+def test_options_are_listed_in_one_order_however_they_are_given() -> None:
+    made = parse(
+        expireAfterSeconds=5.9, sparse=False, partialFilterExpression={"b": 1}, hidden=True, unique=True, name="n",
+        key={"a": 1},
+    )  # fmt: skip
+
+    listed = ["v", "key", "name", "unique", "hidden", "partialFilterExpression", "sparse", "expireAfterSeconds"]
+    assert list(plain(made.raw)) == listed
+    assert made.expire_after == 5
+    assert list(plain(made.with_hidden(False).with_expire_after(9).raw)) == [
+        name for name in listed if name != "hidden"
+    ]
+
+
+def test_an_index_of_version_1_stays_one() -> None:
+    assert plain(parse(key={"a": 1}, name="n", v=1).raw)["v"] == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "projection", "held", "not_held"),
+    [
+        ("$**", None, ["a", "a.b"], ["_id"]),
+        ("a.$**", None, ["a", "a.b"], ["b", "_id"]),
+        ("$**", {"a.b": 1}, ["a.b", "a.b.c"], ["a", "a.c", "_id"]),
+        ("$**", {"a.b": 0}, ["a", "a.c", "c"], ["a.b", "a.b.c", "_id"]),
+        ("$**", {"_id": 1, "a": 1}, ["_id", "a"], ["b"]),
+        ("$**", {"_id": 1, "a": 0}, ["_id", "b"], ["a"]),
+        ("$**", {"a": {"b": 1}}, ["a.b"], ["a"]),
+    ],
+)
+def test_a_wildcard_index_holds_the_paths_of_its_key_and_projection(
+    key: str, projection: dict[str, Any] | None, held: list[str], not_held: list[str]
+) -> None:
+    made = parse(key={key: 1}, name="n", **({} if projection is None else {"wildcardProjection": projection}))
+
+    assert made.wildcard is not None
+    assert [path for path in held + not_held if made.wildcard.holds(path)] == held

@@ -105,7 +105,7 @@ def test_indexes_are_created_once_and_counted() -> None:
         (index("x_1", "y"), Code.IndexKeySpecsConflict),
         (index("x_1", "x", unique=True), Code.IndexKeySpecsConflict),
         (index("other", "x"), Code.IndexOptionsConflict),
-        (index("h", "x", expireAfterSeconds=5), Code.NotImplemented),
+        (index("h", "x", expireAfterSeconds=5), Code.IndexOptionsConflict),
         ({"key": {"x": "nosuch"}, "name": "n"}, Code.CannotCreateIndex),
         ({"key": {"x": 1}}, Code.FailedToParse),
     ],

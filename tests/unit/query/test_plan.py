@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.keys import encode_key
 from docstore.errors import Code, CommandError
 from docstore.query.filter import parse_filter
 from docstore.query.find import Hint, parse_hint
 from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union, choose
 from docstore.query.sort import parse_sort
+from docstore.query.tree import Filter
+from docstore.query.wildcard import WildcardPaths
 from tests.unit.query.raw import raw, value
 
 
@@ -23,6 +26,16 @@ class Index:
     unique: bool = False
     sparse: bool = False
     multikey: bool = False
+    partial: Filter | None = None
+    wildcard: WildcardPaths | None = None
+
+    @property
+    def fields(self) -> tuple[tuple[str, int], ...]:
+        return self.key_pattern.fields
+
+    @property
+    def key_id(self) -> bytes:
+        return encode_key(value(dict(self.fields)))
 
 
 def index(name: str, *fields: tuple[str, int], **traits: bool) -> Index:
@@ -117,9 +130,17 @@ def test_an_order_alone_is_worth_an_index() -> None:
     assert (chosen.provides_sort, chosen.access.direction) == (True, -1)
 
 
-@pytest.mark.parametrize("traits", [{"multikey": True}, {"sparse": True}])
-def test_neither_a_multikey_nor_a_sparse_index_serves_an_order_alone(traits: dict[str, bool]) -> None:
-    assert plan({}, index("a_1", ("a", 1), **traits), sort={"a": 1}) == Plan(CollectionScan(1), None, False)
+def test_a_sparse_index_serves_no_order_alone() -> None:
+    assert plan({}, index("a_1", ("a", 1), sparse=True), sort={"a": 1}) == Plan(CollectionScan(1), None, False)
+
+
+def test_a_multikey_index_serves_an_order_as_a_whole_and_not_within_bounds() -> None:
+    whole = plan({}, index("a_1", ("a", 1), multikey=True), sort={"a": 1})
+    bounded = plan({"a": {"$gt": 1}}, index("a_1", ("a", 1), multikey=True), sort={"a": 1})
+
+    assert used(whole) == "a_1"
+    assert whole.provides_sort
+    assert not bounded.provides_sort
 
 
 def test_mixed_directions_are_not_the_order_of_an_index() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import bson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.walk import get_path
+from docstore.collection.collection import Index
+from docstore.collection.index_spec import parse_index_spec
 from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
@@ -25,34 +24,61 @@ from tests.unit.query.strategies import (
     SORTS,
 )
 
-
-@dataclass
-class ModelIndex:
-    """An index as a sorted list of (key, position of the document)."""
-
-    name: str
-    key_pattern: KeyPattern
-    unique: bool
-    sparse: bool
-    multikey: bool
-    entries: list[tuple[bytes, int]]
+PARTIAL = st.sampled_from(
+    [
+        {"a": {"$gt": 1}},
+        {"a": {"$exists": True}},
+        {"b": 1},
+        {"$or": [{"a": 1}, {"b": {"$lte": 2}}]},
+        {"a": {"$in": [1, 2]}},
+    ]
+)
 
 
-def build_index(number: int, fields: list[tuple[str, int]], sparse: bool, documents: list[bytes]) -> ModelIndex | None:
-    """None where the documents cannot be indexed so (arrays side by side)."""
-    pattern = KeyPattern(fields)
+@st.composite
+def index_kinds(draw: st.DrawFn) -> tuple[dict[str, object], dict[str, object]]:
+    """(key, options) of an index of any kind."""
+    fields: dict[str, object] = dict(draw(KEY_FIELDS))
+    match draw(st.sampled_from(["plain", "sparse", "partial", "hashed", "wildcard", "subtree", "projected"])):
+        case "plain":
+            return fields, {}
+        case "sparse":
+            return fields, {"sparse": True}
+        case "partial":
+            return fields, {"partialFilterExpression": draw(PARTIAL)}
+        case "hashed":
+            return {**fields, draw(st.sampled_from(sorted(fields))): "hashed"}, {}
+        case "wildcard":
+            return {"$**": 1}, {}
+        case "subtree":
+            return {draw(st.sampled_from(sorted(fields))) + ".$**": 1}, {}
+        case _:
+            return {"$**": 1}, {"wildcardProjection": {min(fields): draw(st.sampled_from([0, 1]))}}
+
+
+KINDS = index_kinds()
+
+
+def build_index(
+    number: int, key: dict[str, object], options: dict[str, object], documents: list[bytes]
+) -> Index | None:
+    """None where the documents cannot be indexed so (arrays side by side, arrays under a hash)."""
+    spec = parse_index_spec(bson.encode({"key": key, "name": f"i{number}", **options}))
+    index = Index(spec, number)
     entries: list[tuple[bytes, int]] = []
-    multikey = False
     for position, raw in enumerate(documents):
         try:
-            keys, expanded = pattern.keys(raw)
+            keys, expanded = index.keys(raw)
         except CommandError:
             return None
-        if sparse and not expanded and all(get_path(raw, path) is None for path, _ in fields):
-            continue
-        multikey = multikey or expanded
+        index.multikey = index.multikey or expanded
         entries.extend((key, position) for key in keys)
-    return ModelIndex(f"i{number}", pattern, False, sparse, multikey, sorted(entries))
+    ENTRIES[index.name] = sorted(entries)
+    return index
+
+
+ENTRIES: dict[str, list[tuple[bytes, int]]] = {}
+"""The entries of the indexes of the example that runs, by their names."""
 
 
 def positions(access: Access, documents: list[bytes]) -> list[int]:
@@ -63,10 +89,9 @@ def positions(access: Access, documents: list[bytes]) -> list[int]:
         case CollectionScan(direction):
             found = list(range(len(documents)))
             return found if direction > 0 else found[::-1]
-        case IndexScan(index, ranges, direction, _):
+        case IndexScan(index, ranges, direction):
             assert list(ranges) == sorted(ranges)
-            assert isinstance(index, ModelIndex)
-            entries = [entry for lo, hi in ranges for entry in index.entries if lo <= entry[0] < hi]
+            entries = [entry for lo, hi in ranges for entry in ENTRIES[index.name] if lo <= entry[0] < hi]
             ordered = entries if direction > 0 else entries[::-1]
             return list(dict.fromkeys(position for _, position in ordered))
         case Union(branches):
@@ -88,17 +113,17 @@ def run(plan: Plan, documents: list[bytes]) -> list[int]:
 @given(
     st.lists(DOCUMENTS, max_size=12),
     FILTERS,
-    st.lists(st.tuples(KEY_FIELDS, st.booleans()), min_size=1, max_size=3),
+    st.lists(KINDS, min_size=1, max_size=3),
     SORTS,
 )
 def test_every_plan_yields_what_a_scan_yields(
     contents: list[dict[str, object]],
     condition: dict[str, object],
-    patterns: list[tuple[list[tuple[str, int]], bool]],
+    patterns: list[tuple[dict[str, object], dict[str, object]]],
     order: list[tuple[str, int]],
 ) -> None:
     documents = [bson.encode({"_id": number, **content}) for number, content in enumerate(contents)]
-    built = [build_index(number, fields, sparse, documents) for number, (fields, sparse) in enumerate(patterns)]
+    built = [build_index(number, key, options, documents) for number, (key, options) in enumerate(patterns)]
     indexes = [index for index in built if index is not None]
     tree = parse_filter(bson.encode(condition))
     predicate = compile_filter(tree)
@@ -115,13 +140,13 @@ def test_every_plan_yields_what_a_scan_yields(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(DOCUMENTS, max_size=12), FILTERS, KEY_FIELDS)
+@given(st.lists(DOCUMENTS, max_size=12), FILTERS, KINDS)
 def test_an_index_that_is_made_to_serve_by_its_bounds_yields_what_a_scan_yields(
-    contents: list[dict[str, object]], condition: dict[str, object], fields: list[tuple[str, int]]
+    contents: list[dict[str, object]], condition: dict[str, object], kind: tuple[dict[str, object], dict[str, object]]
 ) -> None:
     """One index, no competition: bounds that a better index would hide are tried too."""
     documents = [bson.encode({"_id": number, **content}) for number, content in enumerate(contents)]
-    index = build_index(0, fields, False, documents)
+    index = build_index(0, *kind, documents)
     if index is None:
         return
     tree = parse_filter(bson.encode(condition))
@@ -139,7 +164,7 @@ def test_fields_of_one_array_are_bounded_together_only_for_one_element(
 ) -> None:
     """Compound multikey indexes, where bounding one field too many would lose documents."""
     documents = [bson.encode({"_id": number, **content}) for number, content in enumerate(contents)]
-    index = build_index(0, fields, False, documents)
+    index = build_index(0, dict(fields), {}, documents)
     if index is None:
         return
     tree = parse_filter(bson.encode(condition))

@@ -1,0 +1,68 @@
+"""The encoded keys of a document by the kind of the index.
+
+Whatever the kind, a document has the same keys each time it is asked, so entries can be found again to be removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docstore.bson import ARRAY, INT64, NULL, OBJECT, Exists, KeyPattern, Or, Predicate, Value, get_field, hashed_key
+from docstore.collection.index_spec import IndexSpec
+from docstore.errors import CommandError
+from docstore.query.compile import compile_filter
+
+KeysOf = Callable[[bytes], tuple[list[bytes], bool]]
+"""Document -> (its encoded keys, distinct and in order; whether arrays were expanded)."""
+
+ARRAY_UNDER_HASH = 16766
+
+
+def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
+    """The keys of any document that the index covers."""
+    if spec.wildcard is not None:
+        return spec.wildcard.keys
+    if spec.hashed:
+        return _Hashed(spec.fields, pattern).keys
+    return pattern.keys
+
+
+def coverage_of(spec: IndexSpec) -> Predicate | None:
+    """Which documents the index holds; None: all."""
+    if spec.partial is not None:
+        return compile_filter(spec.partial)
+    if spec.sparse and spec.wildcard is None:
+        return Or([Exists(path, True) for path, _ in spec.fields])
+    return None
+
+
+class _Hashed:
+    def __init__(self, fields: tuple[tuple[str, int], ...], pattern: KeyPattern) -> None:
+        self._fields = [(path.split("."), direction == 0) for path, direction in fields]
+        self._pattern = pattern
+
+    def keys(self, raw: bytes) -> tuple[list[bytes], bool]:
+        """The one key; error 16766 where there is an array on the way."""
+        return [self._pattern.encode([_member(raw, names, hashed) for names, hashed in self._fields])], False
+
+
+def _member(raw: bytes, names: list[str], hashed: bool) -> Value:
+    value: Value | None = (OBJECT, raw)
+    for depth, name in enumerate(names, 1):
+        assert value is not None
+        value = get_field(value[1], name) if value[0] == OBJECT else None
+        if value is None:
+            break
+        if value[0] == ARRAY:
+            raise CommandError(
+                ARRAY_UNDER_HASH,
+                f"hashed indexes do not currently support array values. Found array at path: {'.'.join(names[:depth])}",
+            )
+    if hashed:
+        return hash_value(value)
+    return (NULL, b"") if value is None else value
+
+
+def hash_value(value: Value | None) -> Value:
+    """What a hashed field of an index holds for a value."""
+    return INT64, hashed_key(value).to_bytes(8, "little", signed=True)

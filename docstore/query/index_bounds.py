@@ -1,0 +1,114 @@
+"""What of an index a filter needs: its ranges by the kind of the index, and whether it may be used at all.
+
+A partial index serves filters that imply its own; a sparse one bounds that a missing field cannot meet; a hashed field
+equalities only; a wildcard index one path at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from docstore.bson.hashing import hashed_key
+from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.keys import KEY_OF_NULL
+from docstore.bson.walk import ARRAY, INT64, NULL, UNDEFINED, Value
+from docstore.query.bounds import FieldBounds, PathConditions, conditions, field_bounds, path_ranges
+from docstore.query.implication import implies
+from docstore.query.intervals import Ranges, point, union
+from docstore.query.tree import Comparison, Filter, In, Op
+from docstore.query.wildcard import WildcardPaths
+
+
+class IndexInfo(Protocol):
+    """What the planner has to know of an index. `fields` of a hashed or wildcard field have the direction 0."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def key_id(self) -> bytes: ...
+
+    @property
+    def fields(self) -> tuple[tuple[str, int], ...]: ...
+
+    @property
+    def key_pattern(self) -> KeyPattern: ...
+
+    @property
+    def unique(self) -> bool: ...
+
+    @property
+    def sparse(self) -> bool: ...
+
+    @property
+    def multikey(self) -> bool: ...
+
+    @property
+    def partial(self) -> Filter | None: ...
+
+    @property
+    def wildcard(self) -> WildcardPaths | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Whether an index may serve a filter with bounds, and without."""
+
+    bounded: bool
+    whole: bool
+
+
+def covers(tree: Filter, index: IndexInfo) -> Coverage:
+    """How far the index holds all that the filter can find."""
+    if index.wildcard is not None:
+        return Coverage(index.partial is None or implies(tree, index.partial), False)
+    if index.partial is not None:
+        implied = implies(tree, index.partial)
+        return Coverage(implied, implied)
+    return Coverage(True, not index.sparse)
+
+
+def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    """Bounds of the leading fields of an index that is not a wildcard index."""
+    if any(direction == 0 for _, direction in index.fields):
+        bounds = _hashed_bounds(tree, index)
+    else:
+        bounds = field_bounds(tree, index.fields, multikey=index.multikey)
+    if index.sparse:
+        for position, item in enumerate(bounds):
+            if any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges):
+                return bounds[:position]
+    return bounds
+
+
+def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    by_path = conditions(tree)
+    found: list[FieldBounds] = []
+    for path, direction in index.fields:
+        entry = by_path.get(path)
+        if entry is None:
+            break
+        bounded = path_ranges(entry, False) if direction else _hashes(entry)
+        if bounded is None:
+            break
+        found.append(FieldBounds(path, direction or 1, bounded[0], bounded[1]))
+    return found
+
+
+def _hashes(entry: PathConditions) -> tuple[Ranges, bool] | None:
+    """The hashes of the values that one condition asks for. Values of one hash can differ, so they are never exact."""
+    for condition in entry.single:
+        if isinstance(condition, Comparison) and condition.op is Op.EQ:
+            listed: tuple[Value, ...] = (condition.value,)
+        elif isinstance(condition, In) and not condition.patterns:
+            listed = condition.values
+        else:
+            continue
+        if any(value[0] == ARRAY for value in listed):
+            continue
+        if any(value[0] in (NULL, UNDEFINED) for value in listed):
+            listed += ((NULL, b""), (UNDEFINED, b""))
+        hashes = {hashed_key(value) for value in listed}
+        return union(point((INT64, found.to_bytes(8, "little", signed=True))) for found in hashes), False
+    return None
