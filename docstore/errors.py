@@ -120,9 +120,11 @@ class Code(IntEnum):
     ExceededMemoryLimit = 146
     StaleEpoch = 150
     DurationOverflow = 159
+    ViewDepthLimitExceeded = 165
     CommandNotSupportedOnView = 166
     OptionNotSupportedOnView = 167
     InvalidPipelineOperator = 168
+    CommandOnShardedViewNotSupportedOnMongod = 169
     CannotIndexParallelArrays = 171
     QueryPlanKilled = 175
     ElectionInProgress = 184

@@ -40,5 +40,7 @@ def check_collection_name(database: str, name: str) -> str:
 
 
 def replicates(namespace: str) -> bool:
-    """Whether writes to the namespace enter the oplog: all but the node's own `local` database."""
-    return not namespace.startswith("local.")
+    """Whether writes to the namespace enter the oplog: all but what is the node's own, its `local` database and the
+    records of its profiler.
+    """
+    return not (namespace.startswith("local.") or namespace.endswith(".system.profile"))

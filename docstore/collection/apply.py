@@ -23,6 +23,7 @@ from docstore.collection.index_build import IndexBuild
 from docstore.collection.index_spec import IndexSpec, parse_index_spec
 from docstore.collection.journal import Journal, Replay
 from docstore.collection.oplog import entry_optime
+from docstore.collection.options import options_from
 from docstore.collection.unit import WriteUnit
 from docstore.storage import Batch
 
@@ -169,13 +170,13 @@ class _Applier:
 
     def _create(self) -> None:
         uuid = UUID(bytes=self._field("ui")[1][5:])
-        fields = document_to_python(self._o)
-        ns = f"{split_namespace(self._text('ns'))[0]}.{fields.pop('create')}"
+        fields = {name: (code, data) for name, code, data in elements(self._o)}
+        ns = f"{split_namespace(self._text('ns'))[0]}.{to_python(fields.pop('create'))}"
         fields.pop("idIndex", None)
         existing = self._store.catalog.by_uuid(uuid)
         if existing is None:
             self._clear_name(ns)
-            self._store.create_collection(self._unit, ns, fields, uuid=uuid)
+            self._store.create_collection(self._unit, ns, options_from(fields.items()), uuid=uuid)
         elif not self._tolerant:
             raise ApplyError(f"a collection with the UUID {uuid} exists already")
         elif existing.ns != ns:

@@ -41,6 +41,7 @@ from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection, Index, unpack_counters
 from docstore.collection.entry import uuid_value
 from docstore.collection.index_spec import ID_INDEX, parse_index_spec
+from docstore.collection.options import NO_OPTIONS, CollectionOptions, parse_options
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -89,11 +90,14 @@ class Catalog:
         coll = known.get(ident)
         if coll is None:
             id_index = Index(ID_INDEX, int(fields["idIndex"]))
-            coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), {}, ident, id_index)
+            coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), NO_OPTIONS, ident, id_index)
             coll.next_record_id = coll.find_last_record_id(self._engine) + 1
         elif coll.ns != ns:
             coll.rename(ns)
-        coll.options = dict(fields["options"])
+        options = get_field(row, "options")
+        assert options is not None, "a catalog row without options"
+        coll.options = parse_options(options[1])
+        coll.oldest = 0
         indexes = {coll.id_index.name: coll.id_index}
         listed = get_field(row, "indexes")
         assert listed is not None, "a catalog row without indexes"
@@ -126,7 +130,7 @@ class Catalog:
         fields: list[tuple[str, int, bytes]] = [
             ("ns", *from_python(coll.ns)),
             ("uuid", *uuid_value(coll.uuid)),
-            ("options", *from_python(coll.options)),
+            ("options", OBJECT, coll.options.raw),
             ("idIndex", *from_python(coll.id_index.ident)),
             ("indexes", *array_value(indexes)),
         ]
@@ -178,6 +182,17 @@ class Catalog:
 
         move(before, ns)
         unit.on_abort(lambda: move(ns, before))
+        unit.touch(*self.row(coll), logged=coll.replicates)
+
+    def set_options(self, unit: WriteUnit, coll: Collection, options: CollectionOptions) -> None:
+        """Replace the collection's options and rewrite its row."""
+        before = coll.options
+
+        def restore() -> None:
+            coll.options = before
+
+        coll.options = options
+        unit.on_abort(restore)
         unit.touch(*self.row(coll), logged=coll.replicates)
 
     def set_indexes(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from docstore.bson import OBJECT, KeyPattern, Predicate, Value, encode_key
@@ -23,6 +23,7 @@ from docstore.bson.namespace import replicates, split_namespace
 from docstore.collection.entry import entry_head
 from docstore.collection.index_keys import ARRAY_UNDER_HASH, coverage_of, keys_of
 from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec
+from docstore.collection.options import CollectionOptions
 from docstore.errors import Code, CommandError
 from docstore.query.tree import Filter
 from docstore.query.wildcard import WildcardPaths
@@ -151,7 +152,7 @@ class Collection:
     """One collection. Reads take a `Reader`; writes go through a `WriteUnit`.
 
     `indexes` are ready for use, `building` are kept up to date by writes but not yet complete. `heads` are the encoded
-    beginnings of the oplog entries, by operation.
+    beginnings of the oplog entries, by operation. `oldest`: no record that stands has a lower id.
     """
 
     __slots__ = (
@@ -167,6 +168,7 @@ class Collection:
         "indexes",
         "next_record_id",
         "ns",
+        "oldest",
         "options",
         "prefix",
         "replicates",
@@ -175,7 +177,7 @@ class Collection:
         "uuid",
     )
 
-    def __init__(self, ns: str, uuid: UUID, options: dict[str, Any], ident: int, id_index: Index) -> None:
+    def __init__(self, ns: str, uuid: UUID, options: CollectionOptions, ident: int, id_index: Index) -> None:
         self.ns = ns
         self.uuid = uuid
         self.options = options
@@ -194,6 +196,7 @@ class Collection:
         self.count = 0
         self.size = 0
         self.next_record_id = 1
+        self.oldest = 0
 
     @property
     def database(self) -> str:

@@ -6,15 +6,16 @@ dropped becomes garbage, and `Store.reclaim` gives its space back when no rollba
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from docstore.bson import document_from, from_python
+from docstore.bson import document_from, elements, from_python
 from docstore.bson.namespace import check_collection_name, check_database_name, replicates, split_namespace
 from docstore.collection.collection import Collection, Index
 from docstore.collection.entry import uuid_value
 from docstore.collection.index_build import create_index_entry
 from docstore.collection.index_spec import ID_INDEX, MAX_INDEXES, IndexSpec
+from docstore.collection.options import CollectionOptions
 from docstore.errors import Code, CommandError
 from docstore.storage import Family
 
@@ -26,7 +27,7 @@ _OBJECT = 3
 
 
 def create_collection(
-    catalog: Catalog, unit: WriteUnit, ns: str, options: dict[str, Any] | None, uuid: UUID | None
+    catalog: Catalog, unit: WriteUnit, ns: str, options: CollectionOptions, uuid: UUID | None
 ) -> Collection:
     """A new empty collection with its `_id` index. NamespaceExists, InvalidNamespace."""
     database, name = split_namespace(ns)
@@ -34,12 +35,10 @@ def create_collection(
     check_collection_name(database, name)
     if ns in catalog.collections:
         raise CommandError(Code.NamespaceExists, f"Collection {ns} already exists.")
-    given = dict(options or {})
     ident, id_ident = catalog.take_ident(unit.batch), catalog.take_ident(unit.batch)
-    coll = Collection(ns, uuid or uuid4(), given, ident, Index(ID_INDEX, id_ident))
+    coll = Collection(ns, uuid or uuid4(), options, ident, Index(ID_INDEX, id_ident))
     catalog.add(unit, coll)
-    o = [("create", *from_python(name))]
-    o += [(option, *from_python(value)) for option, value in given.items()]
+    o = [("create", *from_python(name)), *elements(options.raw)]
     o.append(("idIndex", _OBJECT, ID_INDEX.raw))
     unit.command(coll, f"{database}.$cmd", document_from(o))
     return coll

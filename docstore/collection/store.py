@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from docstore.bson.layout import timestamp_key
@@ -23,6 +23,7 @@ from docstore.collection.index_build import IndexBuild
 from docstore.collection.index_spec import IndexSpec
 from docstore.collection.journal import Journal
 from docstore.collection.oplog import Oplog
+from docstore.collection.options import NO_OPTIONS, CollectionOptions
 from docstore.collection.rollback import OnRemoved, undo_entries
 from docstore.collection.sessions import SessionTable, SessionWrite
 from docstore.collection.unit import Change, Commit, WriteUnit
@@ -103,11 +104,17 @@ class Store:
     # Writing
 
     def unit(
-        self, *, replicated: bool = True, session: SessionWrite | None = None, from_migrate: bool = False
+        self,
+        *,
+        replicated: bool = True,
+        session: SessionWrite | None = None,
+        from_migrate: bool = False,
+        trims: bool = True,
     ) -> WriteUnit:
         """A new write unit. TransactionTooOld when `session` has gone on to a later transaction number.
 
         Without `replicated` nothing is logged, as in `local`. `session` has a meaning only where there is an oplog.
+        Without `trims` inserts remove nothing from capped collections.
         """
         batch = Batch()
         journal = None
@@ -121,10 +128,10 @@ class Store:
                 replay=None,
                 wall_ms=int(self.clock() * 1000),
             )
-        return WriteUnit(self, batch, journal, from_migrate=from_migrate)
+        return WriteUnit(self, batch, journal, from_migrate=from_migrate, trims=trims)
 
     def create_collection(
-        self, unit: WriteUnit, ns: str, options: dict[str, Any] | None = None, *, uuid: UUID | None = None
+        self, unit: WriteUnit, ns: str, options: CollectionOptions = NO_OPTIONS, *, uuid: UUID | None = None
     ) -> Collection:
         """A new empty collection. NamespaceExists, InvalidNamespace."""
         return ddl.create_collection(self.catalog, unit, ns, options, uuid)

@@ -20,6 +20,7 @@ from docstore.bson import Value, encode_key, get_field
 from docstore.bson.build import enclosed
 from docstore.bson.layout import record_id_bytes
 from docstore.bson.optime import OpTime
+from docstore.collection.capped import OldestRecords, exceeded
 from docstore.collection.catalog import UNLOGGED
 from docstore.collection.collection import Collection, Index, pack_counters
 from docstore.collection.diff import make_update
@@ -62,11 +63,19 @@ class Commit(NamedTuple):
 class WriteUnit:
     """Made by `Store.unit`. Use as a context manager, or call `commit` or `abort`; nothing may be awaited meanwhile.
 
-    `batch` is the unit's own; `tolerant` lets unique keys collide (a clone that is not yet consistent).
+    `batch` is the unit's own; `tolerant` lets unique keys collide (a clone that is not yet consistent). Without `trims`
+    capped collections are let grow: what goes from them is known from elsewhere.
     """
 
     def __init__(
-        self, store: Store, batch: Batch, journal: Journal | None, *, from_migrate: bool = False, tolerant: bool = False
+        self,
+        store: Store,
+        batch: Batch,
+        journal: Journal | None,
+        *,
+        from_migrate: bool = False,
+        tolerant: bool = False,
+        trims: bool = True,
     ) -> None:
         self.batch = batch
         self.tolerant = tolerant
@@ -80,6 +89,9 @@ class WriteUnit:
         self._deltas: dict[Collection, list[int]] = {}
         self._changes: list[Change] | None = [] if store.has_listeners else None
         self._on_abort: list[Callable[[], None]] = []
+        self._trims = trims and not (journal is not None and journal.replaying)
+        self._oldest: dict[Collection, OldestRecords] = {}
+        self._trimmed: dict[Collection, int] = {}
         self._sequence = store.sequence
         self._open = True
 
@@ -91,6 +103,8 @@ class WriteUnit:
         if self._entries.get(id_key) is not None:
             raise duplicate_key(coll, coll.id_index, raw, id_key[4:])
         record_id = coll.next_record_id
+        if coll.options.capped and self._trims and coll not in self._oldest:
+            self._oldest[coll] = OldestRecords(self._engine, self._records, coll)
         rid = record_id_bytes(record_id)
         added: list[bytes] = []
         if coll.secondary:
@@ -111,6 +125,8 @@ class WriteUnit:
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "i", None, raw, self._from_migrate))
+        if coll.options.capped and self._trims:
+            self._trim(coll, record_id)
         return record_id
 
     def replace(
@@ -176,6 +192,16 @@ class WriteUnit:
             journal.log(coll.heads["d"], _id_document(id_value), counted=counted, stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "d", before, None, self._from_migrate))
+
+    def _trim(self, coll: Collection, kept: int) -> None:
+        """Remove the oldest documents of a capped collection that is too full, but not the record `kept`."""
+        options, delta, oldest = coll.options, self._deltas[coll], self._oldest[coll]
+        while exceeded(options, coll.count + delta[0], coll.size + delta[1]):
+            found = oldest.next_one()
+            if found is None or found[0] == kept:
+                return
+            self.remove(coll, *found)
+            self._trimmed[coll] = found[0]
 
     def noop(self, o: bytes) -> None:
         """Log an entry that changes nothing, with the document `o`."""
@@ -254,6 +280,8 @@ class WriteUnit:
         for coll, (count, size) in self._deltas.items():
             coll.count += count
             coll.size += size
+        for coll, record_id in self._trimmed.items():
+            coll.oldest = record_id
         optime = None
         if journal is not None:
             journal.written()

@@ -115,6 +115,7 @@ class FindAndModifyWork:
     def _with_match(self, collection: Collection, match: Match) -> None:
         record_id, before = match
         modification = self._request.modification
+        validator = self._target.validator(collection)
         unit = self._target.unit()
         try:
             if modification is None:
@@ -124,6 +125,8 @@ class FindAndModifyWork:
             else:
                 after = modification.apply(before)
                 if after != before:
+                    if validator is not None:
+                        validator.check_change(before, after)
                     image = Image("postImage", after) if self._request.new else Image("preImage", before)
                     unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id, image=image)
         except BaseException:
@@ -146,6 +149,9 @@ class FindAndModifyWork:
             return
         made = modification.upsert()
         collection = collection or make_collection(self._target.node.store, self._target.namespace)
+        validator = self._target.validator(collection)
+        if validator is not None:
+            validator.check_new(made)
         unit = self._target.unit()
         try:
             unit.insert(collection, made, stmt_id=self._stmt_id)

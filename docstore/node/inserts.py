@@ -17,6 +17,7 @@ from docstore.errors import CommandError
 from docstore.node.documents import prepare
 from docstore.node.node import DataNode
 from docstore.node.schema import make_collection
+from docstore.node.validators import Validator, validator_of
 from docstore.node.writes import Outcome
 
 UNIT_DOCUMENTS = 500
@@ -37,6 +38,7 @@ class Inserts:
         session: Session | None = None,
         session_write: SessionWrite | None = None,
         from_migrate: bool = False,
+        bypass_validation: bool = False,
     ) -> None:
         self.outcome = Outcome()
         self._node = node
@@ -46,6 +48,8 @@ class Inserts:
         self._session = session
         self._session_write = session_write
         self._from_migrate = from_migrate
+        self._bypass = bypass_validation
+        self._validator: Validator | None = None
         self._at = 0
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
@@ -69,6 +73,7 @@ class Inserts:
         collection = self._collection()
         if collection is None:
             return not self._ordered
+        self._validator = validator_of(self._node, collection, bypass=self._bypass)
         unit = self._node.store.unit(session=self._session_write, from_migrate=self._from_migrate)
         first = self._at
         failed = len(self.outcome.errors)
@@ -96,8 +101,10 @@ class Inserts:
             raw = documents[position]
             size += len(raw)
             try:
-                if self._session_write is None:
+                if self._session_write is None and self._validator is None:
                     insert(collection, prepare(raw, _new_id, timestamp))
+                elif self._session_write is None:
+                    insert(collection, self._valid(prepare(raw, _new_id, timestamp)))
                 else:
                     self._insert_once(unit, collection, position, self._session_write)
             except CommandError as error:
@@ -116,7 +123,13 @@ class Inserts:
             self.outcome.retried.append(stmt_id)
             return
         raw = prepare(self._documents[position], _new_id, self._node.timestamp)
-        unit.insert(collection, raw, stmt_id=stmt_id)
+        unit.insert(collection, self._valid(raw), stmt_id=stmt_id)
+
+    def _valid(self, raw: bytes) -> bytes:
+        """The document itself. Errors: DocumentValidationFailure."""
+        if self._validator is not None:
+            self._validator.check_new(raw)
+        return raw
 
     def _collection(self) -> Collection | None:
         """The collection, made in a unit of its own before the first document that can be inserted; else None."""

@@ -11,6 +11,7 @@ from bson.objectid import ObjectId
 
 from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection
+from docstore.collection.options import NO_OPTIONS
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.node.inserts import Inserts
@@ -62,7 +63,7 @@ def _make_like(node: DataNode, namespace: str, model: Collection | None) -> None
     check_database_case(store, namespace)
     unit = store.unit()
     try:
-        made = store.create_collection(unit, namespace, {} if model is None else model.options)
+        made = store.create_collection(unit, namespace, NO_OPTIONS if model is None else model.options)
         for index in () if model is None else model.indexes.values():
             if not index.is_id:
                 store.create_index(unit, made, index.spec)

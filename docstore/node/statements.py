@@ -15,6 +15,7 @@ from docstore.commands.session import Session
 from docstore.errors import CommandError
 from docstore.node.node import DataNode
 from docstore.node.requests import language_at
+from docstore.node.validators import Validator, validator_of
 from docstore.node.writes import Outcome
 from docstore.query.language import Language
 
@@ -32,6 +33,7 @@ class WriteTarget:
     session: Session | None = None
     session_write: SessionWrite | None = None
     let: bytes | None = None
+    bypass_validation: bool = False
     _language: Language | None = None
 
     def language(self) -> Language:
@@ -42,6 +44,10 @@ class WriteTarget:
 
     def collection(self) -> Collection | None:
         return self.node.store.collection(self.namespace)
+
+    def validator(self, collection: Collection) -> Validator | None:
+        """What documents must pass on this command's behalf."""
+        return validator_of(self.node, collection, bypass=self.bypass_validation)
 
     def unit(self) -> WriteUnit:
         return self.node.store.unit(session=self.session_write)

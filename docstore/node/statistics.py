@@ -36,7 +36,8 @@ def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1)
         numOrphanDocs=0,
         storageSize=number(sizes.storage // scale),
         freeStorageSize=0,
-        capped=False,
+        capped=collection.options.capped,
+        **_limits(collection, scale),
         nindexes=len(collection.indexes),
         indexDetails={},
         indexBuilds=list(collection.building),
@@ -46,6 +47,13 @@ def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1)
         scaleFactor=scale,
     )
     return figures
+
+
+def _limits(collection: Collection, scale: int) -> dict[str, Any]:
+    options = collection.options
+    if not options.capped:
+        return {}
+    return {"max": options.max_documents, "maxSize": number(options.max_bytes // scale)}
 
 
 def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:

@@ -188,6 +188,7 @@ class UpdateWork:
     def _change(self, collection: Collection, modification: Modification, matches: list[Match]) -> None:
         """Update documents in one unit. An error keeps those before it."""
         outcome = self._target.outcome
+        validator = self._target.validator(collection)
         unit = self._target.unit()
         modified = 0
         failure: CommandError | None = None
@@ -196,6 +197,8 @@ class UpdateWork:
                 try:
                     after = modification.apply(before)
                     if after != before:
+                        if validator is not None:
+                            validator.check_change(before, after)
                         unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id)
                         modified += 1
                 except CommandError as error:
@@ -216,6 +219,9 @@ class UpdateWork:
 
     def _upsert(self, collection: Collection, modification: Modification) -> None:
         made = modification.upsert()
+        validator = self._target.validator(collection)
+        if validator is not None:
+            validator.check_new(made)
         unit = self._target.unit()
         try:
             unit.insert(collection, made, stmt_id=self._stmt_id)

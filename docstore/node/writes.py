@@ -41,7 +41,7 @@ PARAMETERS = (
     Parameter("ordered", Type.BOOL, default=True),
     Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
 )
-"""What insert, update and delete share. There are no validators, so bypassing them asks for nothing."""
+"""What insert, update and delete share."""
 
 _INT = struct.Struct("<i")
 _NOTHING_SAID = enclosed(b"\x10n\0\0\0\0\0")

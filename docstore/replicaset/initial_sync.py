@@ -24,10 +24,13 @@ import bson
 from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, DatetimeConversion
 
+from docstore.bson import get_field
 from docstore.bson.layout import SESSION_PREFIX, after_prefix
+from docstore.bson.namespace import replicates
 from docstore.bson.optime import OpTime
 from docstore.collection.index_spec import parse_index_spec
 from docstore.collection.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
+from docstore.collection.options import NO_OPTIONS, CollectionOptions, parse_options
 from docstore.log import component
 from docstore.replicaset.applying import SLICE_SECONDS, Applier
 from docstore.replicaset.local_state import LocalState
@@ -140,7 +143,8 @@ class InitialSync:
         store.oplog.load()
         store.sessions.forget()
 
-    async def _list_collections(self) -> list[tuple[str, dict[str, Any], UUID]]:
+    async def _list_collections(self) -> list[tuple[str, CollectionOptions, UUID]]:
+        """Views are not among them: what defines them is in `system.views`, which is."""
         found = []
         reply = await self._remote.command("admin", {"listDatabases": 1, "nameOnly": True})
         for database in bson.decode(reply)["databases"]:
@@ -150,12 +154,18 @@ class InitialSync:
             async for batch in self._remote.cursor(name, {"listCollections": 1, "cursor": {}}):
                 for raw in batch:
                     entry = bson.decode(raw, _CODEC)
-                    if entry.get("type", "collection") != "collection":
-                        raise AttemptFailed(f"{name}.{entry['name']} is a {entry['type']}, which cannot be cloned")
-                    found.append((f"{name}.{entry['name']}", dict(entry.get("options", {})), entry["info"]["uuid"]))
+                    kind = entry.get("type", "collection")
+                    if kind == "view":
+                        continue
+                    if kind != "collection":
+                        raise AttemptFailed(f"{name}.{entry['name']} is a {kind}, which cannot be cloned")
+                    namespace, options = f"{name}.{entry['name']}", get_field(raw, "options")
+                    if replicates(namespace):
+                        kept = NO_OPTIONS if options is None else parse_options(options[1])
+                        found.append((namespace, kept, entry["info"]["uuid"]))
         return found
 
-    async def _clone(self, namespace: str, options: dict[str, Any], uuid: UUID) -> None:
+    async def _clone(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
         database, _, name = namespace.partition(".")
         specs = []
         async for batch in self._remote.cursor(database, {"listIndexes": name, "cursor": {}}):
@@ -174,7 +184,7 @@ class InitialSync:
         done = 0
         while done < len(documents):
             until = self._clock() + SLICE_SECONDS
-            with self._store.unit(replicated=False) as unit:
+            with self._store.unit(replicated=False, trims=False) as unit:
                 while done < len(documents):
                     for raw in documents[done : done + DOCUMENTS_PER_LOOK]:
                         unit.insert(collection, raw)

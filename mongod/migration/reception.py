@@ -19,6 +19,7 @@ from bson.timestamp import Timestamp
 from docstore.bson import Value
 from docstore.collection.collection import Collection
 from docstore.collection.index_spec import parse_index_spec
+from docstore.collection.options import CollectionOptions
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.node.cursors import SLICE_SECONDS
@@ -37,7 +38,7 @@ _INSERT_BATCH = 128
 class Reception:
     """One migration to this shard. `options` and `indexes` are those of the donor's collection."""
 
-    def __init__(self, shard: Any, migration: Migration, options: dict[str, Any], indexes: list[bytes]) -> None:
+    def __init__(self, shard: Any, migration: Migration, options: CollectionOptions, indexes: list[bytes]) -> None:
         self.migration = migration
         self._shard = shard
         self._node = shard.node

@@ -8,6 +8,7 @@ from typing import Any
 
 import bson
 from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import Value, append_fields, array_from
 from docstore.collection.collection import Collection
@@ -44,7 +45,7 @@ class RecipientLink:
         """Return when the recipient takes documents. OperationFailed when it refuses or takes too long."""
         indexes = [bson.decode(index.spec.raw) for index in collection.indexes.values() if not index.is_id]
         command = {"_recvChunkStart": 1, **migration_fields(self._migration), "indexes": indexes}
-        await self._ask(command | {"options": dict(collection.options)}, retry=True)
+        await self._ask(command | {"options": RawBSONDocument(collection.options.raw)}, retry=True)
         status = {"_recvChunkStatus": 1, "migrationId": self._migration.id, "waitMillis": 1000}
         deadline = asyncio.get_running_loop().time() + PREPARE_SECONDS
         while True:

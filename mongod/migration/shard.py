@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from bson.binary import Binary
 
+from docstore.collection.options import CollectionOptions
 from docstore.collection.unit import Commit
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -229,7 +230,7 @@ class Shard:
 
     # Recipient
 
-    def receive(self, migration: Migration, options: dict[str, Any], indexes: list[bytes]) -> Reception:
+    def receive(self, migration: Migration, options: CollectionOptions, indexes: list[bytes]) -> Reception:
         """Begin to receive a migration, or go on with it when it is the one that runs."""
         current = self._reception
         if current is not None and current.migration.id == migration.id:

@@ -33,7 +33,14 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     concern = effective_concern(context, node)
     request = request_of(node, arguments, language_of(context, arguments))
     outcome = Outcome()
-    target = WriteTarget(node, context.namespace, outcome, context.session, session_write(context, node))
+    target = WriteTarget(
+        node,
+        context.namespace,
+        outcome,
+        context.session,
+        session_write(context, node),
+        bypass_validation=arguments["bypassDocumentValidation"],
+    )
     work = FindAndModifyWork(target, request)
     driven = drive(context, StatementLoop(outcome, lambda _index: work, 1, ordered=True, clock=node.clock))
     if driven is None and not concern.j and concern.w in (0, 1):

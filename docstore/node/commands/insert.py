@@ -26,6 +26,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         ordered=arguments["ordered"],
         session=context.session,
         session_write=session_write(context, node),
+        bypass_validation=arguments["bypassDocumentValidation"],
     )
     return run_statements(context, inserts)
 

@@ -47,7 +47,7 @@ def describe(collection: Collection) -> dict[str, Any]:
     return {
         "name": collection.name,
         "type": "collection",
-        "options": collection.options,
+        "options": document_to_python(collection.options.raw),
         "info": {
             "readOnly": False,
             "uuid": Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD),

@@ -31,7 +31,13 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     statements = [update_statement(raw) for raw in documents]
     outcome = Outcome(modified=0)
     target = WriteTarget(
-        node, context.namespace, outcome, context.session, session_write(context, node), arguments["let"]
+        node,
+        context.namespace,
+        outcome,
+        context.session,
+        session_write(context, node),
+        arguments["let"],
+        bypass_validation=arguments["bypassDocumentValidation"],
     )
     loop = StatementLoop(
         outcome,

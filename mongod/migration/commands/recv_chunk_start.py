@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
 from docstore.collection.index_spec import parse_index_spec
+from docstore.collection.options import parse_options
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
@@ -27,7 +26,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     migration = migration_from(context.raw)
     for spec in arguments["indexes"]:
         parse_index_spec(spec)
-    reception = shard.receive(migration, bson.decode(arguments["options"]), arguments["indexes"])
+    reception = shard.receive(migration, parse_options(arguments["options"]), arguments["indexes"])
     return {"state": reception.state.name.lower()}
 
 

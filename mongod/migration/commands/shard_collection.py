@@ -44,7 +44,7 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
     node = shard.node
     node.replication.check_write()
     collection = node.store.collection(namespace) or make_collection(node.store, namespace)
-    if collection.options.get("capped"):
+    if collection.options.capped:
         raise CommandError(Code.InvalidOptions, "can't shard a capped collection")
     for index in collection.indexes.values():
         if index.unique and not index.is_id and not key.is_prefix_of(index.fields):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from docstore.collection.ddl import modify_index
+from docstore.collection.options import options_of
 from docstore.errors import Code, CommandError
 from docstore.storage import open_engine
 from tests.unit.collection.building import check, doc, entries, insert, make, plain, read, spec, store_on
@@ -20,7 +21,7 @@ def test_a_collection_is_created_with_its_options_and_found_again() -> None:
     engine = open_engine("inMemory", "")
     store = store_on(engine)
     with store.unit() as unit:
-        coll = store.create_collection(unit, "db.c.d", {"validator": {"a": 1}})
+        coll = store.create_collection(unit, "db.c.d", options_of({"validator": {"a": 1}}))
         unit.commit()
     entry = logged(store)
     assert (entry["op"], entry["ns"], bytes(entry["ui"])) == ("c", "db.$cmd", coll.uuid.bytes)
@@ -29,7 +30,8 @@ def test_a_collection_is_created_with_its_options_and_found_again() -> None:
     }  # fmt: skip
     again = store_on(engine).collection("db.c.d")
     assert again is not None
-    assert (again.uuid, again.options, again.database, again.name) == (coll.uuid, {"validator": {"a": 1}}, "db", "c.d")
+    assert (again.uuid, again.options, again.database, again.name) == (coll.uuid, coll.options, "db", "c.d")
+    assert plain(again.options.raw) == {"validator": {"a": 1}}
 
 
 @pytest.mark.parametrize("name", ["db.", "db", ".c", "d b.c", "db.$c", "db.c."])

@@ -1,0 +1,56 @@
+"""Capped collections: which records go when a document has been inserted.
+
+The oldest go until the collection is within its size and its number of documents, each as a removal of its own, in the
+unit of the insert. The document that was inserted last stays, whatever its size. Updates may make documents larger;
+the next insert pays for that. Members of a set that apply an insert remove nothing by themselves: the removals are
+entries too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from docstore.bson.layout import last_long, record_id_bytes
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
+    from docstore.collection.options import CollectionOptions
+    from docstore.storage import Engine
+
+
+def exceeded(options: CollectionOptions, count: int, size: int) -> bool:
+    """Whether a capped collection holds more than it may."""
+    return size > options.max_bytes or 0 < options.max_documents < count
+
+
+class OldestRecords:
+    """The records of a capped collection from the oldest on, as one unit sees them. `next_one` gives each once.
+
+    `pending` are the unit's changes of records, looked at as they stand when a record's turn comes.
+    """
+
+    def __init__(self, engine: Engine, pending: Mapping[bytes, bytes | None], coll: Collection) -> None:
+        self._pending = pending
+        self._coll = coll
+        self._first_new = coll.next_record_id
+        self._records = self._walk(engine)
+
+    def next_one(self) -> tuple[int, bytes] | None:
+        """(record id, document) of the oldest record not given yet; None when there is none."""
+        return next(self._records, None)
+
+    def _walk(self, engine: Engine) -> Iterator[tuple[int, bytes]]:
+        coll, pending = self._coll, self._pending
+        start = coll.prefix + record_id_bytes(coll.oldest)
+        for key, stored in engine.items(Family.RECORDS, start, coll.end):
+            raw = pending.get(key, stored)
+            if raw is not None:
+                yield last_long(key), raw
+        record_id = self._first_new
+        while record_id < coll.next_record_id:
+            raw = pending.get(coll.prefix + record_id_bytes(record_id))
+            if raw is not None:
+                yield record_id, raw
+            record_id += 1

@@ -1,0 +1,113 @@
+"""What `create` is asked for: the options of a new collection, checked and brought into the form that is stored."""
+
+from __future__ import annotations
+
+from docstore.bson import EMPTY_DOCUMENT, Value, document_to_python, elements, from_python, get_field
+from docstore.bson.walk import BOOL, OBJECT
+from docstore.collection.options import CollectionOptions, capped_maximum, capped_size, options_from
+from docstore.commands.arguments import Arguments
+from docstore.commands.declaration import Parameter, Type
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode
+from docstore.node.validators import check_validator
+
+MAX_CAPPED_BYTES = 1 << 50
+LEVELS = ("off", "strict", "moderate")
+ACTIONS = ("error", "warn")
+
+PARAMETERS = (
+    Parameter("capped", Type.SAFE_BOOL, default=False),
+    Parameter("size", Type.INT, minimum=1, maximum=MAX_CAPPED_BYTES),
+    Parameter("max", Type.INT, maximum=0x7FFFFFFF),
+    Parameter("autoIndexId", Type.SAFE_BOOL),
+    Parameter("idIndex", Type.OBJECT),
+    Parameter("validator", Type.OBJECT),
+    Parameter("validationLevel", Type.STRING),
+    Parameter("validationAction", Type.STRING),
+    Parameter("viewOn", Type.STRING, unsupported="views are not supported"),
+    Parameter("pipeline", Type.DOCUMENTS, unsupported="views are not supported"),
+    Parameter("storageEngine", Type.OBJECT),
+    Parameter("indexOptionDefaults", Type.OBJECT),
+    Parameter("expireAfterSeconds", Type.INT),
+    Parameter("temp", Type.BOOL),
+    Parameter("changeStreamPreAndPostImages", Type.OBJECT, unsupported="change streams are not supported"),
+    Parameter("timeseries", Type.OBJECT, unsupported="time-series collections are not supported"),
+    Parameter("clusteredIndex", Type.ANY, unsupported="clustered collections are not supported"),
+    Parameter("encryptedFields", Type.OBJECT, unsupported="encrypted collections are not supported"),
+)
+"""Of `create`, besides its collation."""
+
+
+def created_options(node: DataNode, arguments: Arguments, namespace: str) -> CollectionOptions:
+    """The options of the collection to be made. Errors: InvalidOptions, BadValue, those of the validator's filter."""
+    check_create(arguments, namespace)
+    fields: dict[str, Value] = {}
+    if arguments["capped"]:
+        fields["capped"] = (BOOL, b"\1")
+        fields["size"] = from_python(capped_size(arguments["size"]))
+        if arguments["max"] is not None:
+            fields["max"] = from_python(capped_maximum(arguments["max"]))
+    if arguments["autoIndexId"]:
+        fields["autoIndexId"] = (BOOL, b"\1")
+    validator = arguments["validator"]
+    if validator is not None and validator != EMPTY_DOCUMENT:
+        check_validator(node, validator)
+        fields["validator"] = (OBJECT, validator)
+    for name, allowed in (("validationLevel", LEVELS), ("validationAction", ACTIONS)):
+        if arguments[name] is not None:
+            fields[name] = from_python(choice(f"create.{name}", arguments[name], allowed))
+    return options_from(fields.items())
+
+
+def check_create(arguments: Arguments, namespace: str) -> None:
+    """Refuse what contradicts itself, and what no collection or view can have."""
+    if arguments["capped"]:
+        if arguments["size"] is None:
+            raise CommandError(Code.InvalidOptions, "the 'size' field is required when 'capped' is true")
+    elif arguments["size"] is not None or arguments["max"] is not None:
+        raise CommandError(
+            Code.InvalidOptions,
+            "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
+        )
+    if arguments["autoIndexId"] is False:
+        raise CommandError(
+            50001, f"autoIndexId:false is not allowed for collection {namespace} because it can be replicated"
+        )
+    if arguments["expireAfterSeconds"] is not None:
+        raise CommandError(
+            Code.InvalidOptions, "'expireAfterSeconds' is only supported on time-series or clustered collections"
+        )
+    if "temp" in arguments:
+        raise CommandError(Code.InvalidOptions, "the 'temp' field is an invalid option")
+    _check_id_index(arguments["idIndex"])
+    _check_storage_engine(arguments["storageEngine"])
+    defaults = arguments["indexOptionDefaults"]
+    for name, code, data in elements(defaults or EMPTY_DOCUMENT):
+        if name != "storageEngine":
+            raise CommandError(40415, f"BSON field 'create.indexOptionDefaults.{name}' is an unknown field.")
+        if code == OBJECT:
+            _check_storage_engine(data)
+
+
+def choice(field: str, given: str, allowed: tuple[str, ...]) -> str:
+    """One of the allowed words, or BadValue."""
+    if given not in allowed:
+        raise CommandError(Code.BadValue, f"Enumeration value '{given}' for field '{field}' is not a valid value.")
+    return given
+
+
+def _check_id_index(spec: bytes | None) -> None:
+    if spec is None:
+        return
+    key = get_field(spec, "key")
+    if key is None:
+        raise CommandError(Code.FailedToParse, "The 'key' field is a required property of an index specification")
+    if key[0] != OBJECT or document_to_python(key[1]) != {"_id": 1}:
+        raise CommandError(Code.BadValue, "The field 'key' for an _id index must be {_id: 1}")
+
+
+def _check_storage_engine(raw: bytes | None) -> None:
+    for name, code, _ in elements(raw or EMPTY_DOCUMENT):
+        if code != OBJECT:
+            raise CommandError(Code.BadValue, f"'storageEngine.{name}' has to be an embedded document.")
+        raise CommandError(Code.InvalidOptions, f"{name} is not a registered storage engine for this server")
