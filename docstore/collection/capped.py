@@ -26,7 +26,7 @@ def exceeded(options: CollectionOptions, count: int, size: int) -> bool:
 
 
 class OldestRecords:
-    """The records of a capped collection from the oldest on, as one unit sees them. `next_one` gives each once.
+    """The records of a capped collection from the oldest on, as one unit sees them, each given once.
 
     `pending` are the unit's changes of records, looked at as they stand when a record's turn comes.
     """
@@ -36,10 +36,16 @@ class OldestRecords:
         self._coll = coll
         self._first_new = coll.next_record_id
         self._records = self._walk(engine)
+        self._held: tuple[int, bytes] | None = None
 
-    def next_one(self) -> tuple[int, bytes] | None:
-        """(record id, document) of the oldest record not given yet; None when there is none."""
-        return next(self._records, None)
+    def take_before(self, limit: int) -> tuple[int, bytes] | None:
+        """(record id, document) of the oldest record not given yet, if its id is below `limit`."""
+        found = self._held or next(self._records, None)
+        if found is not None and found[0] >= limit:
+            self._held = found
+            return None
+        self._held = None
+        return found
 
     def _walk(self, engine: Engine) -> Iterator[tuple[int, bytes]]:
         coll, pending = self._coll, self._pending

@@ -194,11 +194,11 @@ class WriteUnit:
             self._changes.append(Change(coll.ns, "d", before, None, self._from_migrate))
 
     def _trim(self, coll: Collection, kept: int) -> None:
-        """Remove the oldest documents of a capped collection that is too full, but not the record `kept`."""
+        """Remove the oldest documents of a capped collection that is too full, those before the record `kept`."""
         options, delta, oldest = coll.options, self._deltas[coll], self._oldest[coll]
         while exceeded(options, coll.count + delta[0], coll.size + delta[1]):
-            found = oldest.next_one()
-            if found is None or found[0] == kept:
+            found = oldest.take_before(kept)
+            if found is None:
                 return
             self.remove(coll, *found)
             self._trimmed[coll] = found[0]
