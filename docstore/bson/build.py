@@ -80,6 +80,19 @@ def array_documents(raw: bytes) -> list[bytes]:
     return documents
 
 
+def consecutive_documents(raw: bytes, at: int, end: int) -> list[bytes]:
+    """The documents that stand one behind the other from `at` to `end`; InvalidBSON when they do not fill it."""
+    begin: cython.Py_ssize_t = at
+    limit: cython.Py_ssize_t = end
+    after: cython.Py_ssize_t
+    documents: list[bytes] = []
+    while begin < limit:
+        after = document_stop(raw, begin, limit) + 1
+        documents.append(part(raw, begin, after))
+        begin = after
+    return documents
+
+
 def append_fields(raw: bytes, tail: bytes) -> bytes:
     """The document with encoded elements added at its end."""
     return (len(raw) + len(tail)).to_bytes(4, "little") + raw[4 : len(raw) - 1] + tail + b"\0"

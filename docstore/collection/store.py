@@ -43,7 +43,11 @@ disk.
 
 
 class Store:
-    """See the module. `clock` gives seconds since 1970; only timestamps and wall times come from it."""
+    """See the module. `clock` gives seconds since 1970; only timestamps and wall times come from it.
+
+    `watchers` are called with the last optime after each commit, as those who subscribe are, where the changes do not
+    matter: these are gathered only for subscribers.
+    """
 
     def __init__(self, engine: Engine, *, clock: Callable[[], float]) -> None:
         self.engine = engine
@@ -54,6 +58,7 @@ class Store:
         self.sequence = 0
         self.has_listeners = False
         self._listeners: tuple[Callable[[Commit], None], ...] = ()
+        self.watchers: list[Callable[[OpTime | None], None]] = []
         self._undo_limit = 0
         self._undo_count = 0
         self._give_up_builds()
@@ -183,6 +188,8 @@ class Store:
     def committed(self, optime: OpTime | None, changes: list[Change] | None) -> None:
         """A unit has been written; for `WriteUnit`."""
         self.sequence += 1
+        for watcher in self.watchers:
+            watcher(optime)
         if changes is not None:
             commit = Commit(optime, changes)
             for listener in self._listeners:

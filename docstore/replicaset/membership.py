@@ -30,15 +30,14 @@ from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
 from docstore.replication.messages import Event, FollowerState, Progress, TookOffice
 from docstore.replication.state import State
-from docstore.replication.states import MemberState, Office, Role
+from docstore.replication.states import MemberState, Office
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
-    from docstore.collection.unit import Commit
     from docstore.net.pool import Pool
 
 LOG = component("REPL")
-FLUSH_GRACE_SECONDS = 0.002
+REPORT_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +76,7 @@ class Membership:
         self._on_lost_office = on_lost_office
         self._dice = random.Random()
         self._report_scheduled = False
+        self._report_wanted = False
         self._reported = (NULL_OPTIME, NULL_OPTIME)
         self.core: Core
 
@@ -143,19 +143,25 @@ class Membership:
         answer = self.driver.ask(make_event)
         return await answer if isawaitable(answer) else answer
 
-    def committed(self, commit: Commit) -> None:
-        """A unit of the store has been written: report the log's new end, a primary at the next turn of the loop.
+    def committed(self, optime: OpTime | None) -> None:
+        """A unit of the store has been written: report the log's new end in a moment.
 
-        Others wait a moment for the flush, which is under way: most often one report then says applied and durable.
+        Until then more may be written, and the flush may end that is under way: one report says all of it. Whoever
+        waits for the report asks for it (`report_soon`).
         """
-        if commit.optime is not None and not self._report_scheduled:
+        if optime is not None and not self._report_scheduled:
             self._report_scheduled = True
-            delay = 0.0 if self.state.role is Role.LEADER else FLUSH_GRACE_SECONDS
-            asyncio.get_running_loop().call_later(delay, self.report_progress)
+            asyncio.get_running_loop().call_later(REPORT_SECONDS, self.report_progress)
+
+    def report_soon(self) -> None:
+        """Somebody waits for what has been written: report it at the next turn of the loop."""
+        if not self._report_wanted and self.store.last_optime != self._reported[0]:
+            self._report_wanted = True
+            asyncio.get_running_loop().call_soon(self.report_progress)
 
     def report_progress(self) -> None:
         """Tell the core where the log ends and how far it is on disk, if that has changed."""
-        self._report_scheduled = False
+        self._report_scheduled = self._report_wanted = False
         if self.syncing.needs_initial_sync:
             return
         applied = self.store.last_optime

@@ -31,7 +31,6 @@ from docstore.replication.states import MemberState, Office
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
-    from docstore.collection.unit import Commit
     from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
     from docstore.net.pool import Pool
     from docstore.storage.engine import Engine, Reader
@@ -88,7 +87,6 @@ class ReplicaSet:
         self._reading = Reading(store, lambda: self.membership.state)
         self._events = Waiters()
         self._tails: list[asyncio.Future[None]] = []
-        self._unsubscribe: Callable[[], None] = lambda: None
         self._topology = Waiters()
         self._topology_counter = 0
         self._appearance: tuple[object, ...] = ()
@@ -99,7 +97,7 @@ class ReplicaSet:
 
     async def start(self) -> None:
         """Read durable state and begin heartbeats."""
-        self._unsubscribe = self._store.subscribe(self._committed)
+        self._store.watchers.append(self._committed)
         await self.membership.start()
 
     async def hand_over(self, seconds: float = HAND_OVER_SECONDS) -> None:
@@ -121,7 +119,8 @@ class ReplicaSet:
         """Hand over to a secondary that has everything, end all activity, flush."""
         await self.hand_over(0.0)
         await self.membership.stop()
-        self._unsubscribe()
+        if self._committed in self._store.watchers:
+            self._store.watchers.remove(self._committed)
         self._reading.close()
         await self.flusher.stop()
 
@@ -187,6 +186,7 @@ class ReplicaSet:
         self, optime: OpTime | None, write_concern: WriteConcern, deadline: float | None
     ) -> dict[str, Any] | None:
         """Wait for the concern; a writeConcernError document when it was not met, else None."""
+        self.membership.report_soon()
         return await self._acknowledging.wait(optime, write_concern, deadline)
 
     async def reader(
@@ -224,14 +224,14 @@ class ReplicaSet:
         """Look at a condition on the core's state after each event; False after `timeout` seconds."""
         return await self._events.wait(condition, timeout)
 
-    def _committed(self, commit: Commit) -> None:
+    def _committed(self, optime: OpTime | None) -> None:
         """After each write of the store, in the writer's own step: wake tails, and see to it that it is reported."""
         self.flusher.touched()
         if self._tails:
             tails, self._tails = self._tails, []
             for tail in tails:
                 _wake(tail)
-        self.membership.committed(commit)
+        self.membership.committed(optime)
 
     def _changed(self) -> None:
         """After each event of the core."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
     from docstore.storage.engine import Reader
 
+_NOTHING: dict[str, Any] = {}
+
 
 class Standalone:
     """Composed by a data node that was started without `--replSet`."""
@@ -35,16 +37,19 @@ class Standalone:
         self._snapshot = snapshot
         self._process_id = ObjectId()
         self.flusher = GroupFlusher(engine_flush)
-        self._unsubscribe: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Begin the background flush of writes."""
-        self._unsubscribe = self._store.subscribe(lambda _commit: self.flusher.touched())
+        self._store.watchers.append(self._committed)
 
     async def stop(self) -> None:
         """Flush and end."""
-        self._unsubscribe()
+        if self._committed in self._store.watchers:
+            self._store.watchers.remove(self._committed)
         await self.flusher.stop()
+
+    def _committed(self, optime: OpTime | None) -> None:
+        self.flusher.touched()
 
     async def hand_over(self) -> None:
         """A standalone holds no office."""
@@ -93,7 +98,7 @@ class Standalone:
 
     def gossip(self) -> dict[str, Any]:
         """A standalone has no cluster time."""
-        return {}
+        return _NOTHING
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """Cluster times mean nothing to a node without an oplog."""

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from struct import Struct, error
 from typing import NamedTuple
 
+from docstore.bson import consecutive_documents
+from docstore.errors import CommandError
 from docstore.wire.checksum import crc32c
 from docstore.wire.compression import OP_COMPRESSED, unwrap
 from docstore.wire.errors import ProtocolError
@@ -63,9 +65,15 @@ def decode_frame(frame: bytes) -> Message:
     size = len(frame)
     if size >= _SHORTEST_MSG:
         _, request_id, response_to, opcode, flags, kind, length = _WHOLE_HEAD.unpack_from(frame)
-        # One kind 0 section and nothing else is by far the most common message.
-        if opcode == OP_MSG and not flags & _SPECIAL_BITS and not kind and length == size - _BODY_AT and not frame[-1]:
-            return Message(request_id, response_to, frame[_BODY_AT:], _NO_SEQUENCES, flags)
+        # One kind 0 section is by far the most common message, before one kind 1 section the next.
+        if opcode == OP_MSG and not flags & _SPECIAL_BITS and not kind and length >= 5:
+            end = _BODY_AT + length
+            if end == size and not frame[-1]:
+                return Message(request_id, response_to, frame[_BODY_AT:], _NO_SEQUENCES, flags)
+            rest = size - end - 1
+            if rest > 4 and frame[end] == 1 and not frame[end - 1] and _INT32.unpack_from(frame, end + 1)[0] == rest:
+                name, documents = _sequence(frame, end + 5, size)
+                return Message(request_id, response_to, frame[_BODY_AT:end], {name: documents}, flags)
     elif size < HEADER_BYTES:
         raise ProtocolError("a frame shorter than its header")
     return _decode(frame)
@@ -157,19 +165,10 @@ def _sequence(frame: bytes, at: int, end: int) -> tuple[str, list[bytes]]:
         name = frame[at:name_end].decode()
     except UnicodeDecodeError:
         raise ProtocolError("the name of a document sequence is not UTF-8") from None
-    documents = []
-    at = name_end + 1
-    unpack_from = _INT32.unpack_from
-    while at < end:
-        # _document written out: this runs once per inserted document.
-        if at + 5 > end:
-            raise ProtocolError("a document sequence is cut off")
-        size = unpack_from(frame, at)[0]
-        next_at = at + size
-        if size < 5 or next_at > end or frame[next_at - 1] != 0:
-            raise ProtocolError(f"a document of {size} bytes does not fit its sequence")
-        documents.append(frame[at:next_at])
-        at = next_at
+    try:
+        documents = consecutive_documents(frame, name_end + 1, end)
+    except CommandError as error:
+        raise ProtocolError(f"a document sequence does not hold documents: {error.message}") from None
     return name, documents
 
 

@@ -44,3 +44,13 @@ def test_project_fields_keeps_stored_order_and_bytes(kernel: ModuleType) -> None
 
 def test_array_value_is_an_array(kernel: ModuleType) -> None:
     assert kernel.array_value([int32(1)]) == (0x04, bson.encode({"0": 1}))
+
+
+def test_consecutive_documents_must_fill_their_place(kernel: ModuleType) -> None:
+    one, two = bson.encode({"a": 1}), bson.encode({"b": "text"})
+    raw = b"xx" + one + two + b"yy"
+    assert kernel.consecutive_documents(raw, 2, len(raw) - 2) == [one, two]
+    assert kernel.consecutive_documents(raw, 2, 2) == []
+    for end in (len(raw) - 3, len(raw) - 1, 2 + len(one) + 3):
+        with pytest.raises(CommandError):
+            kernel.consecutive_documents(raw, 2, end)
