@@ -20,6 +20,10 @@ def check_database_name(name: str) -> None:
         raise CommandError(Code.InvalidNamespace, f"Invalid database name: '{name}'")
 
 
+_CURSORS_OF_COMMANDS = frozenset(("$cmd.aggregate", "$cmd.listCollections"))
+"""What cursors are on that are on no collection."""
+
+
 def check_collection_name(database: str, name: str) -> str:
     """The namespace of a collection, or InvalidNamespace."""
     namespace = f"{database}.{name}"
@@ -28,7 +32,7 @@ def check_collection_name(database: str, name: str) -> str:
         or name.startswith(".")
         or name.endswith(".")
         or "\0" in name
-        or ("$" in name and name != "$cmd.aggregate")
+        or ("$" in name and name not in _CURSORS_OF_COMMANDS)
     ):
         raise CommandError(Code.InvalidNamespace, f"Invalid namespace specified '{namespace}'")
     if len(namespace.encode()) > MAX_NAMESPACE_BYTES:

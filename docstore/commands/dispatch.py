@@ -29,6 +29,7 @@ from docstore.commands.values import integer_of, type_name
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.log import component
 from docstore.wire.message import EXHAUST_ALLOWED, Message
+from docstore.wire.query import WRITES
 
 LOG = component("COMMAND")
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
@@ -60,10 +61,11 @@ class Pending:
     """A request whose command waits. The transport awaits `finish()` in a task of its own, and sets
     `operation.on_kill` so that a kill wakes it; when that cancelled the task, `interrupted()` is the outcome.
 
+    `convert` makes the outcome of the reply's body where the request was none of OP_MSG.
     `deadline`: when the transport should kill the operation, in seconds of `services.clock`; None for never.
     """
 
-    __slots__ = ("_awaitable", "_dispatcher", "_request", "context", "deadline", "operation")
+    __slots__ = ("_awaitable", "_dispatcher", "_request", "context", "convert", "deadline", "operation")
 
     def __init__(
         self, dispatcher: Dispatcher, request: Message, context: Context, awaitable: Awaitable[Result]
@@ -73,11 +75,12 @@ class Pending:
         self._awaitable = awaitable
         self.context = context
         self.operation: Operation = context.operation
+        self.convert: Callable[[bytes], bytes | None] | None = None
         self.deadline = None if context.command.own_deadline else context.deadline
 
     @property
     def wants_reply(self) -> bool:
-        return not self._request.more_to_come
+        return not self._request.more_to_come and self._request.opcode not in WRITES
 
     async def finish(self) -> Outcome:
         """Wait for the command and build its outcome. Raises only what stops a task or the process."""
@@ -92,13 +95,16 @@ class Pending:
             body = dispatcher.refuse_unexpected(error, context)
         finally:
             context.services.operations.finish(self.operation)
-        return dispatcher.outcome(self._request, context, body)
+        return self._outcome(context, body)
 
     def interrupted(self) -> Outcome:
         """The outcome of an operation that was killed while it waited."""
         error = self.operation.error
         assert error is not None, "only a killed operation is interrupted"
-        return self._dispatcher.outcome(self._request, None, self._dispatcher.refuse(error, self.context))
+        return self._outcome(None, self._dispatcher.refuse(error, self.context))
+
+    def _outcome(self, context: Context | None, body: bytes) -> Outcome:
+        return self._dispatcher.outcome(self._request, context, body) if self.convert is None else self.convert(body)
 
 
 class Dispatcher:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from docstore.commands.last_write import NOTHING_WRITTEN
 from docstore.commands.reopening import OpenedRequests
 
 
@@ -15,17 +16,19 @@ class Peer:
     first hello. `compressors`: names agreed on, in the client's order.
     `cursors`: ids of cursors that die with the connection (those of exhaust streams).
     `opened`: the last requests as they were read, for a client that sends others of the same shape.
-    `hang_up`: closes the connection at once.
+    `last_write`: what the last write without a reply did. `hang_up`: closes the connection at once.
     """
 
     __slots__ = (
-        "application_name", "compressors", "cursors", "greeted", "hang_up", "id", "metadata", "opened", "remote",
+        "application_name", "compressors", "cursors", "greeted", "hang_up", "id", "last_write",
+        "metadata", "opened", "remote",
     )  # fmt: skip
 
     def __init__(self, connection_id: int, remote: str, hang_up: Callable[[], None] = lambda: None) -> None:
         self.id = connection_id
         self.remote = remote
         self.hang_up = hang_up
+        self.last_write = NOTHING_WRITTEN
         self.metadata: bytes | None = None
         self.application_name = ""
         self.compressors: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
+from docstore.commands import legacy
 from docstore.commands.dispatch import Answer, Outcome, Pending
 from docstore.commands.peer import Peer
 from docstore.errors import Code, CommandError
@@ -25,8 +26,8 @@ from docstore.net.sockets import keep_alive
 from docstore.wire.compression import COMPRESSOR_IDS, NEVER_COMPRESSED, OP_COMPRESSED, wrap
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import FrameBuffer, frame_opcode, whole_frame
-from docstore.wire.message import MAX_BODY_BYTES, MORE_TO_COME, OP_MSG, Message, decode_frame, encode_body
-from docstore.wire.query import encode_reply
+from docstore.wire.message import MAX_BODY_BYTES, MORE_TO_COME, Message, decode_frame, encode_body
+from docstore.wire.query import WRITES, encode_reply
 
 if TYPE_CHECKING:
     from docstore.net.listener import Listener
@@ -178,11 +179,14 @@ class Connection(asyncio.Protocol):
             self._start(self._follow(message, outcome))
 
     def _serve(self, message: Message) -> Outcome | Pending:
-        if self._closed and not message.more_to_come:
+        if self._closed and not (message.more_to_come or message.opcode in WRITES):
             self._buffer = None
             return None
         self._listener.requests += 1
-        outcome = self._dispatcher.handle(message, self.peer)
+        if message.operation is None:
+            outcome = self._dispatcher.handle(message, self.peer)
+        else:
+            outcome = legacy.serve(self._dispatcher, message, message.operation, self.peer)
         self._pending = outcome if isinstance(outcome, Pending) else None
         return outcome
 
@@ -249,10 +253,10 @@ class Connection(asyncio.Protocol):
     def _frame(self, message: Message, outcome: bytes | Answer) -> bytes:
         self._last_id = (self._last_id + 1) & 0x7FFFFFFF
         body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, Answer) else (outcome, 0)
-        if len(body) > MAX_BODY_BYTES:
+        if message.operation is None and len(body) > MAX_BODY_BYTES:
             too_large = f"a reply of {len(body)} bytes is longer than any message"
             body = self._dispatcher.refuse(CommandError(Code.BSONObjectTooLarge, too_large), None)
-        if message.opcode != OP_MSG:
+        if message.operation is not None:
             return encode_reply(body, request_id=self._last_id, response_to=message.request_id)
         return encode_body(body, self._last_id, message.request_id, flags)
 

@@ -19,7 +19,7 @@ from docstore.wire.checksum import crc32c
 from docstore.wire.compression import OP_COMPRESSED, unwrap
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import HEADER, HEADER_BYTES, MAX_MESSAGE_BYTES
-from docstore.wire.query import OP_QUERY, OP_REPLY, decode_query, decode_reply
+from docstore.wire.query import OP_REPLY, Operation, decode_operation, decode_reply
 
 OP_MSG = 2013
 CHECKSUM_PRESENT = 1 << 0
@@ -44,6 +44,7 @@ class Message(NamedTuple):
 
     `flags` are those of OP_MSG. `opcode` is the one it came in (a compressed message has that of its content); replies
     go back in the matching one. `compressor` is the id of the compressor that it came in, None when it was plain.
+    `operation`: what a message of an opcode of 2012 asks for; its `body` is empty.
     """
 
     request_id: int
@@ -53,6 +54,7 @@ class Message(NamedTuple):
     flags: int = 0
     opcode: int = OP_MSG
     compressor: int | None = None
+    operation: Operation | None = None
 
     @property
     def more_to_come(self) -> bool:
@@ -86,10 +88,11 @@ def _decode(frame: bytes) -> Message:
     if opcode == OP_COMPRESSED:
         inner, compressor = unwrap(frame)
         return decode_frame(inner)._replace(compressor=compressor)
-    if opcode == OP_QUERY:
-        return Message(request_id, response_to, decode_query(frame), opcode=OP_QUERY)
     if opcode == OP_REPLY:
         return Message(request_id, response_to, decode_reply(frame), opcode=OP_REPLY)
+    operation = decode_operation(frame, opcode)
+    if operation is not None:
+        return Message(request_id, response_to, b"", opcode=opcode, operation=operation)
     raise ProtocolError(f"opcode {opcode} is not supported")
 
 

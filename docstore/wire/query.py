@@ -1,47 +1,153 @@
-"""OP_QUERY and OP_REPLY, as far as drivers still send them: the first hello of a connection.
+"""The opcodes of 2012: OP_QUERY, OP_GET_MORE, OP_KILL_CURSORS, OP_INSERT, OP_UPDATE, OP_DELETE, and their OP_REPLY.
 
-    OP_QUERY body: int32 flags, cstring full collection name, int32 skip, int32 return, document, [selector]
-    OP_REPLY body: int32 flags, int64 cursor id, int32 starting from, int32 number returned, documents...
+    OP_UPDATE   int32 0, cstring namespace, int32 flags, document selector, document update
+    OP_INSERT   int32 flags, cstring namespace, documents...
+    OP_QUERY    int32 flags, cstring namespace, int32 skip, int32 return, document query, [document fields]
+    OP_GET_MORE int32 0, cstring namespace, int32 return, int64 cursor id
+    OP_DELETE   int32 0, cstring namespace, int32 flags, document selector
+    OP_KILL_CURSORS int32 0, int32 count, int64 cursor ids...
+    OP_REPLY    int32 flags, int64 cursor id, int32 starting from, int32 number returned, documents...
 
-The query becomes an ordinary command document with `$db`, so that nothing above knows which opcode it came in.
+Always true: an operation has exactly the documents that its opcode needs, delimited but not looked into. What it means
+is for `docstore.commands.legacy`.
 """
 
 from __future__ import annotations
 
 from struct import Struct, error
+from typing import NamedTuple
 
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import HEADER, HEADER_BYTES
 
 OP_REPLY = 1
+OP_UPDATE = 2001
+OP_INSERT = 2002
 OP_QUERY = 2004
+OP_GET_MORE = 2005
+OP_DELETE = 2006
+OP_KILL_CURSORS = 2007
+
+WRITES = frozenset((OP_UPDATE, OP_INSERT, OP_DELETE))
+"""Those that have no reply."""
+
+CURSOR_NOT_FOUND = 1
+QUERY_FAILURE = 2
+AWAIT_CAPABLE = 8
+
 _INT32 = Struct("<i")
+_INT64 = Struct("<q")
 _REPLY_HEAD = Struct("<iqii")
-_COMMANDS = frozenset((b"hello", b"isMaster", b"ismaster"))
 
 
-def decode_query(frame: bytes) -> bytes:
-    """The command document of a hello on `<db>.$cmd`, with `$db` added.
+class Operation(NamedTuple):
+    """One operation of an old opcode. `flags` of its own kind; `skip` and `number` of a query; `ids` of cursors."""
 
-    Errors: ProtocolError for anything else that OP_QUERY could do; it was removed from MongoDB in 6.0.
-    """
-    name_end = frame.find(b"\0", HEADER_BYTES + 4)
-    if name_end < 0:
-        raise ProtocolError("an OP_QUERY without a collection name")
-    database, dot, collection = frame[HEADER_BYTES + 4 : name_end].partition(b".")
-    at = name_end + 9
+    opcode: int
+    namespace: str = ""
+    flags: int = 0
+    documents: tuple[bytes, ...] = ()
+    skip: int = 0
+    number: int = 0
+    ids: tuple[int, ...] = ()
+
+
+def decode_operation(frame: bytes, opcode: int) -> Operation | None:
+    """The operation of a whole frame; None for an opcode that is not one of these. Errors: ProtocolError."""
+    decode = _DECODERS.get(opcode)
+    if decode is None:
+        return None
     try:
-        size = int(_INT32.unpack_from(frame, at)[0])
+        return decode(frame)
     except error:
-        raise ProtocolError("an OP_QUERY is cut off") from None
-    if size < 5 or at + size > len(frame) or frame[at + size - 1] != 0:
-        raise ProtocolError("the document of an OP_QUERY does not fit its message")
-    document = frame[at : at + size]
-    first = document[5 : document.find(b"\0", 5)] if size > 6 else b""
-    if collection != b"$cmd" or not dot or first not in _COMMANDS:
-        raise ProtocolError("OP_QUERY is served only for hello and isMaster; use a driver of MongoDB 3.6 or later")
-    tail = b"\x02$db\0" + _INT32.pack(len(database) + 1) + database + b"\0"
-    return _INT32.pack(size + len(tail)) + document[4:-1] + tail + b"\0"
+        raise ProtocolError(f"a message of opcode {opcode} is cut off") from None
+
+
+def _query(frame: bytes) -> Operation:
+    flags = _int32(frame, HEADER_BYTES)
+    namespace, at = _namespace(frame, HEADER_BYTES + 4)
+    documents = _documents(frame, at + 8)
+    if not 1 <= len(documents) <= 2:
+        raise ProtocolError("an OP_QUERY has a query and perhaps fields")
+    return Operation(OP_QUERY, namespace, flags, documents, _int32(frame, at), _int32(frame, at + 4))
+
+
+def _insert(frame: bytes) -> Operation:
+    namespace, at = _namespace(frame, HEADER_BYTES + 4)
+    documents = _documents(frame, at)
+    if not documents:
+        raise ProtocolError("an OP_INSERT without documents")
+    return Operation(OP_INSERT, namespace, _int32(frame, HEADER_BYTES), documents)
+
+
+def _update(frame: bytes) -> Operation:
+    return _selecting(frame, OP_UPDATE, 2)
+
+
+def _delete(frame: bytes) -> Operation:
+    return _selecting(frame, OP_DELETE, 1)
+
+
+def _selecting(frame: bytes, opcode: int, count: int) -> Operation:
+    namespace, at = _namespace(frame, HEADER_BYTES + 4)
+    documents = _documents(frame, at + 4)
+    if len(documents) != count:
+        raise ProtocolError(f"an update has two documents and a delete one, not {len(documents)}")
+    return Operation(opcode, namespace, _int32(frame, at), documents)
+
+
+def _get_more(frame: bytes) -> Operation:
+    namespace, at = _namespace(frame, HEADER_BYTES + 4)
+    cursor_id = int(_INT64.unpack_from(frame, at + 4)[0])
+    return Operation(OP_GET_MORE, namespace, number=_int32(frame, at), ids=(cursor_id,))
+
+
+def _kill_cursors(frame: bytes) -> Operation:
+    count = _int32(frame, HEADER_BYTES + 4)
+    at = HEADER_BYTES + 8
+    if count < 0 or at + 8 * count != len(frame):
+        raise ProtocolError(f"an OP_KILL_CURSORS does not hold {count} cursor ids")
+    return Operation(OP_KILL_CURSORS, ids=tuple(each[0] for each in _INT64.iter_unpack(frame[at:])))
+
+
+_DECODERS = {
+    OP_QUERY: _query,
+    OP_INSERT: _insert,
+    OP_UPDATE: _update,
+    OP_DELETE: _delete,
+    OP_GET_MORE: _get_more,
+    OP_KILL_CURSORS: _kill_cursors,
+}
+
+
+def _int32(frame: bytes, at: int) -> int:
+    return int(_INT32.unpack_from(frame, at)[0])
+
+
+def _namespace(frame: bytes, at: int) -> tuple[str, int]:
+    """(the cstring, where it is over)."""
+    end = frame.find(b"\0", at)
+    if end < 0:
+        raise ProtocolError("a namespace is cut off")
+    try:
+        namespace = frame[at:end].decode()
+    except UnicodeDecodeError:
+        raise ProtocolError("a namespace is not UTF-8") from None
+    if not all(namespace.partition(".")):
+        raise ProtocolError(f"'{namespace}' is no namespace")
+    return namespace, end + 1
+
+
+def _documents(frame: bytes, at: int) -> tuple[bytes, ...]:
+    documents = []
+    while at < len(frame):
+        size = _int32(frame, at)
+        end = at + size
+        if size < 5 or end > len(frame) or frame[end - 1] != 0:
+            raise ProtocolError(f"a document of {size} bytes does not fit its message")
+        documents.append(frame[at:end])
+        at = end
+    return tuple(documents)
 
 
 def decode_reply(frame: bytes) -> bytes:
@@ -56,7 +162,11 @@ def decode_reply(frame: bytes) -> bytes:
     return frame[at : at + size]
 
 
-def encode_reply(document: bytes, *, request_id: int, response_to: int) -> bytes:
-    """An OP_REPLY frame with one document."""
-    head = HEADER.pack(HEADER_BYTES + _REPLY_HEAD.size + len(document), request_id, response_to, OP_REPLY)
-    return head + _REPLY_HEAD.pack(8, 0, 0, 1) + document
+def reply_body(documents: list[bytes], *, cursor_id: int = 0, start: int = 0, flags: int = AWAIT_CAPABLE) -> bytes:
+    """What an OP_REPLY holds after its header."""
+    return _REPLY_HEAD.pack(flags, cursor_id, start, len(documents)) + b"".join(documents)
+
+
+def encode_reply(body: bytes, *, request_id: int, response_to: int) -> bytes:
+    """An OP_REPLY frame around a `reply_body`."""
+    return HEADER.pack(HEADER_BYTES + len(body), request_id, response_to, OP_REPLY) + body

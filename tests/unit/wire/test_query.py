@@ -1,4 +1,4 @@
-"""OP_QUERY carries a hello and nothing else."""
+"""The opcodes of 2012 as operations."""
 
 from __future__ import annotations
 
@@ -8,35 +8,60 @@ import bson
 import pytest
 
 from docstore.wire import ProtocolError, decode_frame
-from docstore.wire.query import OP_QUERY, encode_reply
-from tests.harness.frames import query
+from docstore.wire.query import OP_QUERY, Operation, encode_reply, reply_body
+from tests.harness import frames
 
 
-@pytest.mark.parametrize("name", ["isMaster", "ismaster", "hello"])
-def test_a_hello_becomes_a_command_with_its_database(name: str) -> None:
-    frame = query(bson.encode({name: 1, "helloOk": True}), request_id=4, namespace="admin.$cmd")
+def _operation(frame: bytes) -> Operation:
+    operation = decode_frame(frame).operation
+    assert operation is not None
+    return operation
+
+
+def test_a_query_keeps_its_flags_counts_and_documents() -> None:
+    frame = frames.query(bson.encode({"x": 1}), request_id=4, namespace="db.c", skip=3, number=-2, flags=4)
     message = decode_frame(frame)
     assert message.opcode == OP_QUERY
-    assert bson.decode(message.body) == {name: 1, "helloOk": True, "$db": "admin"}
+    assert message.operation == Operation(OP_QUERY, "db.c", 4, (bson.encode({"x": 1}),), 3, -2)
+
+
+def test_writes_carry_their_documents() -> None:
+    documents = [bson.encode({"_id": number}) for number in (1, 2)]
+    assert _operation(frames.insert("db.c", documents)).documents == tuple(documents)
+    assert _operation(frames.update("db.c", *documents, flags=3)).flags == 3
+    assert _operation(frames.delete("db.c", documents[0], flags=1)).documents == (documents[0],)
+
+
+def test_cursors_are_named_by_their_ids() -> None:
+    operation = _operation(frames.get_more("db.c", 10, 77))
+    assert (operation.ids, operation.number) == ((77,), 10)
+    assert _operation(frames.kill_cursors(7, -8)).ids == (7, -8)
 
 
 @pytest.mark.parametrize(
-    ("document", "namespace"),
-    [({"ping": 1}, "admin.$cmd"), ({"isMaster": 1}, "admin.users"), ({}, "test.x"), ({}, "nodot")],
+    "frame",
+    [
+        frames.query(bson.encode({"isMaster": 1}), request_id=4, namespace="admin.$cmd"),
+        frames.insert("db.c", [bson.encode({})]),
+        frames.update("db.c", bson.encode({}), bson.encode({})),
+        frames.delete("db.c", bson.encode({})),
+        frames.get_more("db.c", 1, 1),
+        frames.kill_cursors(1, 2),
+    ],
 )
-def test_any_other_query_is_refused(document: dict, namespace: str) -> None:
-    with pytest.raises(ProtocolError, match="hello"):
-        decode_frame(query(bson.encode(document), request_id=4, namespace=namespace))
-
-
-def test_a_cut_query_is_refused() -> None:
-    frame = query(bson.encode({"isMaster": 1}), request_id=4, namespace="admin.$cmd")
+def test_a_cut_operation_is_refused(frame: bytes) -> None:
     for end in range(16, len(frame)):
         with pytest.raises(ProtocolError):
             decode_frame(struct.pack("<i", end) + frame[4:end])
 
 
+@pytest.mark.parametrize("namespace", ["nodot", ".c", "db."])
+def test_an_operation_needs_a_namespace(namespace: str) -> None:
+    with pytest.raises(ProtocolError, match="namespace"):
+        decode_frame(frames.query(bson.encode({}), request_id=4, namespace=namespace))
+
+
 def test_a_reply_round_trips() -> None:
     body = bson.encode({"ok": 1.0})
-    message = decode_frame(encode_reply(body, request_id=8, response_to=4))
+    message = decode_frame(encode_reply(reply_body([body]), request_id=8, response_to=4))
     assert (message.body, message.request_id, message.response_to) == (body, 8, 4)
