@@ -11,11 +11,11 @@ from dataclasses import replace
 from docstore.aggregation.expressions.compiled import compile_field, compile_test
 from docstore.aggregation.expressions.model import check_variable_name
 from docstore.aggregation.expressions.parse import evaluate_early
+from docstore.aggregation.update_pipeline import compile_update
 from docstore.bson.walk import DATE, TIMESTAMP, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.language import PLAIN, Language
 from docstore.query.projection import Compute
-from docstore.query.unsupported import not_supported
 from docstore.query.values import int64_bytes
 
 _SYSTEM_VARIABLES = frozenset(
@@ -33,7 +33,7 @@ class _AggregationExpressions:
         return compile_field(value, language)
 
     def update(self, stages: Sequence[bytes], language: Language) -> Callable[[bytes], bytes]:
-        raise not_supported("form of update", "pipeline")
+        return compile_update(stages, language)
 
 
 _EXPRESSIONS = _AggregationExpressions()
@@ -54,12 +54,9 @@ def with_expressions(given: Language) -> Language:
     return given if given.expressions is not None else replace(given, expressions=_EXPRESSIONS)
 
 
-def system_variables(now: int, timestamp: int | None) -> dict[str, Value | None]:
-    """NOW (`now` in milliseconds since 1970) and, where there is a cluster time, CLUSTER_TIME (as 64 bits)."""
-    variables: dict[str, Value | None] = {"NOW": (DATE, int64_bytes(now))}
-    if timestamp is not None:
-        variables["CLUSTER_TIME"] = (TIMESTAMP, timestamp.to_bytes(8, "little"))
-    return variables
+def system_variables(now: int, timestamp: int) -> dict[str, Value | None]:
+    """NOW (`now` in milliseconds since 1970) and CLUSTER_TIME (`timestamp` as 64 bits)."""
+    return {"NOW": (DATE, int64_bytes(now)), "CLUSTER_TIME": (TIMESTAMP, timestamp.to_bytes(8, "little"))}
 
 
 def with_let(given: Language, let: bytes) -> Language:
@@ -86,7 +83,15 @@ def _check_name(name: str) -> None:
 
 
 def with_constants(given: Language, constants: bytes) -> Language:
-    """The language with the constants (`c`) of an update statement: values, not expressions."""
+    """The language with the constants (`c`) of an update statement: values, not expressions.
+
+    Errors: 17275 for a variable of the system, FailedToParse for an empty name.
+    """
+    for name, _, _ in elements(constants):
+        if name in _SYSTEM_VARIABLES:
+            raise CommandError(17275, f"the variable {name} cannot be set")
+        if not name:
+            raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
     bound: dict[str, Value | None] = {name: (code, data) for name, code, data in elements(constants)}
     return replace(given, variables={**given.variables, **bound})
 

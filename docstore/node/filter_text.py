@@ -11,6 +11,7 @@ from docstore.query.tree import (
     Always,
     And,
     Comparison,
+    DocumentTest,
     ElemMatchObject,
     ElemMatchValue,
     Exists,
@@ -39,6 +40,8 @@ def filter_document(tree: Filter) -> dict[str, Any]:
             return {"$nor": [filter_document(child) for child in children]}
         case Always(value):
             return {"$alwaysTrue" if value else "$alwaysFalse": 1}
+        case DocumentTest(_, expression):
+            return {"$expr": to_python(expression)}
         case Not(child):
             return _negated(child)
         case _:

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 from bson.objectid import ObjectId
 
-from docstore.bson import Value, array_documents, validate
+from docstore.aggregation.stages.table import STAGES
+from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
+from docstore.bson import Value, array_documents, elements, validate
 from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
-from docstore.node.positions import matched_position
 from docstore.node.search import identity_filter
 from docstore.query.language import Language
+from docstore.query.positions import Positions
 from docstore.query.tree import Filter
 from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import parse_update
@@ -30,6 +32,7 @@ class Modification:
     node: DataNode
     tree: Filter
     update: Update
+    positions: Positions | None = None
 
     def apply(self, before: bytes) -> bytes:
         """The document after the update; the same bytes when nothing changes. Errors: 17419 over 16 MiB, Overflow."""
@@ -41,11 +44,19 @@ class Modification:
             if changed is not None:
                 _check(changed, 17419, _TOO_LARGE)
                 return changed
-        position = matched_position(self.tree, before) if update.needs_position else None
+        position = None
+        if update.needs_position:
+            if self.positions is None:
+                self.positions = Positions(self.tree)
+            position = self.positions.of(before)
         after = update.apply(before, matched_index=position, now=self._now(), timestamp=self._timestamp())
         if after != before:
             _check(after, 17419, _TOO_LARGE)
         return after
+
+    def counts(self, before: bytes, after: bytes) -> bool:
+        """Whether the document counts as modified; one that was put there anew without its `_id` does in any case."""
+        return after != before or self.update.leaves_id_out(before)
 
     def upsert(self) -> bytes:
         """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
@@ -67,6 +78,24 @@ def _check(raw: bytes, code: int, complaint: str) -> None:
     validate(raw)
 
 
+def check_form(update: Value) -> None:
+    """Refuse what is neither a document nor a list of stages, before anything of the command is carried out.
+
+    Errors: FailedToParse, TypeMismatch, 40323, 40324.
+    """
+    code, data = update
+    if code == OBJECT:
+        return
+    if code != ARRAY:
+        raise CommandError(Code.FailedToParse, "Update argument must be either an object or an array")
+    for stage in array_documents(data):
+        names = [name for name, _, _ in elements(stage)]
+        if len(names) != 1:
+            raise CommandError(40323, "A pipeline stage specification object must contain exactly one field.")
+        if names[0] not in STAGES and names[0] not in UNSUPPORTED:
+            raise CommandError(40324, f"Unrecognized pipeline stage name: '{names[0]}'")
+
+
 def direct_modification(node: DataNode, filter_: bytes, update: Value) -> Modification | None:
     """A simple update (`docstore.query.update.direct`) of the document with an `_id`, else None: what most statements
     are, and what means the same in every language that knows no collation.
@@ -79,13 +108,11 @@ def direct_modification(node: DataNode, filter_: bytes, update: Value) -> Modifi
 def modification_of(
     node: DataNode, tree: Filter, update: Value, array_filters: Sequence[bytes], language: Language
 ) -> Modification:
-    """From the `u` of a statement. Errors: FailedToParse and those of the update language."""
+    """From the `u` of a statement, whose form has been checked. Errors: those of the update language."""
     code, data = update
     if code == OBJECT:
         direct = None if array_filters else direct_update(data)
         if direct is not None:
             return Modification(node, tree, direct)
         return Modification(node, tree, parse_update(data, array_filters, language=language))
-    if code == ARRAY:
-        return Modification(node, tree, parse_update(array_documents(data), array_filters, language=language))
-    raise CommandError(Code.FailedToParse, "an update is a document or a pipeline")
+    return Modification(node, tree, parse_update(array_documents(data), array_filters, language=language))

@@ -68,8 +68,9 @@ def language_of(context: Context, arguments: Arguments) -> Language:
 
 def language_at(node: DataNode, let: bytes | None) -> Language:
     """The language of a request that is made now. Errors: those of the expressions in `let`."""
-    cluster_time = None if node.store.oplog is None else node.store.last_optime.timestamp
-    variables = find_language.system_variables(int(node.wall_clock() * 1000), cluster_time)
+    now = node.wall_clock()
+    cluster_time = int(now) << 32 | 1 if node.store.oplog is None else node.store.last_optime.timestamp
+    variables = find_language.system_variables(int(now * 1000), cluster_time)
     made = find_language.language(variables=variables, dice=node.dice)
     return made if let is None else find_language.with_let(made, let)
 

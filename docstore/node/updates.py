@@ -15,7 +15,7 @@ from docstore.collection.collection import Collection
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
-from docstore.node.modification import Modification, direct_modification, modification_of
+from docstore.node.modification import Modification, check_form, direct_modification, modification_of
 from docstore.node.requests import COLLATION, hint_of
 from docstore.node.schema import make_collection
 from docstore.node.search import Match, Search, identity_of
@@ -53,16 +53,18 @@ class UpdateStatement:
 
 
 def update_statement(raw: bytes) -> UpdateStatement:
-    """One element of `updates`. Errors: Location40414, Location40415, TypeMismatch."""
+    """One element of `updates`. Errors: Location40414, Location40415, TypeMismatch, those of `check_form`."""
     given = {name: (code, data) for name, code, data in elements(raw)}
     if given.keys() <= _PLAIN and "u" in given:
         # What drivers send for most updates, without the cost of the general way.
         query, multi, upsert = given.get("q", _ABSENT), given.get("multi", _NO), given.get("upsert", _NO)
-        if query[0] == OBJECT and multi[0] == BOOL and upsert[0] == BOOL:
+        if query[0] == given["u"][0] == OBJECT and multi[0] == upsert[0] == BOOL:
             return UpdateStatement(
                 filter=query[1], update=given["u"], multi=multi[1] == b"\1", upsert=upsert[1] == b"\1"
             )
     fields = parse_fields("update.updates", raw, _FIELDS)
+    check_form(fields["u"])
+    hint_of(fields["hint"])
     return UpdateStatement(
         filter=fields["q"],
         update=fields["u"],
@@ -200,7 +202,7 @@ class UpdateWork:
                         if validator is not None:
                             validator.check_change(before, after)
                         unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id)
-                        modified += 1
+                    modified += modification.counts(before, after)
                 except CommandError as error:
                     failure = error
                     break

@@ -27,6 +27,7 @@ from docstore.query.unsupported import FILTER_OPERATORS, not_supported
 from docstore.query.values import display, integral_of
 
 _DBREF_FIELDS = ("$ref", "$id", "$db")
+_GEO = frozenset(("$geoNear", "$near", "$nearSphere"))
 _LOGICAL_IN_ELEM_MATCH = frozenset(("$and", "$expr", "$nor", "$or", "$where"))
 
 
@@ -71,7 +72,7 @@ def parse_operators(path: str, raw: bytes, language: Language = PLAIN) -> Filter
         elif name in FIELD_OPERATORS:
             children.append(FIELD_OPERATORS[name](path, value))
         else:
-            raise _unknown_operator(name)
+            raise _excluded(name) if name in language.excluded & _GEO else _unknown_operator(name)
     return conjunction(children)
 
 
@@ -84,6 +85,8 @@ def is_operator_document(raw: bytes) -> bool:
 
 
 def _top_level(name: str, value: Value, language: Language) -> Filter | None:
+    if name in language.excluded:
+        raise _excluded(name)
     match name:
         case "$and":
             return conjunction(list(_clauses(name, value, language)))
@@ -99,9 +102,16 @@ def _top_level(name: str, value: Value, language: Language) -> Filter | None:
         case "$comment":
             return None
         case "$expr" if language.expressions is not None:
-            return DocumentTest(language.expressions.test(value, language))
+            return DocumentTest(language.expressions.test(value, language), value)
         case _:
             raise _unknown_at_top(name)
+
+
+def _excluded(name: str) -> CommandError:
+    if name in ("$geoNear", "$near", "$nearSphere"):
+        return CommandError(5626500, "$geoNear, $near, and $nearSphere are not allowed in this context")
+    code = Code.QueryFeatureNotAllowed if name in ("$expr", "$jsonSchema") else Code.BadValue
+    return CommandError(code, f"{name} is not allowed in this context")
 
 
 def _unknown_at_top(name: str) -> CommandError:

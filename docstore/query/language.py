@@ -33,13 +33,15 @@ class Expressions(Protocol):
 class Language:
     """`variables` are the values of user variables (`let`) and of the system's that have one (NOW, CLUSTER_TIME), by
     name; None is a missing value. `dice` gives numbers from 0 up to 1. Without `expressions` every expression is
-    refused as not supported.
+    refused as not supported. `excluded` names operators that have no place in what is parsed, as in the conditions of
+    an update.
     """
 
     collation: None = None
     variables: Mapping[str, Value | None] = field(default_factory=dict)
     dice: Callable[[], float] | None = None
     expressions: Expressions | None = None
+    excluded: frozenset[str] = frozenset()
 
 
 PLAIN = Language()

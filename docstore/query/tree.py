@@ -7,7 +7,7 @@ an implicit equality is a `Comparison`: every consumer (predicates, bounds, targ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -64,6 +64,7 @@ class DocumentTest:
     """`$expr`: what an expression of the aggregation language says about the whole document."""
 
     test: Callable[[bytes], bool]
+    expression: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,20 @@ Filter = (
 
 MATCH_ALL = And(())
 """The empty filter."""
+
+
+def named_paths(tree: Filter) -> Iterator[str]:
+    """The paths of all conditions outside `$elemMatch`, in the order in which they stand."""
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            for child in children:
+                yield from named_paths(child)
+        case Not(child):
+            yield from named_paths(child)
+        case Always() | DocumentTest():
+            return
+        case _:
+            yield tree.path
 
 
 def conjunction(children: list[Filter]) -> Filter:

@@ -11,7 +11,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
-from docstore.node.modification import modification_of
+from docstore.node.modification import check_form, modification_of
 from docstore.node.node import DataNode, node_of
 from docstore.node.requests import COLLATION, LET, filter_of, hint_of, language_of, sort_of
 from docstore.node.statements import StatementLoop, WriteTarget
@@ -87,6 +87,8 @@ def request_of(node: DataNode, arguments: Arguments, language: Language) -> Find
             raise CommandError(Code.FailedToParse, "Cannot specify both upsert=true and remove=true")
     elif update is None:
         raise CommandError(Code.FailedToParse, "Either an update or remove=true must be specified")
+    else:
+        check_form(update)
     tree = filter_of(arguments["query"], language)
     projection = arguments["fields"]
     return FindAndModifyRequest(

@@ -15,6 +15,7 @@ from docstore.query.compile import compile_filter
 from docstore.query.filter import is_operator_document, parse_filter, parse_operators
 from docstore.query.language import Language
 from docstore.query.path_operators import parse_equality
+from docstore.query.update.array_filters import within_update
 from docstore.query.update.modifier import Blocked, Situation
 from docstore.query.values import NUMBERS, display, integral_of, type_name
 
@@ -216,8 +217,28 @@ class Pull:
         return current if len(kept) == len(members) else array_value(kept)
 
 
+_ABOUT_DOCUMENTS = frozenset(
+    (
+        "$alwaysFalse",
+        "$alwaysTrue",
+        "$and",
+        "$comment",
+        "$expr",
+        "$jsonSchema",
+        "$nor",
+        "$not",
+        "$or",
+        "$sampleRate",
+        "$text",
+        "$where",
+    )
+)
+"""Operators of `$pull` that take elements as documents."""
+
+
 def parse_pull(value: Value, language: Language) -> Pull:
     """A condition on elements: operators on the value, a filter on embedded documents, a regex, or a value."""
+    language = within_update(language)
     if value[0] == OBJECT and not (is_operator_document(value[1]) and _names_value_operator(value[1])):
         predicate = compile_filter(parse_filter(value[1], language=language))
         return Pull(lambda member: member[0] == OBJECT and predicate.matches(member[1]))
@@ -232,7 +253,7 @@ def parse_pull(value: Value, language: Language) -> Pull:
 
 
 def _names_value_operator(raw: bytes) -> bool:
-    return elements(raw)[0][0] not in ("$and", "$nor", "$or", "$comment", "$expr", "$where")
+    return elements(raw)[0][0] not in _ABOUT_DOCUMENTS
 
 
 def parse_pull_all(value: Value) -> Pull:

@@ -36,6 +36,9 @@ class DirectUpdate:
             return after
         return self._whole().apply(raw, matched_index=matched_index, now=now, timestamp=timestamp)
 
+    def leaves_id_out(self, raw: bytes) -> bool:
+        return False
+
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         return self._whole().upsert(tree, new_id, now=now, timestamp=timestamp)
 

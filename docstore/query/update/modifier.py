@@ -44,3 +44,17 @@ class Modifier(Protocol):
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
         """The new value of the place at `path` given the current one; None stands for no value, before and after."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Leave:
+    """Leaves what is there, and nothing where nothing is."""
+
+    blocked: ClassVar[Blocked] = Blocked.NOTHING
+
+    def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
+        return current
+
+
+LEAVE = _Leave()
+"""What `$setOnInsert` does to a document that is there: its path must be one that can be walked, no more."""

@@ -1,7 +1,6 @@
-"""Update specifications: a document of operators, or a replacement.
+"""Update specifications: a document of operators, a replacement, or a pipeline.
 
-Unknown operators get MongoDB's FailedToParse; known ones that are not served (pipelines, `$[]`, array filters) get
-NotImplemented.
+Unknown operators get MongoDB's FailedToParse.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.language import PLAIN, Language
 from docstore.query.unsupported import not_supported
+from docstore.query.update.array_filters import check_used, parse_array_filters
 from docstore.query.update.arrays import parse_add_to_set, parse_pop, parse_pull, parse_pull_all, parse_push
 from docstore.query.update.fields import (
     Extreme,
@@ -24,8 +24,8 @@ from docstore.query.update.fields import (
 )
 from docstore.query.update.modifier import Modifier
 from docstore.query.update.numbers import parse_bit, parse_inc, parse_mul
-from docstore.query.update.tree import dollar_field
-from docstore.query.update.update import Change, OperatorUpdate, Replacement, Update
+from docstore.query.update.tree import dollar_field, is_selector
+from docstore.query.update.update import Change, OperatorUpdate, PipelineUpdate, Replacement, Update
 from docstore.query.values import display, type_name
 
 OPERATORS: dict[str, Callable[[str, Value, Language], Modifier]] = {
@@ -56,9 +56,8 @@ def parse_update(
 ) -> Update:
     """The update of a document (bytes) or of a pipeline (a list of stages)."""
     if not isinstance(specification, bytes):
-        raise not_supported("form of update", "pipeline")
-    if array_filters:
-        raise not_supported("update option", "arrayFilters")
+        return _parse_pipeline(specification, array_filters, language)
+    selectors = parse_array_filters(array_filters, language)
     fields = elements(specification)
     if not fields or not fields[0][0].startswith("$"):
         return _parse_replacement(specification)
@@ -75,7 +74,16 @@ def parse_update(
             )
         for path, kind, argument in elements(data):
             changes.extend(_parse_change(operator, path, (kind, argument), language))
-    return OperatorUpdate.of(changes)
+    check_used([change.path for change in changes], selectors)
+    return OperatorUpdate.of(changes, selectors)
+
+
+def _parse_pipeline(stages: Sequence[bytes], array_filters: Sequence[bytes], language: Language) -> PipelineUpdate:
+    if array_filters:
+        raise CommandError(Code.FailedToParse, "arrayFilters may not be specified for pipeline-style updates")
+    if language.expressions is None:
+        raise not_supported("form of update", "pipeline")
+    return PipelineUpdate(language.expressions.update(stages, language))
 
 
 def _parse_replacement(raw: bytes) -> Replacement:
@@ -90,7 +98,7 @@ def _parse_change(operator: str, path: str, value: Value, language: Language) ->
     if operator == "$rename":
         target = parse_rename(path, value)
         _check_path(target)
-        if "$" in path.split(".") or "$" in target.split("."):
+        if any(part == "$" or is_selector(part) for part in (*path.split("."), *target.split("."))):
             raise CommandError(Code.BadValue, f"The source and target field for $rename may not be dynamic: {path}")
         return [Change(path, RenameSource()), Change(target, RenameTarget(path))]
     return [Change(path, OPERATORS[operator](path, value, language), on_insert=operator == "$setOnInsert")]
@@ -108,12 +116,10 @@ def _check_path(path: str) -> None:
         raise CommandError(
             Code.BadValue, f"Cannot have positional (i.e. '$') element in the first position in path '{path}'"
         )
-    if parts[0].startswith("$["):
+    if is_selector(parts[0]):
         raise CommandError(
             Code.BadValue,
             f"Cannot have array filter identifier (i.e. '$[<id>]') element in the first position in path '{path}'",
         )
-    if any(part.startswith("$[") and part.endswith("]") for part in parts):
-        raise not_supported("update path part", "$[...]")
     if parts.count("$") > 1:
         raise CommandError(Code.BadValue, f"Too many positional (i.e. '$') elements found in path '{path}'")

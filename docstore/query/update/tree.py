@@ -1,14 +1,16 @@
 """The paths of an update as one tree, and its application to a raw document in one pass.
 
-Always true: no path of the tree is the beginning of another (ConflictingUpdateOperators otherwise); fields that the
-tree does not name keep their bytes and their order; existing fields keep their place; new fields come behind the
-existing ones, names in lexicographic and numbers in numeric order.
+Always true: no path of the tree is the beginning of another (ConflictingUpdateOperators otherwise); the children of a
+node are all names or all selectors of array elements (`$[]`, `$[id]`); fields that the tree does not name keep their
+bytes and their order; existing fields keep their place; new fields come behind the existing ones, names in
+lexicographic and numbers in numeric order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
@@ -19,6 +21,9 @@ from docstore.query.values import NULL_VALUE, display
 MAX_PADDING = 1_500_000
 """Most nulls that setting an element beyond an array's end may add."""
 
+Selectors = Mapping[str, Callable[[Value], bool]]
+"""Whether `$[id]`, the key, chooses an element."""
+
 
 @dataclass(slots=True)
 class PathNode:
@@ -26,24 +31,41 @@ class PathNode:
 
     children: dict[str, PathNode | Modifier] = field(default_factory=dict)
 
+    @property
+    def selects(self) -> bool:
+        """Whether the children are selectors of array elements."""
+        return any(is_selector(name) for name in self.children)
+
     def insert(self, path: str, modifier: Modifier) -> None:
         """Add a modifier; refused where another path ends on the way, at the same place or below."""
         node = self
         parts = path.split(".")
         for depth, part in enumerate(parts[:-1]):
+            self._check_kind(node, part, path, depth)
             child = node.children.get(part)
             if child is None:
                 child = node.children[part] = PathNode()
             elif not isinstance(child, PathNode):
                 raise _conflict(path, ".".join(parts[: depth + 1]))
             node = child
+        self._check_kind(node, parts[-1], path, len(parts) - 1)
         if parts[-1] in node.children:
             raise _conflict(path, path)
         node.children[parts[-1]] = modifier
 
+    @staticmethod
+    def _check_kind(node: PathNode, part: str, path: str, depth: int) -> None:
+        if node.children and node.selects != is_selector(part):
+            raise _conflict(path, ".".join(path.split(".")[:depth]))
+
     def in_order(self) -> list[tuple[str, PathNode | Modifier]]:
         """The children in the order in which new fields are added."""
         return sorted(self.children.items(), key=_field_order)
+
+
+def is_selector(part: str) -> bool:
+    """Whether the part of a path stands for all or some elements of an array: `$[]`, `$[id]`."""
+    return part.startswith("$[") and part.endswith("]")
 
 
 def _field_order(item: tuple[str, object]) -> tuple[bool, int, str]:
@@ -65,14 +87,15 @@ def dollar_field(name: str) -> CommandError:
     )
 
 
-def apply_tree(root: PathNode, raw: bytes, situation: Situation) -> bytes:
-    """The document after the update."""
-    return _Application(situation).document(root, raw, "")
+def apply_tree(root: PathNode, raw: bytes, situation: Situation, selectors: Selectors = MappingProxyType({})) -> bytes:
+    """The document after the update. `selectors` holds the condition of every `$[id]` in the tree."""
+    return _Application(situation, selectors).document(root, raw, "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Application:
     situation: Situation
+    selectors: Selectors
 
     def document(self, node: PathNode, raw: bytes, prefix: str) -> bytes:
         fields = elements(raw)
@@ -103,6 +126,8 @@ class _Application:
     def place(self, node: PathNode | Modifier, value: Value, path: str) -> Value | None:
         if not isinstance(node, PathNode):
             return node.apply(path, value, self.situation)
+        if node.selects:
+            return self.selected(node, value, path)
         if value[0] == OBJECT:
             return OBJECT, self.document(node, value[1], path + ".")
         if value[0] == ARRAY:
@@ -128,10 +153,28 @@ class _Application:
                 members += [NULL_VALUE] * (position - len(members)) + [made]
         return array_from(members)
 
+    def selected(self, node: PathNode, value: Value, path: str) -> Value:
+        """The array after the changes of its selected elements."""
+        if value[0] != ARRAY:
+            name = path.rsplit(".", 1)[-1]
+            raise CommandError(
+                Code.BadValue, f"Cannot apply array updates to non-array element {name}: {display(value)}"
+            )
+        members = values(value[1])
+        for position, member in enumerate(members):
+            chosen = [child for name, child in node.in_order() if name == "$[]" or self.selectors[name](member)]
+            if chosen:
+                place = f"{path}.{position}"
+                changed = self.place(_merged(chosen, place), member, place)
+                members[position] = NULL_VALUE if changed is None else changed
+        return ARRAY, array_from(members)
+
     def _made(self, node: PathNode | Modifier, path: str) -> Value | None:
         """The value that comes into being where there was none."""
         if not isinstance(node, PathNode):
             return node.apply(path, None, self.situation)
+        if node.selects:
+            raise _no_array(path)
         fields = [(name, self._made(child, f"{path}.{name}")) for name, child in node.in_order()]
         made = [(name, *value) for name, value in fields if value is not None]
         return (OBJECT, document_from(made)) if made else None
@@ -139,7 +182,7 @@ class _Application:
     def _check_blocked(self, node: PathNode, value: Value, path: str) -> None:
         """Refuse, for the sake of the first operator below that cannot do without its place."""
         name = path.rsplit(".", 1)[-1]
-        for part, modifier in _leaves(node):
+        for part, modifier in _leaves(node, path):
             if modifier.blocked is Blocked.REFUSE_TO_CREATE:
                 raise CommandError(
                     Code.PathNotViable, f"Cannot create field '{part}' in element {{{name}: {display(value)}}}"
@@ -152,11 +195,30 @@ class _Application:
                 )
 
 
-def _leaves(node: PathNode) -> Iterator[tuple[str, Modifier]]:
-    """(first part of the path below the node, modifier) of every modifier below."""
+def _merged(nodes: Sequence[PathNode | Modifier], path: str) -> PathNode | Modifier:
+    """The changes of one element that several selectors chose."""
+    if len(nodes) == 1:
+        return nodes[0]
+    children: dict[str, list[PathNode | Modifier]] = {}
+    for node in nodes:
+        if not isinstance(node, PathNode) or any(node.selects != is_selector(name) for name in children):
+            raise CommandError(Code.ConflictingUpdateOperators, f"Update created a conflict at '{path}'")
+        for name, child in node.children.items():
+            children.setdefault(name, []).append(child)
+    return PathNode({name: _merged(same, f"{path}.{name}") for name, same in children.items()})
+
+
+def _no_array(path: str) -> CommandError:
+    return CommandError(Code.BadValue, f"The path '{path}' must exist in the document in order to apply array updates.")
+
+
+def _leaves(node: PathNode, path: str) -> Iterator[tuple[str, Modifier]]:
+    """(first part of the path below the node, modifier) of every modifier below. Errors: BadValue at a selector."""
+    if node.selects:
+        raise _no_array(path)
     for name, child in node.in_order():
         if isinstance(child, PathNode):
-            for _, modifier in _leaves(child):
+            for _, modifier in _leaves(child, f"{path}.{name}"):
                 yield name, modifier
         else:
             yield name, child

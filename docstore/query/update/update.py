@@ -7,7 +7,7 @@ result are the caller's to check.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,8 +17,8 @@ from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, REGEX, TIMESTAMP, UNDEFINED, Value, elements, get_field
 from docstore.errors import Code, CommandError
 from docstore.query.tree import Filter
-from docstore.query.update.modifier import Modifier, Situation
-from docstore.query.update.tree import PathNode, apply_tree
+from docstore.query.update.modifier import LEAVE, Modifier, Situation
+from docstore.query.update.tree import PathNode, Selectors, apply_tree
 from docstore.query.update.upsert import seed_document, seeded_id
 from docstore.query.values import display, timestamp_bytes, type_name
 
@@ -40,6 +40,10 @@ class Update(Protocol):
         `now` is in milliseconds since 1970, `timestamp` a BSON timestamp as 64 bits, `matched_index` the position
         that `$` in a path stands for.
         """
+        ...
+
+    def leaves_id_out(self, raw: bytes) -> bool:
+        """Whether what it makes of the document has no `_id`, so that the stored one stays."""
         ...
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
@@ -64,15 +68,17 @@ class OperatorUpdate:
     on_update: PathNode
     on_insert: PathNode
     needs_position: bool
+    selectors: Selectors
     is_replacement: bool = False
 
     @classmethod
-    def of(cls, changes: Iterable[Change]) -> OperatorUpdate:
+    def of(cls, changes: Iterable[Change], selectors: Selectors) -> OperatorUpdate:
         """From the changes in the order in which they were written; conflicts between them are refused."""
         listed = tuple(changes)
         on_insert = _tree(listed, None)
-        on_update = _tree([change for change in listed if not change.on_insert], None)
-        return cls(listed, on_update, on_insert, any("$" in change.path.split(".") for change in listed))
+        on_update = _tree(map(_while_updating, listed), None)
+        needs_position = any("$" in change.path.split(".") for change in listed)
+        return cls(listed, on_update, on_insert, needs_position, selectors)
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         tree = self.on_update
@@ -81,16 +87,20 @@ class OperatorUpdate:
                 raise CommandError(
                     Code.BadValue, "The positional operator did not find the match needed from the query."
                 )
-            tree = _tree([change for change in self.changes if not change.on_insert], matched_index)
-        result = apply_tree(tree, raw, Situation(document=raw, now=now, timestamp=timestamp))
+            tree = _tree(map(_while_updating, self.changes), matched_index)
+        result = apply_tree(tree, raw, Situation(document=raw, now=now, timestamp=timestamp), self.selectors)
         self._check_id(raw, result)
         return result
+
+    def leaves_id_out(self, raw: bytes) -> bool:
+        return False
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         if self.needs_position:
             raise CommandError(Code.BadValue, "The positional operator did not find the match needed from the query.")
         seed = seed_document(tree)
-        result = apply_tree(self.on_insert, seed, Situation(document=seed, now=now, timestamp=timestamp))
+        situation = Situation(document=seed, now=now, timestamp=timestamp)
+        result = apply_tree(self.on_insert, seed, situation, self.selectors)
         if get_field(seed, "_id") is not None:
             self._check_id(seed, result)
         return _inserted(result, new_id)
@@ -101,6 +111,10 @@ class OperatorUpdate:
             raise CommandError(
                 Code.ImmutableField, f"Performing an update on the path '{path}' would modify the immutable field '_id'"
             )
+
+
+def _while_updating(change: Change) -> Change:
+    return Change(change.path, LEAVE) if change.on_insert else change
 
 
 def _tree(changes: Iterable[Change], matched_index: str | None) -> PathNode:
@@ -122,26 +136,58 @@ class Replacement:
     is_replacement: bool = True
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        old_id = get_field(raw, "_id")
-        new_id = get_field(self.document, "_id")
-        if old_id is not None and new_id is not None and compare(old_id, new_id) != 0:
-            raise _altered_id(new_id)
-        kept = new_id if new_id is not None else old_id
-        document = fill_timestamps(self.document, timestamp)
-        return document if kept is None else with_id_first(document, kept)
+        return _with_kept_id(fill_timestamps(self.document, timestamp), get_field(raw, "_id"))
+
+    def leaves_id_out(self, raw: bytes) -> bool:
+        return get_field(self.document, "_id") is None
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         wanted = seeded_id(tree)
         own = get_field(self.document, "_id")
         if own is not None and own[0] == ARRAY:
-            raise CommandError(
-                Code.NotSingleValueField,
-                "After applying the update to the document, the (immutable) field '_id' was found to be an array or"
-                " array descendant.",
-            )
+            raise _array_id()
         if wanted is not None and own is not None and encode_key(wanted) != encode_key(own):
             raise _altered_id(own)
         return _inserted(fill_timestamps(self.document, timestamp), wanted if wanted is not None else new_id)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineUpdate:
+    """Stages that make the new document of the old one. The `_id` stays where they leave none."""
+
+    transform: Callable[[bytes], bytes]
+    needs_position: bool = False
+    is_replacement: bool = False
+
+    def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
+        return _with_kept_id(self.transform(raw), get_field(raw, "_id"))
+
+    def leaves_id_out(self, raw: bytes) -> bool:
+        return get_field(self.transform(raw), "_id") is None
+
+    def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
+        seed = seed_document(tree)
+        result = _with_kept_id(self.transform(seed), get_field(seed, "_id"))
+        own = get_field(result, "_id")
+        if own is not None and own[0] == ARRAY:
+            raise _array_id()
+        return _inserted(result, new_id)
+
+
+def _with_kept_id(made: bytes, old_id: Value | None) -> bytes:
+    new_id = get_field(made, "_id")
+    if old_id is not None and new_id is not None and compare(old_id, new_id) != 0:
+        raise _altered_id(new_id)
+    kept = new_id if new_id is not None else old_id
+    return made if kept is None else with_id_first(made, kept)
+
+
+def _array_id() -> CommandError:
+    return CommandError(
+        Code.NotSingleValueField,
+        "After applying the update to the document, the (immutable) field '_id' was found to be an array or array"
+        " descendant.",
+    )
 
 
 def _altered_id(new_id: Value) -> CommandError:

@@ -56,13 +56,6 @@ def test_an_operator_behind_plain_fields_is_no_replacement() -> None:
     assert refused.value.code == Code.DollarPrefixedFieldName
 
 
-def test_pipelines_and_array_filters_are_refused() -> None:
-    for arguments in (([raw({"$set": {"a": 1}})], ()), (raw({"$set": {"a.b": 1}}), (raw({"x": 1}),))):
-        with pytest.raises(CommandError) as refused:
-            parse_update(*arguments)
-        assert refused.value.code == Code.NotImplemented
-
-
 @pytest.mark.parametrize(
     ("condition", "specification", "expected"),
     [

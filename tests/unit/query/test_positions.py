@@ -3,12 +3,12 @@ from __future__ import annotations
 import bson
 import pytest
 
-from docstore.node.positions import matched_position
 from docstore.query.filter import parse_filter
+from docstore.query.positions import Positions
 
 
 def position(condition: dict[str, object], document: dict[str, object]) -> str | None:
-    return matched_position(parse_filter(bson.encode(condition)), bson.encode(document))
+    return Positions(parse_filter(bson.encode(condition))).of(bson.encode(document))
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,13 @@ def position(condition: dict[str, object], document: dict[str, object]) -> str |
         ({"n.a": 3}, {"n": {"a": [1, 2, 3]}}, "2"),
         ({"b": 5, "a": 2}, {"a": [1, 2], "b": [5, 6]}, "0"),
         ({"a": {"$exists": True}}, {"a": [1, 2]}, "0"),
+        ({"b": {"$gt": 5}, "a": {"$mod": [3, 0]}}, {"a": [1, 2, 3], "b": [5, 6]}, "2"),
+        ({"a": {"$elemMatch": {"$gt": 1}, "$eq": 3}}, {"a": [1, 2, 3]}, "2"),
+        ({"a": {"$in": [3], "$gt": 1}}, {"a": [1, 2, 3]}, "1"),
+        ({"a": {"$all": [3, 2]}}, {"a": [1, 2, 3]}, "1"),
+        ({"$or": [{"a": 2}, {"a": 3}]}, {"a": [1, 2, 3]}, "1"),
         ({"a.1": 2}, {"a": [1, 2]}, None),
+        ({"a.0.m.x": 2}, {"a": [{"m": [{"x": 1}, {"x": 2}]}]}, "1"),
         ({"$or": [{"a": 2}, {"b": 5}]}, {"a": [1, 2], "b": [5, 6]}, None),
         ({"a": 3}, {"a": 3}, None),
         ({"x": 1}, {"x": 1, "a": [3]}, None),

@@ -1,0 +1,93 @@
+"""`arrayFilters`: the conditions that the identifiers of an update's paths (`$[id]`) stand for.
+
+Every filter speaks of one top-level name, its identifier; each identifier has one filter, and each filter is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from docstore.bson.build import document_from
+from docstore.bson.walk import Value
+from docstore.errors import Code, CommandError
+from docstore.query.compile import compile_filter
+from docstore.query.filter import parse_filter
+from docstore.query.language import Language
+from docstore.query.tree import named_paths
+from docstore.query.update.tree import is_selector
+
+NOT_IN_UPDATES = frozenset(("$expr", "$geoNear", "$jsonSchema", "$near", "$nearSphere", "$text", "$where"))
+"""Operators that are about whole documents, which the conditions within an update do not see."""
+
+_IDENTIFIER = re.compile(r"[a-z][a-zA-Z0-9]*")
+
+
+def within_update(language: Language) -> Language:
+    """The language of conditions on array elements."""
+    return replace(language, excluded=language.excluded | NOT_IN_UPDATES)
+
+
+def parse_array_filters(filters: Sequence[bytes], language: Language) -> dict[str, Callable[[Value], bool]]:
+    """The test of elements for every identifier, by the part of a path that names it (`$[id]`).
+
+    Errors: FailedToParse for a filter of none or of several names or for two of one name, BadValue for a bad name.
+    """
+    inner = within_update(language)
+    found: dict[str, Callable[[Value], bool]] = {}
+    for raw in filters:
+        tree = parse_filter(raw, language=inner)
+        identifier = _identifier(named_paths(tree))
+        selector = f"$[{identifier}]"
+        if selector in found:
+            raise CommandError(
+                Code.FailedToParse, f"Found multiple array filters with the same top-level field name {identifier}"
+            )
+        found[selector] = _test(identifier, compile_filter(tree).matches)
+    return found
+
+
+def _test(identifier: str, matches: Callable[[bytes], bool]) -> Callable[[Value], bool]:
+    return lambda element: matches(document_from([(identifier, *element)]))
+
+
+def _identifier(paths: Iterable[str]) -> str:
+    found: str | None = None
+    for path in paths:
+        name = path.partition(".")[0]
+        if found is not None and name != found:
+            raise CommandError(
+                Code.FailedToParse,
+                f"Error parsing array filter: Expected a single top-level field name, found '{found}' and '{name}'",
+            )
+        found = name
+    if found is None:
+        raise CommandError(
+            Code.FailedToParse, "Cannot use an expression without a top-level field name in arrayFilters"
+        )
+    if not _IDENTIFIER.fullmatch(found):
+        raise CommandError(
+            Code.BadValue,
+            "Error parsing array filter: The top-level field name must be an alphanumeric string beginning with a"
+            f" lowercase letter, found '{found}'",
+        )
+    return found
+
+
+def check_used(paths: Sequence[str], selectors: Iterable[str]) -> None:
+    """Errors: BadValue for an identifier without a filter, FailedToParse for a filter that no path uses."""
+    used: set[str] = set()
+    for path in paths:
+        used.update(part for part in path.split(".") if is_selector(part) and part != "$[]")
+    given = set(selectors)
+    for path in paths:
+        for part in path.split("."):
+            if part in used and part not in given:
+                raise CommandError(
+                    Code.BadValue, f"No array filter found for identifier '{part[2:-1]}' in path '{path}'"
+                )
+    for selector in sorted(given - used):
+        raise CommandError(
+            Code.FailedToParse, f"The array filter for identifier '{selector[2:-1]}' was not used in the update"
+        )
