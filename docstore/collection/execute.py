@@ -8,11 +8,14 @@ record ids are remembered wherever an access path can lead to one twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, count_scan, scan, scan_pairs
+from docstore.bson.fetching import Examined, Fetching
 from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
 from docstore.collection.collection import Collection
 from docstore.collection.sorter import Sorter
@@ -56,9 +59,16 @@ class PlanStats:
 
     plan: Plan
     sorts: bool = False
-    keys_examined: int = 0
-    docs_examined: int = 0
+    examined: Examined = field(default_factory=Examined)
     returned: int = 0
+
+    @property
+    def keys_examined(self) -> int:
+        return self.examined.keys
+
+    @property
+    def docs_examined(self) -> int:
+        return self.examined.documents
 
 
 def plan_query(coll: Collection | None, tree: Filter, *, sort: Sort = UNSORTED, hint: Hint | None = None) -> Plan:
@@ -210,7 +220,7 @@ class Counting:
         if self._predicate is None and isinstance(access, CollectionScan):
             self._found = coll.count
         elif self._predicate is None and isinstance(access, IndexScan) and not access.index.multikey:
-            self._values = _entries(coll, access, reader, PlanStats(plan))
+            self._values = _entries(coll, access, reader)
         else:
             self._values = _documents(coll, reader, PlanStats(plan))
 
@@ -296,12 +306,14 @@ def _documents(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[b
     access = stats.plan.access
     if isinstance(access, CollectionScan):
         return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
+    if isinstance(access, IndexScan):
+        return cast("Iterator[bytes]", _fetched(coll, access, reader, stats, bare=True))
     return map(itemgetter(1), _pairs(coll, reader, stats))
 
 
 def _counted(documents: Iterator[bytes], stats: PlanStats) -> Iterator[bytes]:
     for raw in documents:
-        stats.docs_examined += 1
+        stats.examined.documents += 1
         yield raw
 
 
@@ -317,12 +329,12 @@ def _pairs(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pair]
 
 def _branch(coll: Collection, access: IndexScan | IdLookup | Eof, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
     if isinstance(access, IndexScan):
-        return _fetched(coll, access, reader, stats)
+        return cast("Iterator[Pair]", _fetched(coll, access, reader, stats, bare=False))
     if isinstance(access, IdLookup):
-        stats.keys_examined += 1
+        stats.examined.keys += 1
         found = coll.by_id(reader, access.value)
         if found is not None:
-            stats.docs_examined += 1
+            stats.examined.documents += 1
             return iter(((record_id_bytes(found[0]), found[1]),))
     return iter(())
 
@@ -336,35 +348,29 @@ def _united(coll: Collection, access: Union, reader: Reader, stats: PlanStats) -
                 yield pair
 
 
-def _fetched(coll: Collection, access: IndexScan, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
-    """The documents behind an index's entries, each once."""
-    once = access.index.multikey or len(access.ranges) > 1
-    seen: set[bytes] = set()
-    get = reader.get
-    prefix = coll.prefix
-    for rid in _entries(coll, access, reader, stats):
-        if once:
-            if rid in seen:
-                continue
-            seen.add(rid)
-        raw = get(_RECORDS, prefix + rid)
-        # Over the engine itself a document can go between its entry and its record; in a snapshot it cannot.
-        if raw is not None:
-            stats.docs_examined += 1
-            yield rid, raw
+def _fetched(coll: Collection, access: IndexScan, reader: Reader, stats: PlanStats, *, bare: bool) -> Fetching:
+    """The documents behind an index's entries, each once; without their record ids when `bare`."""
+    return Fetching(
+        _entries(coll, access, reader),
+        partial(reader.get, _RECORDS),
+        partial(reader.values, _RECORDS),
+        coll.prefix,
+        access.index.multikey or len(access.ranges) > 1,
+        bare,
+        stats.examined,
+    )
 
 
-def _entries(coll: Collection, access: IndexScan, reader: Reader, stats: PlanStats) -> Iterator[bytes]:
-    """The record ids of the entries in the plan's ranges, in its direction."""
+def _entries(coll: Collection, access: IndexScan, reader: Reader) -> Iterator[bytes]:
+    """What ends in the record ids of the entries in the plan's ranges, in its direction."""
     index = coll.indexes[access.index.name]
     reverse = access.direction < 0
-    for lo, hi in reversed(access.ranges) if reverse else access.ranges:
-        start, end = index.prefix + lo, index.prefix + hi
-        if index.is_id:
-            for rid in reader.values(_INDEXES, start, end, reverse):
-                stats.keys_examined += 1
-                yield rid
-        else:
-            for key in reader.keys(_INDEXES, start, end, reverse):
-                stats.keys_examined += 1
-                yield key[-RECORD_ID_BYTES:]
+    # Entries of the `_id` index hold the record id as their value.
+    read = reader.values if index.is_id else reader.keys
+    prefix = index.prefix
+    ranges = access.ranges
+    if len(ranges) == 1:
+        return read(_INDEXES, prefix + ranges[0][0], prefix + ranges[0][1], reverse)
+    return chain.from_iterable(
+        read(_INDEXES, prefix + lo, prefix + hi, reverse) for lo, hi in (reversed(ranges) if reverse else ranges)
+    )

@@ -33,6 +33,7 @@ COMPILED = (
     "predicate",
     "leaves",
     "scan",
+    "fetching",
     "group_values",
     "group_states",
     "grouping",
