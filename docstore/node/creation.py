@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from docstore.bson import EMPTY_DOCUMENT, Value, document_to_python, elements, from_python, get_field
+from docstore.bson.namespace import split_namespace
 from docstore.bson.walk import BOOL, OBJECT
 from docstore.collection.options import CollectionOptions, capped_maximum, capped_size, options_from
+from docstore.collection.views import SYSTEM_VIEWS, ViewDefinition
 from docstore.commands.arguments import Arguments
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.validators import check_validator
+from docstore.node.views import checked_definition
+from docstore.node.writes import check_writable
 
 MAX_CAPPED_BYTES = 1 << 50
 LEVELS = ("off", "strict", "moderate")
@@ -24,8 +28,8 @@ PARAMETERS = (
     Parameter("validator", Type.OBJECT),
     Parameter("validationLevel", Type.STRING),
     Parameter("validationAction", Type.STRING),
-    Parameter("viewOn", Type.STRING, unsupported="views are not supported"),
-    Parameter("pipeline", Type.DOCUMENTS, unsupported="views are not supported"),
+    Parameter("viewOn", Type.STRING),
+    Parameter("pipeline", Type.DOCUMENTS),
     Parameter("storageEngine", Type.OBJECT),
     Parameter("indexOptionDefaults", Type.OBJECT),
     Parameter("expireAfterSeconds", Type.INT),
@@ -57,6 +61,27 @@ def created_options(node: DataNode, arguments: Arguments, namespace: str) -> Col
         if arguments[name] is not None:
             fields[name] = from_python(choice(f"create.{name}", arguments[name], allowed))
     return options_from(fields.items())
+
+
+def created_view(node: DataNode, arguments: Arguments, namespace: str) -> ViewDefinition | None:
+    """The view to be made, if it is one. Errors: InvalidOptions, those of `checked_definition`."""
+    on = arguments["viewOn"]
+    if on is None:
+        if arguments["pipeline"] is not None:
+            raise CommandError(Code.InvalidOptions, "'pipeline' requires 'viewOn' to also be specified")
+        return None
+    if arguments["idIndex"] is not None:
+        raise CommandError(Code.InvalidOptions, "'idIndex' is not allowed with 'viewOn'")
+    return checked_definition(node, namespace, on, arguments["pipeline"] or ())
+
+
+def check_creatable(namespace: str) -> None:
+    """Refuse names that belong to the server. Errors: InvalidNamespace, BadValue."""
+    name = split_namespace(namespace)[1]
+    if name != SYSTEM_VIEWS:
+        check_writable(namespace)
+    if ".system." in name and not name.startswith("system."):
+        raise CommandError(Code.BadValue, f"Invalid namespace: {namespace}")
 
 
 def check_create(arguments: Arguments, namespace: str) -> None:

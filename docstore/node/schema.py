@@ -10,6 +10,7 @@ from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection
 from docstore.collection.store import Store
 from docstore.collection.unit import WriteUnit
+from docstore.collection.views import check_no_view
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
@@ -18,7 +19,10 @@ from docstore.node.writes import check_primary, effective_concern, wait_for_writ
 
 
 def make_collection(store: Store, namespace: str) -> Collection:
-    """A new plain collection, as the first insert into it makes it. Errors: InvalidNamespace, DatabaseDifferCase."""
+    """A new plain collection, as the first insert into it makes it. Errors: InvalidNamespace, DatabaseDifferCase,
+    CommandNotSupportedOnView.
+    """
+    check_no_view(store, namespace)
     check_database_case(store, namespace)
     unit = store.unit()
     try:
@@ -43,9 +47,11 @@ def check_database_case(store: Store, namespace: str) -> None:
 
 
 def existing(context: Context, namespace: str) -> Collection:
-    """The collection, or NamespaceNotFound."""
-    found = node_of(context).store.collection(namespace)
+    """The collection, or NamespaceNotFound, or CommandNotSupportedOnView."""
+    store = node_of(context).store
+    found = store.collection(namespace)
     if found is None:
+        check_no_view(store, namespace)
         raise CommandError(Code.NamespaceNotFound, f"ns not found {namespace}")
     return found
 

@@ -11,6 +11,7 @@ from docstore.bson.optime import OpTime
 from docstore.collection.collection import Collection
 from docstore.collection.sessions import SessionWrite
 from docstore.collection.unit import WriteUnit
+from docstore.collection.views import check_no_view
 from docstore.commands.session import Session
 from docstore.errors import CommandError
 from docstore.node.node import DataNode
@@ -43,7 +44,12 @@ class WriteTarget:
         return self._language
 
     def collection(self) -> Collection | None:
-        return self.node.store.collection(self.namespace)
+        """The collection, if it is there. Errors: CommandNotSupportedOnView."""
+        store = self.node.store
+        found = store.collection(self.namespace)
+        if found is None:
+            check_no_view(store, self.namespace)
+        return found
 
     def validator(self, collection: Collection) -> Validator | None:
         """What documents must pass on this command's behalf."""

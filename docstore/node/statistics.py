@@ -9,6 +9,7 @@ from bson.int64 import Int64
 
 from docstore.collection.collection import Collection
 from docstore.collection.oplog import OPLOG_NS, Oplog
+from docstore.collection.views import check_no_view, views_of
 from docstore.node.node import DataNode
 from docstore.node.sizes import collection_sizes
 from docstore.storage.engine import Engine
@@ -75,7 +76,8 @@ def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
 
 
 def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str, Any]:
-    """The storage figures of what the namespace names."""
+    """The storage figures of what the namespace names. Errors: CommandNotSupportedOnView."""
+    check_no_view(node.store, namespace)
     if namespace == OPLOG_NS and node.store.oplog is not None:
         return oplog_stats(node.store.oplog, scale)
     return storage_stats(node.engine, node.store.collection(namespace), scale)
@@ -93,7 +95,7 @@ def database_stats(node: DataNode, database: str, scale: int) -> dict[str, Any]:
     return {
         "db": database,
         "collections": len(collections),
-        "views": 0,
+        "views": len(views_of(node.store, database)),
         "objects": number(objects),
         "avgObjSize": data / objects if objects else 0.0,
         "dataSize": data / scale,

@@ -21,6 +21,7 @@ from docstore.node.operations_in_progress import in_progress
 from docstore.node.pipelines import PipelineSource, open_pipeline
 from docstore.node.reading import View, view_of
 from docstore.node.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, language_of
+from docstore.node.views import check_reads_input, view_pipeline, viewed
 
 CURRENT_OP = "$currentOp"
 """The stage that makes documents of the process itself; its options choose nothing that this server tells apart."""
@@ -30,8 +31,15 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     stages = arguments["pipeline"]
     if stages and get_field(stages[0], CURRENT_OP) is not None:
         return _current_operations(context, arguments, stages)
-    pipeline = parse_pipeline(stages, language=language_of(context, arguments))
+    language = language_of(context, arguments)
+    pipeline = parse_pipeline(stages, language=language)
     _take_namespace(context, arguments, pipeline)
+    shown = context.namespace
+    resolved = viewed(context)
+    if resolved is not None:
+        check_reads_input(pipeline, shown)
+        pipeline = view_pipeline(resolved, stages, language)
+        context.namespace = resolved.ns
     if arguments["explain"]:
         return explain_aggregate(context, pipeline, hint_of(arguments["hint"]), "queryPlanner")
     if arguments["cursor"] is None:
@@ -40,8 +48,8 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         )
     view = view_of(context)
     if isawaitable(view):
-        return _run_later(context, arguments, pipeline, view)
-    return _run(context, arguments, pipeline, view)
+        return _run_later(context, arguments, pipeline, view, shown)
+    return _run(context, arguments, pipeline, view, shown)
 
 
 def _current_operations(context: Context, arguments: Arguments, stages: list[bytes]) -> bytes | Awaitable[bytes]:
@@ -63,18 +71,24 @@ def _current_operations(context: Context, arguments: Arguments, stages: list[byt
     )
 
 
-async def _run_later(context: Context, arguments: Arguments, pipeline: Pipeline, viewing: Awaitable[View]) -> Result:
-    reply = _run(context, arguments, pipeline, await viewing)
+async def _run_later(
+    context: Context, arguments: Arguments, pipeline: Pipeline, viewing: Awaitable[View], shown: str
+) -> Result:
+    reply = _run(context, arguments, pipeline, await viewing, shown)
     return await reply if isawaitable(reply) else reply
 
 
-def _run(context: Context, arguments: Arguments, pipeline: Pipeline, view: View) -> bytes | Awaitable[bytes]:
+def _run(
+    context: Context, arguments: Arguments, pipeline: Pipeline, view: View, shown: str
+) -> bytes | Awaitable[bytes]:
     try:
         source = open_pipeline(context, pipeline, view, hint=hint_of(arguments["hint"]))
     except BaseException:
         view.release()
         raise
-    return first_batch(context, ReleasingSource(source, view.release), batch_size=batch_size_of(arguments))
+    return first_batch(
+        context, ReleasingSource(source, view.release), batch_size=batch_size_of(arguments), namespace=shown
+    )
 
 
 def _take_namespace(context: Context, arguments: Arguments, pipeline: Pipeline) -> None:

@@ -6,17 +6,24 @@ from collections.abc import Awaitable
 from inspect import isawaitable
 
 from docstore.collection.execute import Counting, open_count
+from docstore.collection.views import ResolvedView
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.cursors import MAX_BATCH_BYTES, SLICE_SECONDS
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
-from docstore.node.requests import COLLATION, count_query_of, language_of
+from docstore.node.requests import COLLATION, count_query_of, hint_of, language_of
 from docstore.node.statistics import number
+from docstore.node.views import filter_stages, open_view, range_stages, viewed
+
+_STEP_DOCUMENTS = 1000
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    resolved = viewed(context)
+    if resolved is not None:
+        return _count_view(context, arguments, resolved)
     view = view_of(context)
     if isawaitable(view):
         return _run_later(context, arguments, view)
@@ -46,6 +53,23 @@ async def _go_on(context: Context, counting: Counting, view: View) -> Result:
     finally:
         view.release()
     return {"n": number(counting.count)}
+
+
+async def _count_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
+    stages = filter_stages(arguments["query"]) + range_stages(arguments["skip"], abs(arguments["limit"]))
+    node = node_of(context)
+    source = await open_view(context, resolved, stages, language_of(context, arguments), hint_of(arguments["hint"]))
+    found = 0
+    try:
+        while True:
+            batch = source.next_batch(_STEP_DOCUMENTS, MAX_BATCH_BYTES, _until(context))
+            found += len(batch.documents)
+            if batch.exhausted:
+                return {"n": number(found)}
+            await node.pause()
+            context.operation.check()
+    finally:
+        source.close()
 
 
 def _until(context: Context) -> float:

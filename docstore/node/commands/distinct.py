@@ -8,6 +8,7 @@ from inspect import isawaitable
 from docstore.bson import array_from
 from docstore.bson.build import enclosed
 from docstore.collection.execute import open_find
+from docstore.collection.views import ResolvedView
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -16,6 +17,7 @@ from docstore.node.distinct_values import DistinctValues
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
 from docstore.node.requests import COLLATION, filter_of, hint_of, language_of
+from docstore.node.views import filter_stages, open_view, viewed
 from docstore.query.find import FindQuery
 from docstore.query.paths import check_field_path
 
@@ -26,6 +28,9 @@ _STEP_BYTES = 1024 * 1024
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     path = arguments["key"]
     check_field_path(path)
+    resolved = viewed(context)
+    if resolved is not None:
+        return _run_on_view(context, arguments, resolved)
     query = FindQuery(
         filter=filter_of(arguments["query"], language_of(context, arguments)), hint=hint_of(arguments["hint"])
     )
@@ -58,6 +63,19 @@ async def _go_on(context: Context, source: DocumentSource, view: View, found: Di
             context.operation.check()
     finally:
         _close(source, view)
+    return _reply(found)
+
+
+async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
+    node, language = node_of(context), language_of(context, arguments)
+    found = DistinctValues(arguments["key"])
+    source = await open_view(context, resolved, filter_stages(arguments["query"]), language, hint_of(arguments["hint"]))
+    try:
+        while not _step(context, source, found):
+            await node.pause()
+            context.operation.check()
+    finally:
+        source.close()
     return _reply(found)
 
 

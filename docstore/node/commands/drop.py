@@ -1,10 +1,15 @@
-"""drop: a collection and its indexes go; cursors that are open on it read on to their end."""
+"""drop: a collection and its indexes go, or a view, or with `system.views` all views of a database.
+
+Cursors that are open on a collection read on to their end.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from docstore.bson.namespace import split_namespace
 from docstore.collection.unit import WriteUnit
+from docstore.collection.views import SYSTEM_VIEWS, is_view, remove_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
@@ -15,12 +20,17 @@ from docstore.node.writes import check_writable
 
 
 async def run(context: Context, _arguments: Arguments) -> Result:
-    check_writable(context.namespace)
+    if split_namespace(context.namespace)[1] != SYSTEM_VIEWS:
+        check_writable(context.namespace)
     store = node_of(context).store
     reply: dict[str, Any] = {}
 
     def act(unit: WriteUnit) -> None:
         collection = store.collection(context.namespace)
+        if collection is None and is_view(store, context.namespace):
+            remove_view(store, unit, context.namespace)
+            reply["ns"] = context.namespace
+            return
         if collection is None:
             raise CommandError(Code.NamespaceNotFound, "ns not found")
         reply["nIndexesWas"] = len(collection.indexes)

@@ -9,6 +9,7 @@ from docstore.aggregation.pipeline import parse_pipeline
 from docstore.bson import elements
 from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import STRING
+from docstore.collection.views import check_no_view
 from docstore.commands.arguments import Arguments, check_required, take, unknown_field
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -17,8 +18,10 @@ from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.node.deletes import delete_statement
 from docstore.node.explaining import VERBOSITIES, Subject, explain_aggregate, explain_query
+from docstore.node.node import node_of
 from docstore.node.requests import count_query_of, filter_of, find_query_of, hint_of, language_of, sort_of
 from docstore.node.updates import update_statement
+from docstore.node.views import filter_stages, find_stages, range_stages, view_pipeline, viewed
 from docstore.query.find import FindQuery
 from docstore.query.language import Language
 
@@ -31,11 +34,30 @@ async def run(context: Context, arguments: Arguments) -> Result:
         )
     name, inner = _inner(context, arguments.value)
     language = language_of(context, inner)
+    stages = _stages(name, inner)
+    resolved = None if stages is None else viewed(context)
+    if stages is not None and resolved is not None:
+        context.namespace = resolved.ns
+        pipeline = view_pipeline(resolved, stages, language)
+        return await explain_aggregate(context, pipeline, hint_of(inner["hint"]), verbosity)
+    check_no_view(node_of(context).store, context.namespace)
     if name == "aggregate":
         return await explain_aggregate(
             context, parse_pipeline(inner["pipeline"], language=language), hint_of(inner["hint"]), verbosity
         )
     return await explain_query(context, SUBJECTS[name](inner, language), verbosity)
+
+
+def _stages(name: str, inner: Arguments) -> list[bytes] | None:
+    """The command as the stages that it is over a view; None for one that views do not take."""
+    if name == "aggregate":
+        stages: list[bytes] = inner["pipeline"]
+        return stages
+    if name == "find":
+        return find_stages(inner)
+    if name == "count":
+        return filter_stages(inner["query"]) + range_stages(inner["skip"], abs(inner["limit"]))
+    return filter_stages(inner["query"]) if name == "distinct" else None
 
 
 def _inner(context: Context, raw: bytes) -> tuple[str, Arguments]:

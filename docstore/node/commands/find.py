@@ -13,6 +13,7 @@ from docstore.bson import Predicate, Value, elements
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED
 from docstore.collection.execute import open_find
 from docstore.collection.oplog import OPLOG_NS
+from docstore.collection.views import ResolvedView
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
@@ -21,7 +22,10 @@ from docstore.node.cursors import ReleasingSource, cursor_reply, first_batch
 from docstore.node.node import DataNode, node_of
 from docstore.node.oplog_reading import open_oplog
 from docstore.node.reading import View, newest, view_of
-from docstore.node.requests import FIND_PARAMETERS, cursor_options_of, find_query_of, language_of
+from docstore.node.requests import FIND_PARAMETERS, cursor_options_of, find_query_of, hint_of, language_of
+from docstore.node.views import find_stages, natural_sort, open_view, reply_of, viewed
+from docstore.query.find import Hint
+from docstore.query.sort import parse_sort
 
 _LEAN = frozenset(("filter", "limit", "singleBatch"))
 _NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
@@ -35,11 +39,17 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         return open_oplog(
             context, find_query_of(arguments, language_of(context, arguments)), cursor_options_of(arguments)
         )
+    if context.namespace not in node.store.catalog.collections:
+        resolved = viewed(context)
+        if resolved is not None:
+            return _run_on_view(context, arguments, resolved)
     identity = _identity(arguments)
     if identity is not None:
         at_once, owned = newest(context)
         if at_once:
-            return cursor_reply(_by_id(node, context.namespace, identity, owned), 0, context.namespace)
+            found = _by_id(node, context.namespace, identity, owned)
+            missing = context.namespace not in node.store.catalog.collections
+            return cursor_reply(found, 0, context.namespace, catalog=missing)
     view = view_of(context)
     if isinstance(view, View):
         return _run(context, arguments, view)
@@ -58,9 +68,8 @@ def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitabl
         options = cursor_options_of(arguments)
         if options.tailable:
             raise CommandError(Code.BadValue, "tailable cursor requested on non capped collection")
-        source = open_find(
-            node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
-        )
+        collection = node.store.collection(context.namespace)
+        source = open_find(collection, query, view.reader, owned=view.owned, clock=node.clock)
     except BaseException:
         view.release()
         raise
@@ -70,7 +79,16 @@ def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitabl
         batch_size=options.batch_size,
         single=options.single,
         no_timeout=options.no_timeout,
+        catalog=collection is None,
     )
+
+
+async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> bytes:
+    shown = context.namespace
+    natural = natural_sort(arguments)
+    hint = hint_of(arguments["hint"]) if natural is None else Hint(natural=parse_sort(natural).natural)
+    source = await open_view(context, resolved, find_stages(arguments), language_of(context, arguments), hint)
+    return await reply_of(first_batch(context, source, batch_size=arguments["batchSize"], namespace=shown))
 
 
 def _identity(arguments: Arguments) -> Value | None:

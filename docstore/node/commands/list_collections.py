@@ -1,4 +1,4 @@
-"""listCollections: the collections of a database, as a cursor."""
+"""listCollections: the collections and views of a database, as a cursor. A filter sees what is shown."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 from bson.binary import Binary, UuidRepresentation
 from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_to_python, from_python
 from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection
 from docstore.collection.oplog import OPLOG_NS, Oplog
+from docstore.collection.views import ViewDefinition, views_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -29,14 +31,15 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
     collections = [store.collection(name) for name in store.namespaces(context.db)]
     entries = [describe(collection) for collection in collections if collection is not None]
+    entries += [describe_view(view) for view in views_of(store, context.db)]
     if context.db == "local" and store.oplog is not None:
         entries.append(describe_oplog(store.oplog))
     found: list[bytes] = []
     for entry in sorted(entries, key=itemgetter("name")):
-        raw = from_python(entry)[1]
+        shown = {"name": entry["name"], "type": entry["type"]} if arguments["nameOnly"] else entry
+        raw = from_python(shown)[1]
         if wanted is None or wanted.matches(raw):
-            short = {"name": entry["name"], "type": "collection"}
-            found.append(from_python(short)[1] if arguments["nameOnly"] else raw)
+            found.append(raw)
     return first_batch(
         context, ListSource(found), batch_size=batch_size, catalog=True, namespace=f"{context.db}.$cmd.listCollections"
     )
@@ -47,13 +50,19 @@ def describe(collection: Collection) -> dict[str, Any]:
     return {
         "name": collection.name,
         "type": "collection",
-        "options": document_to_python(collection.options.raw),
+        "options": RawBSONDocument(collection.options.raw),
         "info": {
             "readOnly": False,
             "uuid": Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD),
         },
         "idIndex": document_to_python(collection.id_index.spec.raw),
     }
+
+
+def describe_view(view: ViewDefinition) -> dict[str, Any]:
+    """A view's entry."""
+    options = RawBSONDocument(view.options())
+    return {"name": view.name, "type": "view", "options": options, "info": {"readOnly": True}}
 
 
 def describe_oplog(oplog: Oplog) -> dict[str, Any]:

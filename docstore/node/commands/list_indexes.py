@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from docstore.collection.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -16,6 +17,7 @@ from docstore.node.requests import CURSOR, batch_size_of
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     collection = node_of(context).store.collection(context.namespace)
     if collection is None:
+        check_no_view(node_of(context).store, context.namespace)
         raise CommandError(Code.NamespaceNotFound, f"ns does not exist: {context.namespace}")
     specs = [index.spec.raw for index in collection.indexes.values()]
     return first_batch(context, ListSource(specs), batch_size=batch_size_of(arguments), catalog=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from docstore.bson.namespace import replicates
 from docstore.collection.unit import WriteUnit
+from docstore.collection.views import is_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -21,11 +22,15 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.IllegalOperation, "Can't rename a collection to itself")
     if replicates(source) != replicates(target):
         raise CommandError(Code.IllegalOperation, "cannot rename between the local and another database")
-    check_writable(source)
-    check_writable(target)
+    _check_writable("source", source)
+    _check_writable("target", target)
     store = node_of(context).store
 
     def act(unit: WriteUnit) -> None:
+        if is_view(store, source):
+            raise CommandError(Code.CommandNotSupportedOnView, f"cannot rename view: {source}")
+        if is_view(store, target):
+            raise CommandError(Code.NamespaceExists, f"a view already exists with that name: {target}")
         if store.collection(source) is None:
             raise CommandError(Code.NamespaceNotFound, f"Source collection {source} does not exist")
         if store.collection(target) is not None and not arguments["dropTarget"]:
@@ -35,6 +40,13 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
     context.namespace = source
     return await change(context, {}, act)
+
+
+def _check_writable(which: str, namespace: str) -> None:
+    try:
+        check_writable(namespace)
+    except CommandError as error:
+        raise CommandError(Code.IllegalOperation, f"error with {which} namespace: {error.message}") from None
 
 
 COMMAND = Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docstore.collection.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -14,6 +15,7 @@ def run(context: Context, _arguments: Arguments) -> Result:
     store = node_of(context).store
     collection = store.collection(context.namespace)
     if collection is None:
+        check_no_view(store, context.namespace)
         raise CommandError(Code.NamespaceNotFound, f"Collection '{context.namespace}' does not exist to validate.")
     report = store.validate(collection)
     return {

@@ -16,6 +16,7 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.bson.namespace import replicates
 from docstore.collection.execute import open_find
+from docstore.collection.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
@@ -37,6 +38,7 @@ FIRST_PASS_BYTES = 46 * 1024 * 1024
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
+    check_no_view(node.store, context.namespace)
     output = output_of(arguments, context.db)
     if output.mode is Mode.REPLACE and replicates(output.namespace):
         node.replication.check_write()

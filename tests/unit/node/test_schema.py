@@ -30,11 +30,11 @@ def test_a_collection_is_made_once() -> None:
     loop(work())
 
 
-@pytest.mark.parametrize("option", ["viewOn", "timeseries", "collation"])
+@pytest.mark.parametrize("option", ["timeseries", "collation"])
 def test_kinds_of_collections_that_are_not_supported_are_refused(option: str) -> None:
     async def work() -> None:
         node = LocalNode()
-        value: Any = {"viewOn": "x"}.get(option, {"a": 1})
+        value: Any = {"a": 1}
         assert (await node.reply({"create": "c", option: value}))["code"] == Code.NotImplemented
         assert node.node.store.namespaces() == []
 

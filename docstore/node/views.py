@@ -1,0 +1,154 @@
+"""Views as commands meet them: made, refused where a collection is needed, and read as the pipelines they are.
+
+A read of a view runs the view's stages and then its own over the collection below; its cursor is the view's. On behalf
+of a router nothing is read: the refusal carries the resolved view, and the router reads what is below itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from inspect import isawaitable
+
+from bson.raw_bson import RawBSONDocument
+
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.bson import document_from, elements, from_python
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
+from docstore.collection.views import ResolvedView, ViewDefinition, resolve_view
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.node.cursors import DocumentSource, ReleasingSource
+from docstore.node.node import DataNode, node_of
+from docstore.node.pipelines import open_pipeline
+from docstore.node.reading import View, view_of
+from docstore.node.requests import language_at
+from docstore.query.find import Hint
+from docstore.query.language import Language
+
+_NOT_IN_PIPELINES = (
+    "min", "max", "returnKey", "showRecordId", "singleBatch", "noCursorTimeout", "allowPartialResults",
+)  # fmt: skip
+"""Options of find that no pipeline has."""
+_WRITING_STAGES = ("$out", "$merge")
+
+
+def checked_definition(node: DataNode, namespace: str, on: str, pipeline: Sequence[bytes]) -> ViewDefinition:
+    """The definition of a view that may be made.
+
+    Errors: BadValue and InvalidNamespace for what it stands on, OptionNotSupportedOnView for stages that write, those
+    of the pipeline's parser.
+    """
+    if not on:
+        raise CommandError(Code.BadValue, "'viewOn' cannot be empty")
+    if "$" in on or "\0" in on or on.startswith(".") or on.endswith("."):
+        raise CommandError(Code.InvalidNamespace, f"invalid name for 'viewOn': {on}")
+    for position, stage in enumerate(pipeline):
+        for name, _, _ in elements(stage)[:1]:
+            if name in _WRITING_STAGES:
+                raise CommandError(
+                    Code.OptionNotSupportedOnView,
+                    f"The aggregation stage {name} in location {position} of the pipeline cannot be used in the view "
+                    f"definition of {namespace} because it writes to disk",
+                )
+    parsed = parse_pipeline(pipeline, language=language_at(node, None))
+    if not parsed.needs_collection:
+        raise CommandError(Code.InvalidNamespace, "'$documents' cannot be used in a view definition")
+    database = namespace.partition(".")[0]
+    return ViewDefinition(namespace, f"{database}.{on}", tuple(pipeline))
+
+
+def viewed(context: Context) -> ResolvedView | None:
+    """The resolved view when the request's namespace is a view's.
+
+    Errors: ViewDepthLimitExceeded; for routers CommandOnShardedViewNotSupportedOnMongod.
+    """
+    found = resolve_view(node_of(context).store, context.namespace)
+    if found is not None and context.shard_version is not None:
+        resolved = {"ns": found.ns, "pipeline": [RawBSONDocument(stage) for stage in found.pipeline]}
+        raise CommandError(
+            Code.CommandOnShardedViewNotSupportedOnMongod,
+            "a view is read by the router itself",
+            extra={"resolvedView": resolved},
+        )
+    return found
+
+
+def find_stages(arguments: Arguments) -> list[bytes]:
+    """A find as stages. Errors: InvalidPipelineOperator for options that no pipeline has."""
+    if arguments["tailable"]:
+        raise CommandError(Code.InvalidPipelineOperator, "Tailable cursors are not supported in aggregation.")
+    for name in _NOT_IN_PIPELINES:
+        if name in arguments and arguments[name] not in (False, EMPTY_DOCUMENT):
+            raise CommandError(Code.InvalidPipelineOperator, f"Option {name} not supported in aggregation.")
+    stages: list[bytes] = []
+    sort = arguments["sort"] or EMPTY_DOCUMENT
+    if natural_sort(arguments) is not None:
+        sort = EMPTY_DOCUMENT
+    for name, raw in (("$match", arguments["filter"]), ("$sort", sort)):
+        if raw is not None and raw != EMPTY_DOCUMENT:
+            stages.append(_stage(name, raw))
+    stages += range_stages(arguments["skip"], arguments["limit"])
+    if arguments["projection"] not in (None, EMPTY_DOCUMENT):
+        stages.append(_stage("$project", arguments["projection"]))
+    return stages
+
+
+def natural_sort(arguments: Arguments) -> bytes | None:
+    """The sort of a find when it is by the natural order, which pipelines take as a hint."""
+    sort: bytes | None = arguments["sort"]
+    names = [] if sort is None else [name for name, _, _ in elements(sort)]
+    return sort if names == ["$natural"] else None
+
+
+def filter_stages(raw: bytes | None) -> list[bytes]:
+    """A filter as stages."""
+    return [] if raw is None or raw == EMPTY_DOCUMENT else [_stage("$match", raw)]
+
+
+def range_stages(skip: int, limit: int) -> list[bytes]:
+    """Skip and limit as stages; 0 is none."""
+    given = (("$skip", skip), ("$limit", limit))
+    return [document_from([(name, *from_python(number))]) for name, number in given if number]
+
+
+def _stage(name: str, raw: bytes) -> bytes:
+    return document_from([(name, OBJECT, raw)])
+
+
+def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], language: Language) -> Pipeline:
+    """The stages of a view and those of a request over it."""
+    return parse_pipeline([*resolved.pipeline, *stages], language=language)
+
+
+def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
+    """Refuse a pipeline over a view that begins with documents of its own.
+
+    Errors: CommandNotSupportedOnView for figures of a collection, Location40602.
+    """
+    if pipeline.has_source:
+        name = elements(pipeline.stages[0].raw)[0][0]
+        if name == "$collStats":
+            raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {namespace} is a view, not a collection")
+        raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
+
+
+async def open_view(
+    context: Context, resolved: ResolvedView, stages: Sequence[bytes], language: Language, hint: Hint | None
+) -> DocumentSource:
+    """What a request's stages make of a view; the request's namespace becomes that of the collection below."""
+    pipeline = view_pipeline(resolved, stages, language)
+    context.namespace = resolved.ns
+    viewing = view_of(context)
+    view: View = await viewing if isawaitable(viewing) else viewing
+    try:
+        source = open_pipeline(context, pipeline, view, hint=hint)
+    except BaseException:
+        view.release()
+        raise
+    return ReleasingSource(source, view.release)
+
+
+async def reply_of(reply: bytes | Awaitable[bytes]) -> bytes:
+    """A reply that may have to be waited for."""
+    return await reply if isawaitable(reply) else reply

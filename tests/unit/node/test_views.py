@@ -1,0 +1,170 @@
+"""Views on a node in memory: read like collections, written like none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docstore.errors import Code
+from tests.unit.node.local import LocalNode, loop
+
+
+async def with_view() -> LocalNode:
+    node = LocalNode()
+    await node.insert("c", *({"_id": number, "a": number % 3, "b": [number]} for number in range(6)))
+    await node.run({"create": "v", "viewOn": "c", "pipeline": [{"$match": {"a": {"$gt": 0}}}]})
+    return node
+
+
+def test_a_find_on_a_view_filters_sorts_cuts_and_projects() -> None:
+    async def work() -> None:
+        node = await with_view()
+        command = {"find": "v", "sort": {"_id": -1}, "skip": 1, "limit": 2, "projection": {"a": 1}}
+        found = (await node.run(command))["cursor"]
+        assert (found["ns"], found["firstBatch"]) == ("test.v", [{"_id": 4, "a": 1}, {"_id": 2, "a": 2}])
+        assert [each["_id"] for each in await node.documents("v", {"a": 2})] == [2, 5]
+        found = (await node.run({"find": "v", "sort": {"$natural": -1}}))["cursor"]["firstBatch"]
+        assert [each["_id"] for each in found] == [5, 4, 2, 1]
+
+    loop(work())
+
+
+def test_a_cursor_of_a_view_goes_on_under_the_name_of_the_view() -> None:
+    async def work() -> None:
+        node = await with_view()
+        opened = (await node.run({"find": "v", "batchSize": 1}))["cursor"]
+        rest = (await node.run({"getMore": opened["id"], "collection": "v"}))["cursor"]
+        assert [each["_id"] for each in rest["nextBatch"]] == [2, 4, 5]
+
+    loop(work())
+
+
+def test_counting_distinct_values_and_pipelines_go_through_views() -> None:
+    async def work() -> None:
+        node = await with_view()
+        assert (await node.run({"count": "v"}))["n"] == 4
+        assert (await node.run({"count": "v", "query": {"a": 1}, "limit": 1}))["n"] == 1
+        assert (await node.run({"distinct": "v", "key": "a"}))["values"] == [1, 2]
+        command = {"aggregate": "v", "pipeline": [{"$group": {"_id": None, "n": {"$sum": 1}}}], "cursor": {}}
+        found = (await node.run(command))["cursor"]
+        assert (found["ns"], found["firstBatch"]) == ("test.v", [{"_id": None, "n": 4}])
+        explained = await node.run({"explain": {"find": "v"}, "verbosity": "queryPlanner"})
+        assert explained["queryPlanner"]["namespace"] == "test.c"
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"findAndModify": "v", "update": {"$set": {"a": 1}}},
+        {"createIndexes": "v", "indexes": [{"key": {"x": 1}, "name": "x"}]},
+        {"dropIndexes": "v", "index": "*"},
+        {"listIndexes": "v"},
+        {"collStats": "v"},
+        {"validate": "v"},
+        {"aggregate": "v", "pipeline": [{"$collStats": {"count": {}}}], "cursor": {}},
+        {"explain": {"delete": "v", "deletes": [{"q": {}, "limit": 0}]}},
+    ],
+)
+def test_what_needs_a_collection_is_refused(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = await with_view()
+        assert (await node.reply(command))["code"] == Code.CommandNotSupportedOnView
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"insert": "v", "documents": [{"_id": 1}]},
+        {"update": "v", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "upsert": True}]},
+        {"delete": "v", "deletes": [{"q": {}, "limit": 0}]},
+    ],
+)
+def test_writes_fail_as_write_errors(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = await with_view()
+        (error,) = (await node.reply(command))["writeErrors"]
+        assert error["code"] == Code.CommandNotSupportedOnView
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"viewOn": ""}, 2),
+        ({"viewOn": "$c"}, 73),
+        ({"pipeline": []}, 72),
+        ({"viewOn": "x", "pipeline": []}, 5),
+        ({"viewOn": "c", "pipeline": [{"$out": "y"}]}, 167),
+        ({"viewOn": "c", "pipeline": [{"$merge": "y"}]}, 167),
+        ({"viewOn": "c", "pipeline": [{"$documents": []}]}, 73),
+        ({"viewOn": "c", "pipeline": [{"$bogus": 1}]}, 40324),
+        ({"viewOn": "c", "idIndex": {"key": {"_id": 1}, "name": "_id_"}}, 72),
+    ],
+)
+def test_views_that_cannot_be_are_refused(options: dict[str, Any], code: int) -> None:
+    async def work() -> None:
+        node = await with_view()
+        assert (await node.reply({"create": "x", **options}))["code"] == code
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "option", [{"tailable": True}, {"singleBatch": True}, {"noCursorTimeout": True}, {"allowPartialResults": True}]
+)
+def test_options_that_no_pipeline_has_are_refused(option: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = await with_view()
+        assert (await node.reply({"find": "v", **option}))["code"] == Code.InvalidPipelineOperator
+
+    loop(work())
+
+
+def test_a_view_is_listed_dropped_and_not_renamed() -> None:
+    async def work() -> None:
+        node = await with_view()
+        found = (await node.run({"listCollections": 1, "filter": {"type": "view"}}))["cursor"]["firstBatch"]
+        assert found == [
+            {
+                "name": "v", "type": "view",
+                "options": {"viewOn": "c", "pipeline": [{"$match": {"a": {"$gt": 0}}}]}, "info": {"readOnly": True},
+            }
+        ]  # fmt: skip
+        assert (await node.reply({"create": "v"}))["code"] == Code.NamespaceExists
+        renamed = await node.reply({"renameCollection": "test.v", "to": "test.w"}, "admin")
+        assert renamed["code"] == Code.CommandNotSupportedOnView
+        taken = await node.reply({"renameCollection": "test.c", "to": "test.v", "dropTarget": True}, "admin")
+        assert taken["code"] == Code.NamespaceExists
+        dropped = await node.run({"drop": "v"})
+        assert dropped["ns"] == "test.v"
+        assert await node.documents("v") == []
+
+    loop(work())
+
+
+def test_dropping_system_views_drops_them_all_but_nobody_writes_there() -> None:
+    async def work() -> None:
+        node = await with_view()
+        refused = await node.reply({"insert": "system.views", "documents": [{"_id": "x"}]})
+        assert refused["code"] == Code.InvalidNamespace
+        await node.run({"drop": "system.views"})
+        assert await node.documents("v") == []
+
+    loop(work())
+
+
+def test_a_router_is_told_what_the_view_comes_down_to() -> None:
+    async def work() -> None:
+        node = await with_view()
+        for command in ({"find": "v"}, {"count": "v"}, {"aggregate": "v", "pipeline": [], "cursor": {}}):
+            reply = await node.reply({**command, "shardVersion": {}})
+            assert reply["code"] == Code.CommandOnShardedViewNotSupportedOnMongod
+            assert reply["resolvedView"] == {"ns": "test.c", "pipeline": [{"$match": {"a": {"$gt": 0}}}]}
+
+    loop(work())
