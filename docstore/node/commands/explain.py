@@ -25,6 +25,9 @@ from docstore.node.views import filter_stages, find_stages, range_stages, view_p
 from docstore.query.find import FindQuery
 from docstore.query.language import Language
 
+_READS = frozenset(("aggregate", "count", "distinct", "find"))
+"""Commands that views take."""
+
 
 async def run(context: Context, arguments: Arguments) -> Result:
     verbosity = arguments["verbosity"]
@@ -34,11 +37,10 @@ async def run(context: Context, arguments: Arguments) -> Result:
         )
     name, inner = _inner(context, arguments.value)
     language = language_of(context, inner)
-    stages = _stages(name, inner)
-    resolved = None if stages is None else viewed(context)
-    if stages is not None and resolved is not None:
+    resolved = viewed(context) if name in _READS else None
+    if resolved is not None:
         context.namespace = resolved.ns
-        pipeline = view_pipeline(resolved, stages, language)
+        pipeline = view_pipeline(resolved, _stages(name, inner), language)
         return await explain_aggregate(context, pipeline, hint_of(inner["hint"]), verbosity)
     check_no_view(node_of(context).store, context.namespace)
     if name == "aggregate":
@@ -48,8 +50,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await explain_query(context, SUBJECTS[name](inner, language), verbosity)
 
 
-def _stages(name: str, inner: Arguments) -> list[bytes] | None:
-    """The command as the stages that it is over a view; None for one that views do not take."""
+def _stages(name: str, inner: Arguments) -> list[bytes]:
+    """A command that reads, as the stages that it is over a view."""
     if name == "aggregate":
         stages: list[bytes] = inner["pipeline"]
         return stages
@@ -57,7 +59,7 @@ def _stages(name: str, inner: Arguments) -> list[bytes] | None:
         return find_stages(inner)
     if name == "count":
         return filter_stages(inner["query"]) + range_stages(inner["skip"], abs(inner["limit"]))
-    return filter_stages(inner["query"]) if name == "distinct" else None
+    return filter_stages(inner["query"])
 
 
 def _inner(context: Context, raw: bytes) -> tuple[str, Arguments]:
