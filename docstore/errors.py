@@ -154,6 +154,7 @@ class Code(IntEnum):
     ShardInvalidatedForTargeting = 283
     NoQueryExecutionPlans = 291
     QueryExceededMemoryLimitNoDiskUseAllowed = 292
+    DataCorruptionDetected = 301
     APIVersionError = 322
     APIStrictError = 323
     MechanismUnavailable = 334

@@ -69,6 +69,7 @@ from docstore.bson.walk import (
     get_path,
     values,
 )
+from docstore.bson.watched import Watched
 
 __all__ = [
     "ARRAY",
@@ -115,6 +116,7 @@ __all__ = [
     "Size",
     "Type",
     "Value",
+    "Watched",
     "append_fields",
     "array_documents",
     "array_from",

@@ -29,7 +29,8 @@ from docstore.collection.entries import Entries
 from docstore.collection.entry import entry_head
 from docstore.collection.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.overlay import overlaid
-from docstore.storage import Batch, Family
+from docstore.errors import Code, CommandError
+from docstore.storage import Batch, DiskFull, Family
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -264,7 +265,10 @@ class WriteUnit:
         return (value for _, value in self.items(family, start, end, reverse))
 
     def commit(self) -> OpTime | None:
-        """Write everything; the optime of the last entry, None when nothing was logged. Listeners are told."""
+        """Write everything; the optime of the last entry, None when nothing was logged. Listeners are told.
+
+        OutOfDiskSpace when there is no room for it: the unit has been aborted.
+        """
         assert self._open, "the unit has ended"
         assert self._sequence == self._store.sequence, "another unit has committed since this one began"
         self._open = False
@@ -276,7 +280,11 @@ class WriteUnit:
             journal.finish()
         if not self.batch:
             return None
-        self._engine.write(self.batch)
+        try:
+            self._engine.write(self.batch)
+        except DiskFull as error:
+            self._take_back()
+            raise CommandError(Code.OutOfDiskSpace, str(error)) from error
         for coll, (count, size) in self._deltas.items():
             coll.count += count
             coll.size += size
@@ -293,8 +301,11 @@ class WriteUnit:
         """Drop everything, changes of the catalog in memory included."""
         if self._open:
             self._open = False
-            for action in reversed(self._on_abort):
-                action()
+            self._take_back()
+
+    def _take_back(self) -> None:
+        for action in reversed(self._on_abort):
+            action()
 
     def __enter__(self) -> WriteUnit:
         return self

@@ -88,7 +88,14 @@ class Inserts:
         except BaseException:
             unit.abort()
             raise
-        self.outcome.last = unit.commit() or self.outcome.last
+        try:
+            self.outcome.last = unit.commit() or self.outcome.last
+        except CommandError as error:
+            # No room on the disk: nothing of the unit stands.
+            self.outcome.errors = [kept for kept in self.outcome.errors if kept[0] < first]
+            self._at = first
+            self.fail_rest(error)
+            return False
         failed = len(self.outcome.errors) - failed
         self.outcome.n += self._at - first - failed
         return not (failed and self._ordered)

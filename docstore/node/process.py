@@ -33,7 +33,7 @@ from docstore.node.unsupported import UNSUPPORTED
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
-from docstore.storage import Engine, StorageError, open_engine
+from docstore.storage import DataCorrupted, DiskFull, Engine, StorageError, open_engine
 
 LOG = component("CONTROL")
 
@@ -149,7 +149,7 @@ class NodeProcess:
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)
         services = services_of(table, replication, self.node.parameters, operations)
-        dispatcher = Dispatcher(self.node, services, translate=stop_on_storage_error)
+        dispatcher = Dispatcher(self.node, services, translate=translate_storage_error)
         return Listener(
             dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections
         )
@@ -163,13 +163,20 @@ def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset
     return frozenset(f"{name}:{settings.port}" for name in names - {"0.0.0.0", "::"})
 
 
-def stop_on_storage_error(error: Exception) -> None:
-    """A write that the engine refused may be there or not: nothing that is in memory can be trusted any more.
+def translate_storage_error(error: Exception) -> CommandError | None:
+    """What a client is told of a disk that is full or damaged; other failures of the engine stop the process.
 
-    The broken invariant stops the process; the next start reads what is on disk. Other errors have no meaning here.
+    A write that the engine refused otherwise may be there or not: nothing that is in memory can be trusted any more,
+    and the next start reads what is on disk. Errors that are not the engine's have no meaning here.
     """
+    if isinstance(error, DiskFull):
+        return CommandError(Code.OutOfDiskSpace, str(error))
+    if isinstance(error, DataCorrupted):
+        LOG.error("Damaged data was read; see mongod --repair", error=str(error))
+        return CommandError(Code.DataCorruptionDetected, str(error))
     if isinstance(error, StorageError):
         raise AssertionError(f"the storage engine failed: {error}") from error
+    return None
 
 
 def interrupt_writes(operations: OperationRegistry) -> None:

@@ -7,8 +7,8 @@ Invariants:
 * `durable` is a position that was applied before the last finished flush started, so it is on disk; it never falls
   but by `rewind`, which rollback uses;
 * without anyone waiting, writes announced by `touched()` are flushed within `interval` seconds;
-* a flush that fails is fatal for the waiters and for every later caller: what a disk has refused once is not known
-  to be on it, whatever a second try says.
+* a flush that fails is fatal: for the waiters, for every later caller, and (the loop's exception handler hears of an
+  AssertionError) for the process. What a disk has refused once is not known to be on it, whatever a second try says.
 
 Source: the journal of MongoDB (journalCommitInterval 100 ms, j:true waits for the next group commit).
 """
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.storage import StorageError
 
 INTERVAL_SECONDS = 0.1
 
@@ -45,7 +46,7 @@ class GroupFlusher:
         self._waiters: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._failure: OSError | RuntimeError | None = None
+        self._failure: OSError | RuntimeError | StorageError | None = None
         self._durable = NULL_OPTIME
         self._rewinds = 0
         self._stopped = False
@@ -120,7 +121,7 @@ class GroupFlusher:
                 position, rewinds = self._position(), self._rewinds
                 try:
                     await loop.run_in_executor(self._thread, self._flush)
-                except (OSError, RuntimeError) as error:
+                except (OSError, RuntimeError, StorageError) as error:
                     self._fail(error, waiters)
                     return
                 self.flushes += 1
@@ -136,12 +137,14 @@ class GroupFlusher:
         finally:
             self._task = None
 
-    def _fail(self, error: OSError | RuntimeError, waiters: list[asyncio.Future[None]]) -> None:
+    def _fail(self, error: OSError | RuntimeError | StorageError, waiters: list[asyncio.Future[None]]) -> None:
         self._failure = error
         for waiter in [*waiters, *self._waiters]:
             if not waiter.done():
                 waiter.set_exception(error)
         self._waiters = []
+        fatal = AssertionError(f"writes could not be made durable: {error}")
+        asyncio.get_running_loop().call_exception_handler({"message": "a flush has failed", "exception": fatal})
 
 
 def _ignored() -> asyncio.Future[None]:

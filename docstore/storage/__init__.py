@@ -10,14 +10,26 @@ import struct
 
 from docstore.bson.layout import FORMAT_KEY
 from docstore.log import component
-from docstore.storage.engine import Batch, DatabaseLocked, Engine, Family, Reader, Snapshot, StorageError
+from docstore.storage.engine import (
+    Batch,
+    DatabaseLocked,
+    DataCorrupted,
+    DiskFull,
+    Engine,
+    Family,
+    Reader,
+    Snapshot,
+    StorageError,
+)
 from docstore.storage.memory import MemoryEngine
 from docstore.storage.rocks import RocksEngine
 
 __all__ = [
     "FORMAT_VERSION",
     "Batch",
+    "DataCorrupted",
     "DatabaseLocked",
+    "DiskFull",
     "Engine",
     "Family",
     "Reader",

@@ -30,9 +30,17 @@ class Family(IntEnum):
 
 
 class StorageError(Exception):
-    """The disk, or what stands on it, is not as it must be. The outcome of a failed write is unknown: stop the
-    process.
+    """The disk, or what stands on it, is not as it must be. Unless it is one of the kinds below, the outcome of a
+    failed write is unknown: stop the process.
     """
+
+
+class DiskFull(StorageError):
+    """The disk has no room for the write, of which nothing will ever be seen. Reads go on."""
+
+
+class DataCorrupted(StorageError):
+    """What a read has found fails its checksum. Other reads, and writes, go on."""
 
 
 class DatabaseLocked(StorageError):
@@ -95,7 +103,10 @@ class Engine(Reader, Protocol):
     """A store of six ordered maps."""
 
     def write(self, batch: Batch) -> None:
-        """Apply the batch. It has survived the end of the process when this returns, but not yet power loss."""
+        """Apply the batch. It has survived the end of the process when this returns, but not yet power loss.
+
+        DiskFull when there is no room for it; any other StorageError leaves the outcome open.
+        """
 
     def snapshot(self) -> Snapshot: ...
 

@@ -11,6 +11,8 @@ One directory, one write-ahead log, one column family per `Family`. Traps of roc
 * a snapshot's miss is a plain `Exception`, told from others by its text;
 * a write with `sync` holds the interpreter lock through the fsync; `flush_wal(True)` releases it. So nothing is ever
   written with `sync`: the writer goes on, and `flush` runs in a thread of its own;
+* iterators end at a damaged block without a word: `docstore.storage.rocks_snapshot` looks why they have ended;
+* a log that has met a full disk takes nothing more until it is opened again, and `close` says so once more;
 * iterators that are still alive keep the directory locked after `close`: the snapshots made here are closed with the
   engine, iterators are their makers' duty.
 """
@@ -35,11 +37,15 @@ from rocksdict import (
     WriteOptions,
 )
 
-from docstore.storage.engine import Batch, DatabaseLocked, Family, StorageError
-from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, values_of
+from docstore.log import component
+from docstore.storage.engine import Batch, DatabaseLocked, DiskFull, Family, StorageError
+from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, read_error, values_of
+from docstore.storage.room import Room
 
+LOG = component("STORAGE")
 _MIB = 1 << 20
 _LOCK_FILE = "mongod.lock"
+_NO_SPACE = "No space left on device"
 _SORTED_FILE = re.compile(r"^ \d+:(\d+)\[.*?\]\['([0-9A-F]*)' seq:\d+, type:\d+ \.\. '([0-9A-F]*)'", re.MULTILINE)
 
 # Records take most of the writes; the other families flush small memtables so that an idle node stays small.
@@ -84,11 +90,16 @@ class RocksEngine:
         self._gets = tuple(family.get for family in self._families)
         self._write_options = WriteOptions()
         self._versions = Versions(self._families)
+        self._room = Room(path)
+        self._out_of_space = False
         self._writes = 0
         self._open = True
 
     def get(self, family: Family, key: bytes) -> bytes | None:
-        value: bytes | None = self._gets[family](key)
+        try:
+            value: bytes | None = self._gets[family](key)
+        except Exception as error:  # rocksdict raises nothing narrower
+            raise read_error(error) from error
         return value
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
@@ -101,6 +112,7 @@ class RocksEngine:
         return values_of(self._families[family], start, end, reverse)
 
     def write(self, batch: Batch) -> None:
+        self._room.check(batch)
         self._versions.before_write(batch)
         target = WriteBatch(raw_mode=True)
         for family, start, end in batch.ranges:
@@ -116,6 +128,10 @@ class RocksEngine:
         try:
             self._db.write(target, self._write_options)
         except Exception as error:  # rocksdict raises nothing narrower
+            if self._out_of_space or _NO_SPACE in str(error):
+                # The log takes nothing more after this, so nothing can follow what is half in it.
+                self._out_of_space = True
+                raise DiskFull(f"the disk of {self.path} is full; make room and start again: {error}") from error
             raise StorageError(f"the write to {self.path} failed: {error}") from error
         self._writes += 1
 
@@ -126,6 +142,8 @@ class RocksEngine:
         try:
             self._db.flush_wal(True)
         except Exception as error:  # rocksdict raises nothing narrower
+            if self._out_of_space:
+                return
             raise StorageError(f"the log in {self.path} could not be flushed: {error}") from error
 
     def checkpoint(self, path: str) -> None:
@@ -161,7 +179,10 @@ class RocksEngine:
         self._gets = ()
         self._families = ()
         self._handles = ()
-        self._db.close()
+        try:
+            self._db.close()
+        except Exception as error:  # rocksdict raises nothing narrower
+            LOG.warning("The storage engine has not closed cleanly", path=self.path, error=str(error))
         os.close(self._lock)
 
 

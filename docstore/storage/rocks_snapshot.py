@@ -15,15 +15,16 @@ version and its base are the keys touched in it and in the newer ones up to the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from heapq import merge
-from itertools import chain, islice, takewhile
 from operator import itemgetter
 from typing import Any
 
 from rocksdict import ReadOptions
 
-from docstore.storage.engine import Batch, Family, StorageError
+from docstore.bson import Watched
+from docstore.storage.engine import Batch, DataCorrupted, Family, StorageError
 
 _MISS = "key not found"
 MOST_TOUCHED = 4_096
@@ -159,7 +160,7 @@ class RocksSnapshot:
         except Exception as error:  # rocksdict raises nothing narrower
             if str(error) == _MISS:
                 return None
-            raise StorageError(f"a read failed: {error}") from error
+            raise read_error(error) from error
         return value
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
@@ -241,34 +242,70 @@ def _pinned_items(walk: Any, start: bytes, end: bytes, reverse: bool) -> Iterato
                 walk.prev()
             else:
                 walk.next()
+        if not walk.valid():
+            check_status(walk)
         yield from chunk
         if len(chunk) < _CHUNK:
             return
         place = chunk[-1][0] if reverse else chunk[-1][0] + b"\0"
 
 
-def _bounded(make: Callable[..., Iterator[Any]], backwards: bool, start: bytes, end: bytes) -> Iterator[Any]:
-    """An iterator of rocksdict from `start` that stays below `end`."""
+def _watched(source: Any, make: str, start: bytes, end: bytes, reverse: bool, **traits: bool) -> Iterator[Any]:
+    """What rocksdict's method `make` iterates of `[start, end)`, ended by the range and by nothing else.
+
+    rocksdict's iterators end at a damaged block as they do at the end of their range. So a second iterator over the
+    same state looks, when the first one has ended, whether what was given last is the last there is.
+    """
     options = ReadOptions()
     options.set_iterate_upper_bound(end)
-    # The second part of the chain yields nothing: it keeps the options, and with them the bound, alive as long as the
-    # chain. A generator would do so as well, at twice the price per key.
-    return chain(make(backwards, start, options), islice((options,), 0))
+    walk = getattr(source, make)(reverse, end if reverse else start, options)
+    # The bound is read where it stands in the options: they live as long as the iteration because they are named here.
+    at_end = partial(_check_end, options, source.iter(), make, start, end, reverse)
+    return Watched(walk, at_end, start if reverse else None, **traits)
+
+
+def _check_end(
+    _options: ReadOptions, probe: Any, make: str, start: bytes, end: bytes, reverse: bool, newest: Any
+) -> None:
+    """DataCorrupted unless `newest` is the last of the range in the state of `probe`."""
+    if reverse:
+        probe.seek(start)
+    else:
+        probe.seek_for_prev(end)
+        if probe.valid() and probe.key() >= end:
+            probe.prev()
+    last = None
+    if not probe.valid():
+        check_status(probe)
+    elif start <= (key := probe.key()) < end:
+        last = key if make == "keys" else probe.value() if make == "values" else (key, probe.value())
+    if last != newest:
+        raise DataCorrupted("a read ended before the end of its range: the disk holds a damaged block")
+
+
+def check_status(walk: Any) -> None:
+    """Raise what has ended an iterator of rocksdict; nothing when it was the end of the data."""
+    try:
+        walk.status()
+    except Exception as error:  # rocksdict raises nothing narrower
+        raise read_error(error) from error
+
+
+def read_error(error: Exception) -> StorageError:
+    """What a read that failed in rocksdict means."""
+    text = str(error)
+    return DataCorrupted(text) if text.startswith("Corruption") else StorageError(f"a read failed: {text}")
 
 
 def items_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-    if not reverse:
-        return _bounded(source.items, False, start, end)
-    return takewhile(lambda item: item[0] >= start, _bounded(source.items, True, end, end))
+    return _watched(source, "items", start, end, reverse, pairs=True)
 
 
 def keys_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
-    if not reverse:
-        return _bounded(source.keys, False, start, end)
-    return takewhile(start.__le__, _bounded(source.keys, True, end, end))
+    return _watched(source, "keys", start, end, reverse)
 
 
 def values_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
     if not reverse:
-        return _bounded(source.values, False, start, end)
-    return (value for _, value in items_of(source, start, end, True))
+        return _watched(source, "values", start, end, reverse)
+    return _watched(source, "items", start, end, reverse, second=True)

@@ -39,6 +39,7 @@ COMPILED = (
     "grouping",
     "sorting",
     "calendar",
+    "watched",
 )
 """The modules of docstore.bson that run per document."""
 

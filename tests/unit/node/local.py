@@ -26,10 +26,11 @@ from docstore.commands.peer import Peer
 from docstore.errors import Code, CommandError
 from docstore.node.commands import COMMANDS
 from docstore.node.node import DataNode
+from docstore.node.process import translate_storage_error
 from docstore.node.settings import NodeSettings
 from docstore.node.unsupported import UNSUPPORTED
 from docstore.replicaset.standalone import Standalone
-from docstore.storage import open_engine
+from docstore.storage import Engine, open_engine
 from docstore.wire.message import Message
 
 
@@ -59,8 +60,10 @@ class LonePrimary(Standalone):
 class LocalNode:
     """Use inside a running loop. `replicated` makes it the primary of a set of one."""
 
-    def __init__(self, *, replicated: bool = False, extra: tuple[Command, ...] = ()) -> None:
-        engine = open_engine("inMemory", "")
+    def __init__(
+        self, *, replicated: bool = False, extra: tuple[Command, ...] = (), engine: Engine | None = None
+    ) -> None:
+        engine = engine or open_engine("inMemory", "")
         store = Store(engine, clock=time.time)
         self.replication: Standalone = (
             LonePrimary(store, engine)
@@ -88,7 +91,7 @@ class LocalNode:
             wall_clock=time.time,
             parameters=self.node.parameters,
         )
-        self.dispatcher = Dispatcher(self.node, self.services)
+        self.dispatcher = Dispatcher(self.node, self.services, translate=translate_storage_error)
         self.peer = Peer(1, "127.0.0.1:9")
 
     def hurry(self) -> None:

@@ -104,9 +104,10 @@ def test_what_was_touched_is_flushed_without_anybody_waiting() -> None:
     run(scenario())
 
 
-def test_a_failed_flush_is_told_to_all_who_wait_then_and_later() -> None:
+def test_a_failed_flush_is_told_to_all_who_wait_then_and_later_and_to_the_process() -> None:
     async def scenario() -> None:
-        disk = Disk()
+        disk, heard = Disk(), list[object]()
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: heard.append(context["exception"]))
         disk.failure = OSError(5, "Input/output error")
         flusher = GroupFlusher(disk)
         waiting = flusher.wait_flushed()
@@ -116,5 +117,6 @@ def test_a_failed_flush_is_told_to_all_who_wait_then_and_later() -> None:
         with pytest.raises(OSError, match="Input/output"):
             await flusher.wait_flushed()
         await flusher.stop()
+        assert [type(error) for error in heard] == [AssertionError]
 
     run(scenario())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
 from pathlib import Path
 
 import pytest
 
 from docstore.bson.layout import FORMAT_KEY
-from docstore.storage import Batch, DatabaseLocked, Family, StorageError, open_engine
+from docstore.storage import Batch, DatabaseLocked, DataCorrupted, Family, StorageError, open_engine
 
 
 def put(path: Path, key: bytes, value: bytes, family: Family = Family.RECORDS) -> None:
@@ -101,4 +103,65 @@ def test_size_counts_the_files_of_its_own_family(tmp_path: Path) -> None:
     assert engine.size(Family.RECORDS, b"k", b"l") > 200_000
     assert engine.size(Family.RECORDS, b"x", b"z") == 0
     assert engine.size(Family.INDEXES, b"k", b"l") == 0
+    engine.close()
+
+
+def test_a_log_that_was_torn_holds_whole_batches_from_its_beginning(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    engine = open_engine("rocksdb", str(source))
+    for n in range(20):
+        batch = Batch()
+        for family in (Family.RECORDS, Family.INDEXES):
+            batch.put(family, b"%02d" % n, b"x" * 50)
+        engine.write(batch)
+    engine.flush()
+    kept = tmp_path / "kept"
+    shutil.copytree(source, kept)
+    engine.close()
+    [log] = [file.name for file in kept.iterdir() if file.suffix == ".log"]
+    whole = (kept / log).read_bytes()
+    for size in range(0, len(whole), 97):
+        torn = tmp_path / "torn"
+        shutil.copytree(kept, torn)
+        (torn / log).write_bytes(whole[:size])
+        engine = open_engine("rocksdb", str(torn))
+        found = list(engine.keys(Family.RECORDS, b"", b"\xff"))
+        assert found == [b"%02d" % n for n in range(len(found))] == list(engine.keys(Family.INDEXES, b"", b"\xff"))
+        engine.close()
+        shutil.rmtree(torn)
+
+
+def test_damage_is_met_with_an_error_and_never_with_fewer_documents(tmp_path: Path) -> None:
+    noise = random.Random(1)
+    engine = open_engine("rocksdb", str(tmp_path))
+    batch = Batch()
+    for n in range(2000):
+        batch.put(Family.RECORDS, b"%04d" % n, noise.randbytes(200))
+    engine.write(batch)
+    engine.close()
+    open_engine("rocksdb", str(tmp_path)).close()
+    table = max(tmp_path.glob("*.sst"), key=lambda file: file.stat().st_size)
+    content = bytearray(table.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    table.write_bytes(content)
+    engine = open_engine("rocksdb", str(tmp_path))
+    snapshot = engine.snapshot()
+    batch = Batch()
+    batch.put(Family.RECORDS, b"9999", b"")
+    engine.write(batch)
+    for reader in (engine, snapshot):
+        for read in (reader.items, reader.keys, reader.values):
+            for reverse in (False, True):
+                with pytest.raises(DataCorrupted):
+                    list(read(Family.RECORDS, b"", b"\xff", reverse))
+        assert reader.get(Family.RECORDS, b"0000") is not None
+        assert len(list(reader.keys(Family.RECORDS, b"0000", b"0100"))) == 100
+    damaged = 0
+    for n in range(2000):
+        try:
+            assert engine.get(Family.RECORDS, b"%04d" % n) is not None
+        except DataCorrupted:
+            damaged += 1
+    assert 0 < damaged < 200
+    snapshot.close()
     engine.close()

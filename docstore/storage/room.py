@@ -1,0 +1,48 @@
+"""How much room the disk has: looked at so often that a write which does not fit is refused before it begins.
+
+RocksDB takes no more writes once one has met a full disk, until it is opened again; what is left must also do for the
+sorted files that it makes in the background. So documents are refused while less than the reserve is free, and
+taken again as soon as there is more. What adds no document passes: drops and deletions make room.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from docstore.storage.engine import Batch, DiskFull, Family
+
+RESERVE_BYTES = 256 << 20
+"""Kept free: as much as the memtables and the log may come to take."""
+
+_RESERVE_SHARE = 20
+"""The reserve of a small disk: its 20th part."""
+
+_LOOK_EVERY = 32
+
+
+class Room:
+    """The room on the disk of one directory. `measure(path)` gives (free bytes, bytes in all)."""
+
+    def __init__(self, path: str, measure: Callable[[str], tuple[int, int]] | None = None) -> None:
+        self._path = path
+        self._measure = measure or disk_space
+        self._until_look = 0
+        self._is_full = False
+
+    def check(self, batch: Batch) -> None:
+        """DiskFull when the batch brings documents and there is no room for them."""
+        self._until_look -= 1
+        if self._until_look >= 0 and not self._is_full:
+            return
+        self._until_look = _LOOK_EVERY
+        free, total = self._measure(self._path)
+        self._is_full = free < min(RESERVE_BYTES, total // _RESERVE_SHARE)
+        if self._is_full and any(value is not None for value in batch.changes[Family.RECORDS].values()):
+            raise DiskFull(f"{free >> 20} MiB are left on the disk of {self._path}, too few to take more documents")
+
+
+def disk_space(path: str) -> tuple[int, int]:
+    """(bytes free for this user, bytes in all) of the file system of a directory."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
