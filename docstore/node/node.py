@@ -18,6 +18,7 @@ from docstore.commands.parameters import ParameterTable
 from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
 from docstore.node.counters import Counters
+from docstore.node.expiry_settings import Expiry
 from docstore.node.ownership import Ownership
 from docstore.node.settings import NodeSettings
 from docstore.replicaset.replicaset import ReplicaSet
@@ -53,6 +54,7 @@ class DataNode:
     wall_clock: Callable[[], float]
     started: float
     counters: Counters = field(default_factory=Counters)
+    expiry: Expiry = field(default_factory=Expiry)
     ownership: Ownership | None = None
     workers: Workers | None = None
     shutdown: Callable[[], None] = lambda: None

@@ -26,6 +26,8 @@ from docstore.net.pool import Pool
 from docstore.net.services import services_of
 from docstore.net.sockets import bind
 from docstore.node.commands import COMMANDS
+from docstore.node.expiry import ExpiryMonitor
+from docstore.node.expiry_settings import Expiry
 from docstore.node.node import DataNode, Replication
 from docstore.node.periodic import Housekeeping
 from docstore.node.settings import ClusterRole, NodeSettings
@@ -106,12 +108,14 @@ class NodeProcess:
         parts.push_async_callback(self.pool.close)
         operations = OperationRegistry(time.monotonic)
         replication = self._replication(engine, store, operations)
+        expiry = Expiry()
         self.node = DataNode(
             settings=settings,
             engine=engine,
             store=store,
             replication=replication,
-            parameters=ParameterTable([*FACTS, *self._extension.parameters]),
+            parameters=ParameterTable([*FACTS, *expiry.parameters(), *self._extension.parameters]),
+            expiry=expiry,
             clock=time.monotonic,
             wall_clock=time.time,
             started=started,
@@ -121,6 +125,9 @@ class NodeProcess:
         housekeeping = Housekeeping(self.node)
         parts.push_async_callback(housekeeping.stop)
         housekeeping.start()
+        monitor = ExpiryMonitor(self.node)
+        parts.push_async_callback(monitor.stop)
+        monitor.start()
         for service in self._extension.services(self.node, self.pool):
             parts.push_async_callback(service.stop)
             await service.start()

@@ -127,6 +127,7 @@ def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
             },
         },
         "flushes": Int64(node.replication.flusher.flushes),
+        "ttl": {"deletedDocuments": Int64(node.expiry.deleted), "passes": Int64(node.expiry.passes)},
     }
 
 

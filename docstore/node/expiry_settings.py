@@ -1,0 +1,38 @@
+"""When documents of TTL indexes are looked for, and how many have gone: the TTL monitor's settings and figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from docstore.commands.parameters import ServerParameter, truth, whole_number
+from docstore.errors import Code, CommandError
+
+
+@dataclass(slots=True)
+class Expiry:
+    """`passes` and `deleted` count what it has done since the start."""
+
+    enabled: bool = True
+    sleep_seconds: int = 60
+    passes: int = 0
+    deleted: int = 0
+
+    def parameters(self) -> tuple[ServerParameter, ...]:
+        """As getParameter and setParameter know them."""
+        return (
+            ServerParameter(
+                name="ttlMonitorEnabled",
+                get=lambda: self.enabled,
+                put=lambda value: setattr(self, "enabled", truth(value)),
+            ),
+            ServerParameter(name="ttlMonitorSleepSecs", get=lambda: self.sleep_seconds, put=self._set_sleep),
+        )
+
+    def _set_sleep(self, value: Any) -> None:
+        seconds = whole_number("ttlMonitorSleepSecs", value)
+        if seconds <= 0:
+            raise CommandError(
+                Code.BadValue, f"Invalid value for parameter ttlMonitorSleepSecs: {seconds} is not greater than 0"
+            )
+        self.sleep_seconds = seconds
