@@ -33,12 +33,12 @@ from docstore.bson.build import (
 from docstore.bson.convert import document_to_python, from_python, to_python
 from docstore.bson.hashing import hashed_key
 from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import encode_key
+from docstore.bson.keys import encode_key, identity_key
 from docstore.bson.leaves import All, Call, Compare, ElemMatch, Exists, In, Mod, Ranges, Regex, Size, Type
 from docstore.bson.order import compare, compare_documents, type_class
 from docstore.bson.predicate import Always, And, Nor, Not, Or, Predicate
 from docstore.bson.scan import EXHAUSTED, FULL, TIME_IS_UP, count_scan, scan, scan_pairs
-from docstore.bson.validation import validate
+from docstore.bson.validation import is_storable, validate
 from docstore.bson.walk import (
     ARRAY,
     BINARY,
@@ -137,6 +137,8 @@ __all__ = [
     "get_field",
     "get_path",
     "hashed_key",
+    "identity_key",
+    "is_storable",
     "project_fields",
     "scan",
     "scan_pairs",

@@ -5,7 +5,7 @@ from docstore.bson.order cimport (
     CLASS_OBJECT, CLASS_OBJECT_ID, CLASS_REGEX, CLASS_STRING, CLASS_TIMESTAMP, class_of,
 )
 from docstore.bson.walk cimport (
-    DECIMAL, DOUBLE, STRING, bits_of, document_stop, double_at, name_end, uint64_at, value_end,
+    DECIMAL, DOUBLE, STRING, bits_of, document_stop, double_at, find, name_end, uint64_at, value_end,
 )
 
 cdef enum:

@@ -60,6 +60,7 @@ if not cython.compiled:
         bits_of,
         document_stop,
         double_at,
+        find,
         name_end,
         uint64_at,
         value_end,
@@ -89,6 +90,21 @@ def encode_key(value: Value, descending: bool = False) -> bytes:
     append_key(out, value[0], value[1], 0, len(value[1]))
     if descending:
         out.invert(0)
+    key = out.taken()
+    if len(key) <= _SMALL:
+        _spare.append(out)
+    return key
+
+
+def identity_key(prefix: bytes, raw: bytes) -> bytes:
+    """`prefix` and the key of the document's `_id`, which must be there."""
+    out: KeyWriter = _spare.pop() if _spare else KeyWriter()
+    key: bytes
+    at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
+    assert at >= 0, "a stored document has an _id"
+    out.clear()
+    out.put_bytes(prefix)
+    append_key(out, raw[at], raw, at + 5, value_end(raw, raw[at], at + 5, len(raw)))
     key = out.taken()
     if len(key) <= _SMALL:
         _spare.append(out)

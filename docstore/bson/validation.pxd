@@ -1,5 +1,5 @@
 from docstore.bson.walk cimport ARRAY, BINARY, BOOL, CODE, CODE_WITH_SCOPE, DB_POINTER, OBJECT, REGEX, STRING, SYMBOL
-from docstore.bson.walk cimport document_stop, int32_at, name_end, value_end
+from docstore.bson.walk cimport TIMESTAMP, UNDEFINED, document_stop, int32_at, name_end, uint64_at, value_end
 
 cdef int _check_text(bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 cdef int _check_document(bytes raw, Py_ssize_t start, Py_ssize_t limit, int depth) except -1

@@ -22,9 +22,12 @@ if not cython.compiled:
         REGEX,
         STRING,
         SYMBOL,
+        TIMESTAMP,
+        UNDEFINED,
         document_stop,
         int32_at,
         name_end,
+        uint64_at,
         value_end,
     )
 
@@ -36,6 +39,31 @@ def validate(raw: bytes, max_depth: int = MAX_DEPTH) -> None:
     if document_stop(raw, 0, len(raw)) != len(raw) - 1:
         raise invalid("there are bytes after the end of the document")
     _check_document(raw, 0, len(raw), max_depth)
+
+
+def is_storable(raw: bytes) -> bool:
+    """`validate`, and whether nothing needs to be added, moved or looked at more closely before the document is stored.
+
+    That is: `_id` stands first and nowhere else at the top, it is no document, array, regex or undefined, and no other
+    timestamp at the top is zero.
+    """
+    stop: cython.Py_ssize_t
+    at: cython.Py_ssize_t = 4
+    named: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    identity: cython.bint
+    validate(raw)
+    stop = len(raw) - 1
+    while at < stop:
+        named = name_end(raw, at + 1, stop)
+        end = value_end(raw, raw[at], named + 1, stop)
+        identity = named == at + 4 and raw[at + 1] == 0x5F and raw[at + 2] == 0x69 and raw[at + 3] == 0x64
+        if identity != (at == 4) or (identity and raw[at] in (ARRAY, OBJECT, REGEX, UNDEFINED)):
+            return False
+        if raw[at] == TIMESTAMP and not identity and uint64_at(raw, named + 1) == 0:
+            return False
+        at = end
+    return stop > 4
 
 
 def _check_text(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:

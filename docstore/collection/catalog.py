@@ -94,6 +94,8 @@ class Catalog:
             coll.next_record_id = coll.find_last_record_id(self._engine) + 1
         elif coll.ns != ns:
             coll.rename(ns)
+        # A rollback may have put back what was above it.
+        coll.newest_id = None
         options = get_field(row, "options")
         assert options is not None, "a catalog row without options"
         coll.options = parse_options(options[1])

@@ -152,7 +152,8 @@ class Collection:
     """One collection. Reads take a `Reader`; writes go through a `WriteUnit`.
 
     `indexes` are ready for use, `building` are kept up to date by writes but not yet complete. `heads` are the encoded
-    beginnings of the oplog entries, by operation. `oldest`: no record that stands has a lower id.
+    beginnings of the oplog entries, by operation. `oldest`: no record that stands has a lower id. `newest_id`: no entry
+    of the `_id` index has a higher key; None while that is not known.
     """
 
     __slots__ = (
@@ -166,6 +167,7 @@ class Collection:
         "id_prefix",
         "ident",
         "indexes",
+        "newest_id",
         "next_record_id",
         "ns",
         "oldest",
@@ -196,6 +198,7 @@ class Collection:
         self.count = 0
         self.size = 0
         self.next_record_id = 1
+        self.newest_id: bytes | None = None
         self.oldest = 0
 
     @property
@@ -248,6 +251,11 @@ class Collection:
         for key in reader.keys(_RECORDS, self.prefix, self.end, True):
             return last_long(key)
         return 0
+
+    def find_newest_id(self, reader: Reader) -> bytes:
+        """The highest key in the `_id` index, or one below all where there is none; kept as `newest_id`."""
+        self.newest_id = next(iter(reader.keys(_INDEXES, self.id_prefix, self.id_index.end, True)), self.id_prefix)
+        return self.newest_id
 
     def __repr__(self) -> str:
         return f"Collection({self.ns!r}, ident={self.ident}, count={self.count})"

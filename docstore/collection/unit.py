@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
-from docstore.bson import Value, encode_key, get_field
+from docstore.bson import Value, get_field, identity_key
 from docstore.bson.build import enclosed
 from docstore.bson.layout import record_id_bytes
 from docstore.bson.optime import OpTime
@@ -98,10 +98,14 @@ class WriteUnit:
 
     def insert(self, coll: Collection, raw: bytes, *, stmt_id: int | None = None) -> int:
         """Add a document, which has an `_id`; its record id. DuplicateKey when a unique key is taken."""
-        id_value = get_field(raw, "_id")
-        assert id_value is not None, "a stored document has an _id"
-        id_key = coll.id_prefix + encode_key(id_value)
-        if self._entries.get(id_key) is not None:
+        id_key = identity_key(coll.id_prefix, raw)
+        newest = coll.newest_id
+        if newest is None:
+            newest = coll.find_newest_id(self._engine)
+        if id_key > newest:
+            # Most identities are given out in order: above the highest there is nothing to look for.
+            coll.newest_id = id_key
+        elif self._entries.get(id_key) is not None:
             raise duplicate_key(coll, coll.id_index, raw, id_key[4:])
         record_id = coll.next_record_id
         if coll.options.capped and self._trims and coll not in self._oldest:
@@ -122,7 +126,7 @@ class WriteUnit:
         if journal is not None and coll.replicates:
             journal.note_absent(_RECORDS, (record_key,))
             journal.note_absent(_INDEXES, (id_key, *added))
-            o2 = b"\x03o2\0" + _id_document(id_value)
+            o2 = b"\x03o2\0" + _id_document(_id_of(raw))
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "i", None, raw, self._from_migrate))
@@ -175,8 +179,7 @@ class WriteUnit:
         """Remove the document `before`, which must be what stands at the record id."""
         rid = record_id_bytes(record_id)
         record_key = coll.prefix + rid
-        id_value = _id_of(before)
-        id_key = coll.id_prefix + encode_key(id_value)
+        id_key = identity_key(coll.id_prefix, before)
         removed: list[bytes] = []
         if coll.secondary:
             removed = self._entries.old_keys(coll, before, rid)
@@ -190,7 +193,7 @@ class WriteUnit:
             journal.note(_INDEXES, id_key, rid)
             journal.note_empty(_INDEXES, removed)
             counted = (coll.ident, -1, -len(before))
-            journal.log(coll.heads["d"], _id_document(id_value), counted=counted, stmt_id=stmt_id, image=image)
+            journal.log(coll.heads["d"], _id_document(_id_of(before)), counted=counted, stmt_id=stmt_id, image=image)
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "d", before, None, self._from_migrate))
 

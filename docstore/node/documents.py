@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docstore.bson import ARRAY, OBJECT, OBJECT_ID, REGEX, TIMESTAMP, UNDEFINED, document_from, elements, validate
+from docstore.bson import ARRAY, OBJECT, OBJECT_ID, REGEX, TIMESTAMP, UNDEFINED, document_from, elements, is_storable
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 
-_ID_OBJECT_ID_FIRST = b"\x07_id\0"
 _ZERO_TIMESTAMP = bytes(8)
 _FORBIDDEN_IDS = {ARRAY: "array", REGEX: "regex", UNDEFINED: "undefined"}
 
@@ -27,11 +26,8 @@ def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], byt
     `new_id` gives the 12 bytes of a fresh ObjectId, `timestamp` the 8 bytes of the present timestamp. Errors: BadValue
     for more than 16 MiB and for two `_id`s, InvalidIdField, DollarPrefixedFieldName, InvalidBSON, Overflow.
     """
-    # The byte alone is looked for first: most documents do not have it, and the longer search costs more.
-    zero_time = TIMESTAMP in raw and _ZERO_TIMESTAMP in raw
     check_size(raw)
-    validate(raw)
-    if not zero_time and raw.startswith(_ID_OBJECT_ID_FIRST, 4) and raw.find(b"_id\0", 9) < 0:
+    if is_storable(raw):
         return raw
     fields = elements(raw)
     at = [position for position, field in enumerate(fields) if field[0] == "_id"]
@@ -39,12 +35,8 @@ def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], byt
         raise CommandError(Code.BadValue, "a document may have only one _id")
     identity = fields.pop(at[0]) if at else ("_id", OBJECT_ID, new_id())
     check_id(identity[1], identity[2])
-    changed = at != [0]
-    if zero_time:
-        filled = [_with_time(field, timestamp) for field in fields]
-        changed = changed or filled != fields
-        fields = filled
-    return check_size(document_from((identity, *fields))) if changed else raw
+    filled = [_with_time(field, timestamp) for field in fields]
+    return raw if at == [0] and filled == fields else check_size(document_from((identity, *filled)))
 
 
 def check_size(raw: bytes) -> bytes:

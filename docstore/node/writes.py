@@ -20,6 +20,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from inspect import isawaitable
 from typing import Any, Protocol
 
@@ -46,7 +47,6 @@ PARAMETERS = (
 _INT = struct.Struct("<i")
 _NOTHING_SAID = enclosed(b"\x10n\0\0\0\0\0")
 """The reply to a write that wants none."""
-_N_ONE = b"\x10n\0\x01\0\0\0"
 _OPTIME = struct.Struct("<i4sQ3sqx")
 _WRITABLE_SYSTEM = frozenset(("users", "roles", "version", "js", "profile", "keys", "sessions", "indexBuilds"))
 
@@ -227,8 +227,10 @@ def optime_fields(node: DataNode, last: OpTime | None) -> bytes:
 
 
 def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | None) -> bytes:
-    count = _N_ONE if outcome.n == 1 else b"\x10n\0" + _INT.pack(outcome.n)
-    parts = [count, optime_fields(node_of(context), outcome.last)]
+    optime = optime_fields(node_of(context), outcome.last)
+    if not (optime or outcome.errors or outcome.retried or outcome.upserted or concern_error):
+        return _counts(outcome.n, outcome.modified)
+    parts = [b"\x10n\0" + _INT.pack(outcome.n), optime]
     if outcome.errors:
         errors = [(OBJECT, _write_error(index, error)) for index, error in sorted(outcome.errors, key=lambda e: e[0])]
         parts += (b"\x04writeErrors\0", array_from(errors))
@@ -245,6 +247,13 @@ def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | N
     if concern_error is not None:
         parts += (b"\x03writeConcernError\0", from_python(concern_error)[1])
     return enclosed(b"".join(parts))
+
+
+@lru_cache(maxsize=64)
+def _counts(n: int, modified: int | None) -> bytes:
+    """The reply to a write of which there is nothing else to say, as outside a set of nearly all."""
+    changed = b"" if modified is None else b"\x10nModified\0" + _INT.pack(modified)
+    return enclosed(b"\x10n\0" + _INT.pack(n) + changed)
 
 
 def _write_error(index: int, error: CommandError) -> bytes:

@@ -82,3 +82,11 @@ def test_the_format_on_disk_has_not_changed(kernel: ModuleType) -> None:
     for one, key in expected.items():
         assert kernel.encode_key(one).hex() == key, one
         assert kernel.encode_key(one, True) == bytes(byte ^ 0xFF for byte in kernel.encode_key(one))
+
+
+def test_identity_key_is_the_prefix_and_the_key_of_the_id(kernel: ModuleType) -> None:
+    rnd = Random(12)
+    for _ in range(300):
+        identity = value(rnd, 2)
+        raw = kernel.document_from([("a", *value(rnd, 1)), ("_id", *identity), ("_id", *value(rnd, 1))])
+        assert kernel.identity_key(b"abcd", raw) == b"abcd" + kernel.encode_key(identity)

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from docstore.errors import Code, CommandError
-from tests.unit.bson.samples import binary, document, int32, scoped, string
+from tests.unit.bson.samples import binary, document, int32, scoped, string, value
 
 
 def nested(kernel: ModuleType, depth: int) -> bytes:
@@ -86,3 +86,24 @@ def test_rare_types_pass(kernel: ModuleType) -> None:
             ]
         )
     )
+
+
+def test_a_document_is_storable_when_nothing_about_it_needs_care(kernel: ModuleType) -> None:
+    rnd = Random(8)
+    storable = 0
+    for _ in range(2000):
+        names = [rnd.choice(["_id", "_ie", "a", "_id2"]) for _ in range(rnd.randint(0, 4))]
+        fields = [(name, *value(rnd, 1)) for name in (["_id", *names] if rnd.random() < 0.7 else names)]
+        fields = [(name, code, bytes(8)) if code == 0x11 and rnd.random() < 0.5 else (name, code, data)
+                  for name, code, data in fields]  # fmt: skip
+        plain = (
+            [name for name, _, _ in fields][:1] == ["_id"]
+            and [name for name, _, _ in fields].count("_id") == 1
+            and fields[0][1] not in (0x03, 0x04, 0x06, 0x0B)
+            and all((code, data) != (0x11, bytes(8)) for _, code, data in fields[1:])
+        )
+        assert kernel.is_storable(kernel.document_from(fields)) == plain
+        storable += plain
+    assert storable > 200
+    with pytest.raises(CommandError):
+        kernel.is_storable(kernel.document_from([("_id", *int32(1)), ("b", 0x08, b"\2")]))

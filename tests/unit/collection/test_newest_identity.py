@@ -1,0 +1,77 @@
+"""Identities above the newest are not looked up; a duplicate is found all the same, whatever came before."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from docstore.bson import from_python
+from docstore.collection.collection import Collection
+from docstore.collection.store import Store
+from docstore.errors import Code, CommandError
+from tests.unit.collection.building import check, doc, insert, make, plain, store_on
+
+
+def stored(store: Store, coll: Collection) -> set[int]:
+    return {plain(raw)["_id"] for raw in coll.documents(store.engine)}
+
+
+def one_unit(store: Store, coll: Collection, dice: Random) -> None:
+    """Some inserts and removals in one unit, which may be dropped in the end; duplicates must be refused."""
+    there = stored(store, coll)
+    with store.unit() as unit:
+        for _ in range(dice.randint(1, 4)):
+            identity = dice.randrange(12)
+            if dice.random() < 0.5 and identity in there:
+                found = coll.by_id(unit, from_python(identity))
+                assert found is not None
+                unit.remove(coll, *found)
+                there.discard(identity)
+            elif identity in there:
+                with pytest.raises(CommandError) as refused:
+                    unit.insert(coll, doc(identity))
+                assert refused.value.code == Code.DuplicateKey
+            else:
+                unit.insert(coll, doc(identity))
+                there.add(identity)
+        if dice.random() < 0.7:
+            unit.commit()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_duplicate_is_found_after_any_mixture_of_units_restarts_and_rollbacks(seed: int) -> None:
+    dice = Random(seed)
+    store = store_on()
+    coll = make(store, "db.c", doc(5))
+    for _ in range(30):
+        chance = dice.random()
+        if chance < 0.1:
+            store = store_on(store.engine)
+        elif chance < 0.2:
+            before = store.last_optime
+            one_unit(store, coll, dice)
+            one_unit(store, coll, dice)
+            store.rollback_to(before, lambda _ns, _raw: None)
+        found = store.collection("db.c")
+        assert found is not None
+        coll = found
+        one_unit(store, coll, dice)
+    check(store)
+
+
+def test_a_document_put_back_by_a_rollback_is_found() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1), doc(9))
+    before = store.last_optime
+    coll.newest_id = None
+    with store.unit() as unit:
+        found = coll.by_id(unit, from_python(9))
+        assert found is not None
+        unit.remove(coll, *found)
+        unit.commit()
+    insert(store, coll, doc(5))
+    store.rollback_to(before, lambda _ns, _raw: None)
+    with pytest.raises(CommandError):
+        insert(store, coll, doc(9))
+    check(store)
