@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from docstore.commands.client_sessions import ClientSessions
     from docstore.commands.cursors import CursorRegistry
     from docstore.commands.declaration import Command, CommandTable
-    from docstore.commands.fail_points import FailCommand, Failure
+    from docstore.commands.fail_points import FailPoints, Failure
     from docstore.commands.operations import Operation, OperationRegistry
     from docstore.commands.peer import Peer
     from docstore.commands.session import Session
@@ -69,7 +69,7 @@ class Services:
     wall_clock: Callable[[], float]
     parameters: ParameterTable = field(default_factory=ParameterTable)
     switches: Switches = field(default_factory=Switches)
-    fail_command: FailCommand | None = None
+    fail_points: FailPoints | None = None
     """None where tests must not interfere."""
 
 

@@ -53,6 +53,9 @@ class Answer(NamedTuple):
     following: Message
 
 
+_REPEATED = ("retriedStmtIds", "retriedStmtId")
+"""Fields of a reply to a write that was done before."""
+
 Outcome = bytes | Answer | None
 """A reply's body; one of a stream; None for a request that wants no reply."""
 
@@ -167,7 +170,7 @@ class Dispatcher:
             services.sessions.touch(context.session.lsid, context.started)
         if services.switches.require_api_version and context.api_version is None:
             raise CommandError(498870, "The apiVersion parameter is required: every command must name an API version")
-        point = services.fail_command
+        point = services.fail_points
         if point is not None and point.active:
             failure = point.enter(context)
             if failure is not None:
@@ -186,7 +189,7 @@ class Dispatcher:
         return self._answer(context, arguments)
 
     async def _stall(self, failure: Failure, seconds: float, context: Context, arguments: Arguments) -> Result:
-        point = self.services.fail_command
+        point = self.services.fail_points
         assert point is not None, "it made the failure"
         await point.sleep(seconds)
         result = self._suffer(failure._replace(seconds=None), context, arguments)
@@ -226,6 +229,8 @@ class Dispatcher:
         retried = context.session is not None and context.session.txn_number is not None
         if context.induced is not None:
             body = induce(body, context.induced, retried=retried)
+            if context.induced.hang_up_after and not any(get_field(body, name) for name in _REPEATED):
+                context.connection.hang_up()
         elif retried:
             body = self._label_write_concern_error(body)
         return append_fields(body, self._reply_tail())

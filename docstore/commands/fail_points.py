@@ -1,7 +1,11 @@
-"""The fail point `failCommand`, by which drivers' test suites make commands fail, stall or lose their connection.
+"""The fail points by which drivers' test suites make commands fail, stall or lose their connection.
 
-It is there only in a process started with `enableTestCommands`. `configure` sets it, `enter` is asked by the dispatcher
-for every command while it is active. Connections between this project's own processes are let pass unless
+* `failCommand` does all that to the commands it names.
+* `maxTimeAlwaysTimeOut` lets the time of every maxTimeMS be over at once.
+* `onPrimaryTransactionalWrite` closes the connection after a retryable write was done, or refuses it before.
+
+They are there only in a process started with `enableTestCommands`. `FailPoints.enter` is asked by the dispatcher for
+every command while one of them is active. Connections between this project's own processes are let pass unless
 `failInternalCommands` asks for them.
 """
 
@@ -19,6 +23,9 @@ from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, ty
 from docstore.errors import Code, CommandError
 
 CONFIGURE = "configureFailPoint"
+FAIL_COMMAND = "failCommand"
+TIME_OUT = "maxTimeAlwaysTimeOut"
+WRITE = "onPrimaryTransactionalWrite"
 
 
 class InducedError(CommandError):
@@ -32,72 +39,118 @@ class InducedError(CommandError):
 class Failure(NamedTuple):
     """What one command is to suffer. `write_concern_error`: the encoded document for its reply."""
 
-    error: InducedError | None
-    hang_up: bool
-    seconds: float | None
-    write_concern_error: bytes | None
-    labels: tuple[str, ...] | None
+    error: CommandError | None = None
+    hang_up: bool = False
+    hang_up_after: bool = False
+    """Only once the write was done, and not for one that was done before."""
+    seconds: float | None = None
+    write_concern_error: bytes | None = None
+    labels: tuple[str, ...] | None = None
 
 
-class FailCommand:
-    """One process's fail point. `sleep(seconds)` waits, `random()` gives a number from 0 to 1."""
+class FailPoint:
+    """When one fail point is entered, and its data. `random()` gives a number from 0 to 1."""
 
-    def __init__(self, sleep: Callable[[float], Awaitable[None]], random: Callable[[], float]) -> None:
-        self.sleep = sleep
+    def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
         self.active = False
         self.times_entered = 0
+        self.data: dict[str, Any] = {}
+        self.raw = b"\x05\0\0\0\0"
         self._times: int | None = None
         self._skip = 0
         self._probability = 1.0
-        self.data: dict[str, Any] = {}
-        self._raw = b""
 
     def configure(self, mode: Value, raw: bytes | None) -> int:
         """Set the mode and the data; returns how often it was entered so far. Errors: BadValue, TypeMismatch."""
-        times, skip, probability, active = _mode(mode)
-        self._times, self._skip, self._probability = times, skip, probability
-        self._raw = raw or b"\x05\0\0\0\0"
-        self.data = bson.decode(self._raw)
-        self.active = active
+        self._times, self._skip, self._probability, self.active = _mode(mode)
+        self.raw = raw or b"\x05\0\0\0\0"
+        self.data = bson.decode(self.raw)
         return self.times_entered
 
-    def enter(self, context: Context) -> Failure | None:
-        """What the command is to suffer; None when it goes on untouched. Errors: InvalidOptions."""
-        data = self.data
-        if not self._meets(context, data):
-            return None
+    def fires(self) -> bool:
+        """Whether it is entered now, by something that it is for."""
         if self._skip:
             self._skip -= 1
-            return None
+            return False
         if self._probability < 1.0 and self._random() >= self._probability:
-            return None
+            return False
         if self._times is not None:
             self._times -= 1
             self.active = self._times > 0
         self.times_entered += 1
-        labels = tuple(data["errorLabels"]) if "errorLabels" in data else None
-        seconds = None
-        if data.get("blockConnection"):
-            if "blockTimeMS" not in data:
-                raise CommandError(Code.InvalidOptions, "must specify 'blockTimeMS' when 'blockConnection' is true")
-            seconds = data["blockTimeMS"] / 1000
-        error = InducedError(int(data["errorCode"]), labels) if "errorCode" in data else None
-        concern = get_field(self._raw, "writeConcernError") if context.command.takes_write_concern else None
-        return Failure(
-            error, bool(data.get("closeConnection")), seconds, None if concern is None else concern[1], labels
-        )
+        return True
 
-    def _meets(self, context: Context, data: dict[str, Any]) -> bool:
-        command = context.command
-        names = data.get("failCommands", ())
-        if command.name == CONFIGURE or not (command.name in names or any(each in names for each in command.aliases)):
-            return False
-        if "appName" in data and data["appName"] != context.connection.application_name:
-            return False
-        if "namespace" in data and data["namespace"] != context.namespace:
-            return False
-        return bool(data.get("failInternalCommands")) or not _internal(context)
+
+class FailPoints:
+    """Those of one process. `sleep(seconds)` waits."""
+
+    def __init__(self, sleep: Callable[[float], Awaitable[None]], random: Callable[[], float]) -> None:
+        self.sleep = sleep
+        self.by_name = {name: FailPoint(random) for name in (FAIL_COMMAND, TIME_OUT, WRITE)}
+        self._command, self._time_out, self._write = (self.by_name[name] for name in (FAIL_COMMAND, TIME_OUT, WRITE))
+        self.active = False
+
+    def configure(self, name: str, mode: Value, raw: bytes | None) -> int:
+        """Set one of them. Errors: FailPointSetFailed for an unknown one, BadValue, TypeMismatch."""
+        point = self.by_name.get(name)
+        if point is None:
+            raise CommandError(Code.FailPointSetFailed, f"{name} not found")
+        count = point.configure(mode, raw)
+        self.active = any(each.active for each in self.by_name.values())
+        return count
+
+    def enter(self, context: Context) -> Failure | None:
+        """What the command is to suffer; None when it goes on untouched. Errors: InvalidOptions, MaxTimeMSExpired."""
+        if self._time_out.active and context.max_time_ms and self._time_out.fires():
+            raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+        if self._command.active and _meets(context, self._command.data) and self._command.fires():
+            return _command_failure(context, self._command)
+        retryable = context.session is not None and context.session.txn_number is not None
+        if self._write.active and retryable and self._write.fires():
+            code = self._write.data.get("failBeforeCommitExceptionCode")
+            if code is not None:
+                return Failure(CommandError(int(code), "a fail point refused the write"))
+            return Failure(hang_up_after=bool(self._write.data.get("closeConnection", True)))
+        return None
+
+
+def _command_failure(context: Context, point: FailPoint) -> Failure:
+    data = point.data
+    labels = tuple(data["errorLabels"]) if "errorLabels" in data else None
+    seconds = None
+    if data.get("blockConnection"):
+        if "blockTimeMS" not in data:
+            raise CommandError(Code.InvalidOptions, "must specify 'blockTimeMS' when 'blockConnection' is true")
+        seconds = data["blockTimeMS"] / 1000
+    concern = get_field(point.raw, "writeConcernError") if context.command.takes_write_concern else None
+    return Failure(
+        error=InducedError(int(data["errorCode"]), labels) if "errorCode" in data else None,
+        hang_up=bool(data.get("closeConnection")),
+        seconds=seconds,
+        write_concern_error=None if concern is None else concern[1],
+        labels=labels,
+    )
+
+
+def _meets(context: Context, data: dict[str, Any]) -> bool:
+    command = context.command
+    names = data.get("failCommands", ())
+    if command.name == CONFIGURE or not (command.name in names or any(each in names for each in command.aliases)):
+        return False
+    if "appName" in data and data["appName"] != _application(context):
+        return False
+    if "namespace" in data and data["namespace"] != context.namespace:
+        return False
+    return bool(data.get("failInternalCommands")) or not _internal(context)
+
+
+def _application(context: Context) -> str:
+    """The client's name for itself; the first hello brings it along."""
+    told = get_path(context.raw, "client.application.name")
+    if not context.connection.greeted and told is not None and told[0] == STRING:
+        return text_of(told[1])
+    return context.connection.application_name
 
 
 def _internal(context: Context) -> bool:

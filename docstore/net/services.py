@@ -15,7 +15,7 @@ from docstore.commands.client_sessions import TIMEOUT_MINUTES, ClientSessions
 from docstore.commands.context import Host, Services, Switches
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
-from docstore.commands.fail_points import FailCommand
+from docstore.commands.fail_points import FailPoints
 from docstore.commands.operations import OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
 from docstore.errors import CommandError
@@ -36,7 +36,7 @@ def services_of(
         clock=monotonic,
         wall_clock=time,
         parameters=parameters,
-        fail_command=FailCommand(asyncio.sleep, random.random),
+        fail_points=FailPoints(asyncio.sleep, random.random),
     )
     parameters.add((*_of_registries(services), *_of_switches(services.switches), _test_commands(table)))
     return services

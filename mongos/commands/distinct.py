@@ -45,7 +45,6 @@ COMMAND = Command(
     role=Role.SECONDARY_OK,
     value=Type.COLLECTION,
     read_concern=True,
-    stable=True,
     parameters=(
         Parameter("key", Type.STRING, required=True),
         Parameter("query", Type.OBJECT, default=_NOTHING),

@@ -1,4 +1,4 @@
-"""configureFailPoint: make commands fail on purpose, for tests of drivers. Only `failCommand` is there.
+"""configureFailPoint: make commands fail on purpose, for tests of drivers (`docstore.commands.fail_points`).
 
 Served by a process that was started with `--setParameter enableTestCommands=1`, and by no other.
 """
@@ -17,12 +17,12 @@ from docstore.errors import Code, CommandError
 def run(context: Context, arguments: Arguments) -> Result:
     code, data = arguments.value
     name = text_of(data) if code == STRING else ""
-    point = context.services.fail_command
-    if name != "failCommand" or point is None:
+    points = context.services.fail_points
+    if points is None or name not in points.by_name:
         raise CommandError(Code.FailPointSetFailed, f"{name} not found")
     if "mode" not in arguments:
         raise CommandError(Code.IllegalOperation, "When setting a failpoint, you must supply a 'mode'")
-    return {"count": point.configure(arguments["mode"], arguments["data"])}
+    return {"count": points.configure(name, arguments["mode"], arguments["data"])}
 
 
 COMMAND = Command(

@@ -17,7 +17,7 @@ def run(_context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "connectionStatus", run, privilege=PUBLIC, role=Role.ANY, stable=True,
+    "connectionStatus", run, privilege=PUBLIC, role=Role.ANY,
     parameters=(Parameter("showPrivileges", Type.BOOL, default=False),),
     help="the users authenticated on this connection",
 )  # fmt: skip

@@ -12,7 +12,6 @@ from docstore.commands.declaration import Command, Privilege, Resource, Result, 
 from docstore.commands.parameters import ServerParameter
 from docstore.errors import NO_CODE, CommandError
 
-FAIL_COMMAND = "failpoint.failCommand"
 _OPTIONS = frozenset(("showDetails", "allParameters"))
 
 
@@ -21,9 +20,12 @@ def run(context: Context, arguments: Arguments) -> Result:
     wanted, details = _options(arguments)
     body = context.body
     shown = {parameter.name: _shown(parameter, details) for parameter in parameters if wanted or parameter.name in body}
-    point = context.services.fail_command
-    if point is not None and (wanted or FAIL_COMMAND in body):
-        shown[FAIL_COMMAND] = {"mode": int(point.active), "data": point.data, "timesEntered": point.times_entered}
+    points = context.services.fail_points
+    for name, point in () if points is None else points.by_name.items():
+        if wanted or f"failpoint.{name}" in body:
+            shown[f"failpoint.{name}"] = {
+                "mode": int(point.active), "data": point.data, "timesEntered": point.times_entered,
+            }  # fmt: skip
     if not shown:
         raise CommandError(NO_CODE, "no option found to get")
     return shown

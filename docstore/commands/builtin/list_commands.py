@@ -15,7 +15,7 @@ def run(context: Context, _arguments: Arguments) -> Result:
                 "requiresAuth": command.privilege.resource is not Resource.NONE,
                 "secondaryOk": command.role is Role.ANY,
                 "adminOnly": command.admin_only,
-                "secondaryOverrideOk": command.role is Role.SECONDARY_OK,
+                **({} if command.role is Role.ANY else {"secondaryOverrideOk": command.role is Role.SECONDARY_OK}),
                 "apiVersions": ["1"] if command.stable else [],
                 "deprecatedApiVersions": [],
             }

@@ -13,5 +13,11 @@ def run(_context: Context, _arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "saslContinue", run, privilege=PUBLIC, role=Role.ANY, tolerant=True, help="refused: there is no authentication yet"
+    "saslContinue",
+    run,
+    privilege=PUBLIC,
+    role=Role.ANY,
+    tolerant=True,
+    stable=True,
+    help="refused: there is no authentication yet",
 )

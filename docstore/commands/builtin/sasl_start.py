@@ -16,6 +16,6 @@ def run(_context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "saslStart", run, privilege=PUBLIC, role=Role.ANY, tolerant=True,
+    "saslStart", run, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True,
     parameters=(Parameter("mechanism", Type.STRING, required=True),), help="refused: there is no authentication yet",
 )  # fmt: skip

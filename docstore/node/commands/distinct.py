@@ -120,5 +120,5 @@ COMMAND = Command(
         Parameter("hint", Type.ANY),
         COLLATION,
     ),
-    read_concern=True, stable=True, help="the different values at a path",
+    read_concern=True, help="the different values at a path",
 )  # fmt: skip

@@ -12,7 +12,8 @@ import pytest
 from docstore.bson import from_python
 from docstore.commands.builtin import TEST_COMMANDS
 from docstore.commands.dispatch import Dispatcher, Pending
-from docstore.commands.fail_points import FailCommand
+from docstore.commands.envelope import open_request
+from docstore.commands.fail_points import FailPoint, FailPoints
 from docstore.commands.peer import Peer
 from docstore.errors import CommandError
 from tests.harness.dispatching import ask, command, peer, request, services_of
@@ -28,7 +29,7 @@ async def _outcome(pending: Pending) -> Any:
 
 def _dispatcher(**traits: Any) -> Dispatcher:
     services = services_of([*TEST_COMMANDS, command("ping"), command("write", write_concern=True, **traits)])
-    return Dispatcher("node", replace(services, fail_command=FailCommand(_no_wait, lambda: 0.5)))
+    return Dispatcher("node", replace(services, fail_points=FailPoints(_no_wait, lambda: 0.5)))
 
 
 def _set(dispatcher: Dispatcher, mode: Any, **data: Any) -> int:
@@ -87,7 +88,7 @@ def test_a_connection_is_closed_when_asked_to() -> None:
 )
 def test_modes_that_are_none_are_refused(mode: Any, code: int) -> None:
     with pytest.raises(CommandError) as refusal:
-        FailCommand(_no_wait, lambda: 0.5).configure(from_python(mode), None)
+        FailPoint(lambda: 0.5).configure(from_python(mode), None)
     assert refusal.value.code == code
 
 
@@ -95,3 +96,25 @@ def test_an_application_can_be_chosen() -> None:
     dispatcher = _dispatcher()
     _set(dispatcher, "alwaysOn", failCommands=["ping"], errorCode=4, appName="other")
     assert ask(dispatcher, {"ping": 1})["ok"] == 1
+
+
+def test_a_time_limit_is_over_at_once() -> None:
+    dispatcher = _dispatcher()
+    body = {"configureFailPoint": "maxTimeAlwaysTimeOut", "mode": "alwaysOn"}
+    assert ask(dispatcher, body, db="admin")["ok"] == 1
+    assert ask(dispatcher, {"ping": 1})["ok"] == 1
+    assert ask(dispatcher, {"ping": 1, "maxTimeMS": 1000})["code"] == 50
+
+
+def test_the_first_hello_tells_which_application_it_is() -> None:
+    dispatcher = _dispatcher()
+    _set(dispatcher, "alwaysOn", failCommands=["ping"], errorCode=4, appName="me")
+    services = dispatcher.services
+    assert services.fail_points is not None
+    message = request({"ping": 1})
+    context, _ = open_request(
+        message._replace(body=bson.encode({"ping": 1, "$db": "x"})), peer(), "node", services, 0.0
+    )
+    assert services.fail_points.enter(context) is None
+    context.raw = bson.encode({"ping": 1, "client": {"application": {"name": "me"}}})
+    assert services.fail_points.enter(context) is not None
