@@ -164,6 +164,7 @@ class Code(IntEnum):
     InterruptedAtShutdown = 11600
     Interrupted = 11601
     InterruptedDueToReplStateChange = 11602
+    MergeStageNoMatchingDocument = 13113
     DatabaseDifferCase = 13297
     StaleConfig = 13388
     NotPrimaryNoSecondaryOk = 13435

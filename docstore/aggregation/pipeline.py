@@ -11,17 +11,22 @@ from dataclasses import dataclass, replace
 
 from docstore.aggregation.find_language import with_expressions
 from docstore.aggregation.split import SplitPipeline, split_stages
-from docstore.aggregation.stage import Environment, Stage, Stream, StreamStage
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream, StreamStage
+from docstore.aggregation.stages.facet import Facet
+from docstore.aggregation.stages.graph_lookup import GraphLookup
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
+from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.sort import SortStage
-from docstore.aggregation.stages.sources import CollectionStatistics, Documents
+from docstore.aggregation.stages.sources import Documents, ProcessDocuments
 from docstore.aggregation.stages.table import STAGES
+from docstore.aggregation.stages.union_with import UnionWith
 from docstore.aggregation.stages.unwind import Unwind
+from docstore.aggregation.stages.write import Merge, Out
 from docstore.aggregation.streams import DocumentList, Pushed
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
-from docstore.bson.walk import elements
+from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.find import FindQuery, Hint
 from docstore.query.language import PLAIN, Language
@@ -33,25 +38,61 @@ MAX_STAGES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The stages in order, shorthands replaced by what they stand for."""
+    """The stages in order, shorthands replaced by what they stand for. `language` is what they were parsed with."""
 
     stages: tuple[Stage, ...]
+    language: Language = PLAIN
 
     @property
     def has_source(self) -> bool:
         """Whether the first stage makes the documents, so that no collection is read."""
-        return bool(self.stages) and isinstance(self.stages[0], CollectionStatistics | Documents)
+        return bool(self.stages) and isinstance(self.stages[0], ProcessDocuments | Documents)
 
     @property
     def needs_collection(self) -> bool:
-        """Whether the pipeline is about a collection; only `$documents` is not."""
-        return not (self.stages and isinstance(self.stages[0], Documents))
+        """Whether the pipeline is about a collection: what it begins with does not make documents without one."""
+        first = self.stages[0] if self.stages else None
+        if isinstance(first, ProcessDocuments):
+            return first.needs_collection
+        return not isinstance(first, Documents)
+
+    @property
+    def target(self) -> Out | Merge | None:
+        """The stage that writes the results, which is always the last."""
+        last = self.stages[-1] if self.stages else None
+        return last if isinstance(last, Out | Merge) else None
+
+    def without_target(self) -> Pipeline:
+        """The stages that make what is to be written."""
+        return self if self.target is None else replace(self, stages=self.stages[:-1])
+
+    @property
+    def others(self) -> frozenset[str]:
+        """The other collections that the stages read, by name."""
+        found: set[str] = set()
+        for stage in self.stages:
+            if isinstance(stage, Lookup | UnionWith):
+                found |= stage.pipeline.others
+            if isinstance(stage, Lookup | UnionWith | GraphLookup) and stage.collection is not None:
+                found.add(stage.collection)
+            if isinstance(stage, Facet):
+                found.update(*(pipeline.others for _, pipeline in stage.facets))
+        return frozenset(found)
+
+    def over(self, view: Pipeline) -> Pipeline:
+        """The pipeline over what a view's stages make."""
+        return replace(self, stages=(*view.stages, *self.stages))
+
+    def behind(self, stage: Stage) -> Pipeline:
+        """The pipeline with one more stage in front, but behind a source."""
+        at = 1 if self.has_source else 0
+        return replace(self, stages=(*self.stages[:at], stage, *self.stages[at:]))
 
     def find_query(self, hint: Hint | None = None) -> tuple[FindQuery, Pipeline]:
         """What to read, and the stages still to be run over it. Not for a pipeline with a source of its own."""
         assert not self.has_source
         query, used = _leading_find(self.stages)
-        return replace(query, hint=hint), Pipeline(self.stages[used:])
+        return replace(query, hint=hint), replace(self, stages=self.stages[used:])
 
     def leading_filter(self) -> Filter:
         """The conjunction of the `$match` stages at the beginning: what shards can be chosen by."""
@@ -77,24 +118,53 @@ class Pipeline:
 
 def parse_pipeline(stages: Sequence[bytes], *, language: Language = PLAIN) -> Pipeline:
     """A pipeline of raw stage specifications. Expressions are served whatever the language."""
-    language = with_expressions(language)
+    return _parsed(stages, Place.TOP, with_expressions(language))
+
+
+def _parsed(stages: Sequence[bytes], place: Place, language: Language) -> Pipeline:
     if len(stages) > MAX_STAGES:
         raise CommandError(Code.FailedToParse, f"Pipeline length must be no longer than {MAX_STAGES} stages")
+    nesting = Nesting(language, _parsed)
     parsed: list[Stage] = []
-    for raw in stages:
-        fields = elements(raw)
-        if len(fields) != 1:
-            raise CommandError(40323, "A pipeline stage specification object must contain exactly one field.")
-        name, code, data = fields[0]
-        declaration = STAGES.get(name)
-        if declaration is None:
-            if name in UNSUPPORTED:
-                raise not_supported("aggregation stage", name)
-            raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
-        if declaration.only_first and parsed:
-            raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
-        parsed.extend(declaration.parse((code, data), language))
-    return Pipeline(tuple(parsed))
+    declarations = [_declaration(raw) for raw in stages]
+    for declaration, value in declarations:
+        if declaration.parse is not None:
+            parsed.extend(declaration.parse(value, language))
+        else:
+            assert declaration.parse_nesting is not None, "a stage is parsed in one of two ways"
+            parsed.extend(declaration.parse_nesting(value, nesting))
+        _check_place(declaration, place)
+    for number, (declaration, _) in enumerate(declarations):
+        if declaration.position.only_first and number:
+            raise CommandError(40602, f"{declaration.name} is only valid as the first stage in a pipeline")
+        if declaration.position.only_last and number < len(declarations) - 1:
+            raise CommandError(40601, f"{declaration.name} can only be the final stage in the pipeline")
+    return Pipeline(tuple(parsed), language)
+
+
+def _declaration(raw: bytes) -> tuple[Declaration, Value]:
+    fields = elements(raw)
+    if len(fields) != 1:
+        raise CommandError(40323, "A pipeline stage specification object must contain exactly one field.")
+    name, code, data = fields[0]
+    declaration = STAGES.get(name)
+    if declaration is None:
+        if name in UNSUPPORTED:
+            raise not_supported("aggregation stage", name)
+        raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
+    return declaration, (code, data)
+
+
+_REFUSED_IN = {Place.FACET: 40600, Place.LOOKUP: 51047, Place.UNION: 31441}
+
+
+def _check_place(declaration: Declaration, place: Place) -> None:
+    position = declaration.position
+    refused = not position.in_facet if place is Place.FACET else not position.in_pipelines
+    if place is not Place.TOP and refused:
+        raise CommandError(
+            _REFUSED_IN[place], f"{declaration.name} is not allowed to be used within a {place.value} stage"
+        )
 
 
 def _leading_find(stages: Sequence[Stage]) -> tuple[FindQuery, int]:

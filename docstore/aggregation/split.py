@@ -17,14 +17,14 @@ from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.project import Project
 from docstore.aggregation.stages.replace_root import ReplaceRoot
 from docstore.aggregation.stages.sort import SortStage
-from docstore.aggregation.stages.sources import CollectionStatistics
+from docstore.aggregation.stages.sources import ProcessDocuments
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, elements, get_field
 from docstore.query.sort import Sort
 from docstore.query.values import TRUE, string_value
 
-_ON_EVERY_SHARD = (CollectionStatistics, Match, Project, ReplaceRoot, Unwind)
+_ON_EVERY_SHARD = (ProcessDocuments, Match, Project, ReplaceRoot, Unwind)
 """What looks at one document at a time, or is about one shard."""
 
 

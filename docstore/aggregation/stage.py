@@ -11,8 +11,9 @@ much out of little is a stream itself (`StreamStage`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from docstore.bson.walk import Value
@@ -41,10 +42,10 @@ class Foreign(Protocol):
     """The collections of the database besides the one that a pipeline runs over, in the same state of the data."""
 
     def open(self, namespace: str, pipeline: Pipeline) -> Stream:
-        """The output of a pipeline over a collection; nothing for one that does not exist."""
+        """The output of a pipeline over a collection of the database; nothing for one that does not exist."""
         ...
 
-    def equality(self, namespace: str, path: str) -> Callable[[list[Value]], list[bytes]] | None:
+    def equality(self, namespace: str, path: str) -> Callable[[list[Value]], Iterator[bytes]] | None:
         """The documents whose value at the path equals one of some values, where that can be had at once."""
         ...
 
@@ -120,14 +121,50 @@ StageParser = Callable[[Value, Language], list[Stage]]
 """Parses what stands behind a stage's name. Some names stand for several stages."""
 
 
+class Place(Enum):
+    """Where a pipeline stands."""
+
+    TOP = "a pipeline"
+    FACET = "$facet"
+    LOOKUP = "$lookup"
+    UNION = "$unionWith"
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting:
+    """What the parser of a stage that holds pipelines can ask for. `pipeline` parses one in a place."""
+
+    language: Language
+    pipeline: Callable[[Sequence[bytes], Place, Language], Pipeline]
+
+
+NestingParser = Callable[[Value, Nesting], list[Stage]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a stage may stand. `needs_collection` is None for one that can be run with or without."""
+
+    only_first: bool = False
+    only_last: bool = False
+    in_facet: bool = True
+    in_pipelines: bool = True
+    needs_collection: bool | None = None
+
+
+ANYWHERE = Position()
+SOURCE = Position(only_first=True, in_facet=False, needs_collection=True)
+"""Of a stage that makes documents about the collection."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """An entry of the table of stages."""
+    """An entry of the table of stages; one that holds pipelines has `parse_nesting` in the place of `parse`."""
 
     name: str
-    parse: StageParser
-    only_first: bool = False
-    """The stage makes documents of its own and can stand nowhere else."""
+    parse: StageParser | None
+    position: Position = ANYWHERE
+    parse_nesting: NestingParser | None = None
 
 
 class Streaming:

@@ -5,31 +5,7 @@ A name is in one of these tables or in a table of what is served, never in both.
 
 from __future__ import annotations
 
-STAGES = frozenset(
-    [
-        "$bucket",
-        "$bucketAuto",
-        "$changeStream",
-        "$currentOp",
-        "$densify",
-        "$facet",
-        "$fill",
-        "$geoNear",
-        "$graphLookup",
-        "$indexStats",
-        "$listLocalSessions",
-        "$listSessions",
-        "$lookup",
-        "$merge",
-        "$out",
-        "$planCacheStats",
-        "$redact",
-        "$sample",
-        "$setWindowFields",
-        "$shardedDataDistribution",
-        "$unionWith",
-    ]
-)
+STAGES = frozenset(["$changeStream", "$densify", "$fill", "$geoNear", "$setWindowFields", "$shardedDataDistribution"])
 
 EXPRESSIONS = frozenset(
     [

@@ -65,6 +65,7 @@ class Index:
         "ready",
         "spec",
         "unique",
+        "uses",
     )
 
     def __init__(self, spec: IndexSpec, ident: int, *, multikey: bool = False, ready: bool = True) -> None:
@@ -73,6 +74,7 @@ class Index:
         self.multikey = multikey
         self.ready = ready
         self.unique = spec.unique
+        self.uses = 0
         self.collisions: set[bytes] = set()
         self.prefix = ident_bytes(ident)
         self.key_pattern = KeyPattern(spec.fields)

@@ -6,9 +6,10 @@ The aggregation language stands above this package; it serves expressions here t
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol, cast
 
 from docstore.bson.walk import Value
 
@@ -39,9 +40,19 @@ class Language:
 
     collation: None = None
     variables: Mapping[str, Value | None] = field(default_factory=dict)
+    late: Mapping[str, Value | None] = field(default_factory=dict)
+    """Variables that change from one document to the next (`let` of `$lookup`): looked up when they are used."""
     dice: Callable[[], float] | None = None
     expressions: Expressions | None = None
     excluded: frozenset[str] = frozenset()
+
+    def binding(self, variables: Mapping[str, Value | None]) -> Language:
+        """The language with more variables, which hide those of the same name."""
+        return replace(self, variables={**self.variables, **variables})
+
+    def binding_late(self, variables: dict[str, Value | None]) -> Language:
+        """The language with more variables whose values in `variables` will change."""
+        return replace(self, late=ChainMap(variables, cast("dict[str, Value | None]", self.late)))
 
 
 PLAIN = Language()

@@ -40,6 +40,8 @@ async def run(context: Context, args: Arguments) -> bytes:
         raise CommandError(Code.NotImplemented, "explain of an aggregation through a router is not supported yet")
     language = language_of(context, args["let"])
     pipeline = parse_pipeline(args["pipeline"], language=language)
+    if pipeline.target is not None:
+        raise CommandError(Code.NotImplemented, "$out and $merge through a router are not supported yet")
     namespace = context.namespace = f"{context.db}.{_collection(*args.value)}"
     batch_size = _batch_size(args["cursor"])
 
@@ -73,7 +75,7 @@ async def _open(context: Context, pipeline: Pipeline, language: Language, routin
     if routing.primary is None:
         return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(pipeline, environment))
     shards = filter_shards(routing, pipeline.leading_filter())
-    split = _whole(pipeline) if len(shards) == 1 else pipeline.split()
+    split = _whole(pipeline) if len(shards) == 1 and not pipeline.others else pipeline.split()
     body = forwarded(
         context.raw,
         without=("explain",),

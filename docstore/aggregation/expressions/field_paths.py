@@ -12,6 +12,7 @@ from docstore.aggregation.expressions.model import Evaluate, Expression, Scope, 
 from docstore.bson.build import array_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
 from docstore.errors import Code, CommandError
+from docstore.query.language import Language
 from docstore.query.paths import check_field_path
 
 
@@ -30,28 +31,27 @@ def walk(value: Value | None, parts: Sequence[str]) -> Value | None:
     return value
 
 
-def parse_path(text: str, bound: frozenset[str], known: Mapping[str, Value | None]) -> Expression:
-    """The expression of a string that starts with `$`.
-
-    `bound` are the variables that the expressions around it bind, `known` the values of those of the request.
-    """
+def parse_path(text: str, bound: frozenset[str], language: Language) -> Expression:
+    """The expression of a string that starts with `$`. `bound`: the variables that the expressions around it bind."""
     if text.startswith("$$"):
         name, _, path = text[2:].partition(".")
-        return _variable(name, check_field_path(path) if "." in text else [], bound, known)
+        return _variable(name, check_field_path(path) if "." in text else [], bound, language)
     if text == "$":
         raise CommandError(16872, "'$' by itself is not a valid FieldPath")
-    return _variable("CURRENT", check_field_path(text[1:]), bound, known)
+    return _variable("CURRENT", check_field_path(text[1:]), bound, language)
 
 
-def _variable(name: str, parts: list[str], bound: frozenset[str], known: Mapping[str, Value | None]) -> Expression:
+def _variable(name: str, parts: list[str], bound: frozenset[str], language: Language) -> Expression:
     if not name:
         raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
     if name == "REMOVE":
         return constant(None)
     if name in bound:
         return Expression(_bound(name, parts))
-    if name in known:
-        return constant(walk(known[name], parts))
+    if name in language.late:
+        return Expression(_late(language.late, name, parts))
+    if name in language.variables:
+        return constant(walk(language.variables[name], parts))
     if name in ("ROOT", "CURRENT"):
         if not parts:
             return Expression(lambda scope: (OBJECT, scope.root), of_document=True)
@@ -67,6 +67,10 @@ def _bound(name: str, parts: list[str]) -> Evaluate:
     if not parts:
         return lambda scope: scope.variables[name]
     return lambda scope: walk(scope.variables[name], parts)
+
+
+def _late(variables: Mapping[str, Value | None], name: str, parts: list[str]) -> Evaluate:
+    return lambda scope: walk(variables[name], parts)
 
 
 def _of_document(parts: list[str]) -> Evaluate:

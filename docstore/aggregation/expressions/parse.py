@@ -43,7 +43,7 @@ class Parser:
         return replace(self, variables=self.variables | set(names))
 
     def _path(self, text: str) -> Expression:
-        made = parse_path(text, self.variables, self.language.variables)
+        made = parse_path(text, self.variables, self.language)
         if made.of_document and not self.has_document:
             raise CommandError(4890500, f"no document is there yet whose field {text} could be")
         return made

@@ -27,10 +27,7 @@ def _parse_count(value: Value, language: Language) -> list[Stage]:
         raise CommandError(40160, "the count field cannot contain '.'")
     counted = document_from([("_id", *NULL_VALUE), (name, OBJECT, _ONE)])
     bare = document_from([("_id", *FALSE)])
-    return [
-        *_parsed(group.DECLARATIONS, "$group", counted, language),
-        *_parsed(project.DECLARATIONS, "$project", bare, language),
-    ]
+    return [group.parse_group((OBJECT, counted), language), *project.parse_project((OBJECT, bare), language)]
 
 
 def _parse_sort_by_count(value: Value, language: Language) -> list[Stage]:
@@ -48,15 +45,7 @@ def _parse_sort_by_count(value: Value, language: Language) -> list[Stage]:
         )
     counted = document_from([("_id", *value), ("count", OBJECT, _ONE)])
     falling = document_from([("count", *int32_value(-1))])
-    return [
-        *_parsed(group.DECLARATIONS, "$group", counted, language),
-        *_parsed(sort.DECLARATIONS, "$sort", falling, language),
-    ]
-
-
-def _parsed(declarations: tuple[Declaration, ...], name: str, specification: bytes, language: Language) -> list[Stage]:
-    parse = next(declaration.parse for declaration in declarations if declaration.name == name)
-    return parse((OBJECT, specification), language)
+    return [group.parse_group((OBJECT, counted), language), sort.parse_sort((OBJECT, falling), language)]
 
 
 DECLARATIONS = (Declaration("$count", _parse_count), Declaration("$sortByCount", _parse_sort_by_count))

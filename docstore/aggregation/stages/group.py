@@ -188,7 +188,8 @@ def _documents(group: Group, groups: Iterable[tuple[Value, list[Accumulator]]]) 
         yield document_from([("_id", *key), *((name, *value) for name, value in zip(names, made, strict=True))])
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def parse_group(value: Value, language: Language) -> Group:
+    """The stage of a specification."""
     if value[0] != OBJECT:
         raise CommandError(15947, "a group's fields must be specified in an object")
     key: Expression | None = None
@@ -202,15 +203,15 @@ def _parse(value: Value, language: Language) -> list[Stage]:
         elif name in (WILL_BE_MERGED, DOING_MERGE):
             marks.add(name)
         else:
-            fields.append(_parse_field(name, (code, data), language))
+            fields.append(parse_field(name, (code, data), language))
     if key is None:
         raise CommandError(15955, "a group specification must include an _id")
-    return [
-        Group(document_from([("$group", *value)]), key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks)
-    ]
+    raw = document_from([("$group", *value)])
+    return Group(raw, key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks)
 
 
-def _parse_field(name: str, value: Value, language: Language) -> Field:
+def parse_field(name: str, value: Value, language: Language) -> Field:
+    """A field and its accumulator."""
     if "." in name:
         raise CommandError(40235, f"The field name '{name}' cannot contain '.'")
     if name.startswith("$"):
@@ -232,6 +233,10 @@ def _parse_field(name: str, value: Value, language: Language) -> Field:
     if code == ARRAY:
         raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
     return Field(name, accumulator, parse_expression((code, data), language=language))
+
+
+def _parse(value: Value, language: Language) -> list[Stage]:
+    return [parse_group(value, language)]
 
 
 DECLARATIONS = (Declaration("$group", _parse),)

@@ -28,7 +28,8 @@ class Project:
         return Streaming(lambda documents: [apply(document) for document in documents])
 
 
-def _parse_project(value: Value, language: Language) -> list[Stage]:
+def parse_project(value: Value, language: Language) -> list[Stage]:
+    """The stage of a specification."""
     if value[0] != OBJECT:
         raise CommandError(15969, "$project specification must be an object")
     projection = parse_project_stage(value[1], language=language)
@@ -95,7 +96,7 @@ def _parse_unset(value: Value, language: Language) -> list[Stage]:
 
 DECLARATIONS = (
     Declaration("$addFields", _parse_add_fields),
-    Declaration("$project", _parse_project),
+    Declaration("$project", parse_project),
     Declaration("$set", _parse_add_fields),
     Declaration("$unset", _parse_unset),
 )

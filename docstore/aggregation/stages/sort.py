@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 
+from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
 from docstore.bson.build import document_from
 from docstore.bson.key_pattern import KeyPattern
@@ -18,16 +18,8 @@ from docstore.errors import CommandError
 from docstore.query.language import Language
 from docstore.query.sort import Sort, parse_sort_fields
 
-RUN_LENGTH = 8192
-"""Documents sorted at one go: a few milliseconds."""
-
-_PER_DOCUMENT = 160
-"""Bytes of memory that a document costs besides its own and its key's."""
-
 _CHECK_EVERY = 16
 """Pushes between two looks at the memory of a sort with a limit."""
-
-_key = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,41 +46,24 @@ def _keyed_by_id(documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 class _SortRun:
-    """Every run is sorted, equal keys in order of arrival; `_open` is what came in since a run was closed."""
+    """All documents; `keyed` gives their keys."""
 
     satisfied = False
 
-    def __init__(
-        self, keyed_by: Callable[[Iterable[bytes]], list[tuple[bytes, bytes]]], environment: Environment
-    ) -> None:
-        self._keyed = keyed_by
-        self._environment = environment
-        self._open: list[tuple[bytes, bytes]] = []
-        self._runs: list[list[tuple[bytes, bytes]]] = []
-        self._held = 0
+    def __init__(self, keyed: Callable[[Iterable[bytes]], list[tuple[bytes, bytes]]], environment: Environment) -> None:
+        self._keyed = keyed
+        self._sorted = SortedRuns("$sort", environment)
+        self._clock = environment.clock
         self._output: Iterator[bytes] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
-        pairs = self._keyed(documents)
-        self._open += pairs
-        self._held += sum(len(key) + len(document) for key, document in pairs) + _PER_DOCUMENT * len(pairs)
-        if len(self._open) >= RUN_LENGTH:
-            self._close_run()
-        if self._held > self._environment.memory_limit:
-            raise memory_exceeded("$sort", self._environment.memory_limit)
+        self._sorted.add(self._keyed(documents))
         return []
-
-    def _close_run(self) -> None:
-        self._open.sort(key=_key)
-        self._runs.append(self._open)
-        self._open = []
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
-            self._close_run()
-            merged = self._runs[0] if len(self._runs) == 1 else heapq.merge(*self._runs, key=_key)
-            self._output = map(itemgetter(1), merged)
-        return hand_out(self._output, self._environment.clock, deadline)
+            self._output = map(itemgetter(1), self._sorted.merged())
+        return hand_out(self._output, self._clock, deadline)
 
 
 class _FirstRun:
@@ -112,13 +87,18 @@ class _FirstRun:
         return self._first.documents(), True
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def parse_sort(value: Value, language: Language) -> SortStage:
+    """The stage of a specification."""
     if value[0] != OBJECT:
         raise CommandError(15973, "the $sort key specification must be an object")
     fields = parse_sort_fields(value[1])
     if not fields:
         raise CommandError(15976, "$sort stage must have at least one sort key")
-    return [SortStage(document_from([("$sort", *value)]), Sort(fields))]
+    return SortStage(document_from([("$sort", *value)]), Sort(fields))
+
+
+def _parse(value: Value, language: Language) -> list[Stage]:
+    return [parse_sort(value, language)]
 
 
 DECLARATIONS = (Declaration("$sort", _parse),)

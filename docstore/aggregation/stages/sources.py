@@ -1,4 +1,4 @@
-"""Stages that make documents of their own: `$collStats` and `$documents`."""
+"""Stages that make documents of their own: `$documents`, and those that tell of the collection or of the process."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
+from docstore.aggregation.stage import SOURCE, Declaration, Environment, Position, Stage, StageRun
 from docstore.bson.build import document_from
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements, values
+from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
 from docstore.query.unsupported import not_supported
-from docstore.query.values import type_name
+from docstore.query.values import display, is_true, truncated_of, type_name
 
-_STATISTICS = ("count", "storageStats")
-_OTHER_STATISTICS = ("latencyStats", "queryExecStats")
+_STATISTICS = ("count", "latencyStats", "queryExecStats", "storageStats")
+_CURRENT_OP = ("allUsers", "backtrace", "idleConnections", "idleCursors", "idleSessions", "localOps", "truncateOps")
 
 
 class _SourceRun:
@@ -36,17 +36,19 @@ class _SourceRun:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionStatistics:
-    """`$collStats`; the numbers come from the environment."""
+class ProcessDocuments:
+    """A stage whose documents the environment makes, from its name and options."""
 
     raw: bytes
+    name: str
     options: bytes
+    needs_collection: bool
 
     def start(self, environment: Environment) -> StageRun:
         documents = environment.process_documents
         if documents is None:
-            raise not_supported("stage in this place", "$collStats")
-        return _SourceRun(lambda: documents("$collStats", self.options))
+            raise not_supported("stage in this place", self.name)
+        return _SourceRun(lambda: documents(self.name, self.options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +56,156 @@ class Documents:
     """`$documents`: the documents stand in the pipeline itself."""
 
     raw: bytes
-    documents: tuple[bytes, ...]
+    evaluate: Callable[[Scope], Value | None]
 
     def start(self, environment: Environment) -> StageRun:
-        return _SourceRun(lambda: list(self.documents))
+        return _SourceRun(self._documents)
+
+    def _documents(self) -> list[bytes]:
+        found = self.evaluate(Scope(EMPTY_DOCUMENT))
+        if found is None or found[0] != ARRAY:
+            raise CommandError(5858203, f"$documents must evaluate to an array of objects, found {type_name(found)}")
+        members = values(found[1])
+        for member in members:
+            if member[0] != OBJECT:
+                raise CommandError(40228, f"$documents must hold objects, found {type_name(member)}")
+        return [raw for _, raw in members]
+
+
+def _stage(name: str, value: Value) -> list[Stage]:
+    needs_collection = name not in ("$currentOp", "$listLocalSessions")
+    return [ProcessDocuments(document_from([(name, *value)]), name, value[1], needs_collection)]
 
 
 def _parse_statistics(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(5447000, f"$collStats must take a nested object but found: {type_name(value)}")
     for name, code, data in elements(value[1]):
-        if name in _OTHER_STATISTICS:
-            raise not_supported("option of $collStats", name)
         if name not in _STATISTICS:
             raise CommandError(40415, f"BSON field '$collStats.{name}' is an unknown field.")
         if code != OBJECT:
+            raise _wrong_type(f"$collStats.{name}", (code, data), "object")
+        if name == "count" and elements(data):
+            raise CommandError(31170, f"expected an empty object, but got {display((code, data))}")
+        if name == "latencyStats":
+            _check_latency(data)
+        if name == "storageStats":
+            _check_storage(data)
+    return _stage("$collStats", value)
+
+
+def _check_latency(options: bytes) -> None:
+    for name, code, data in elements(options):
+        if name != "histograms":
+            raise CommandError(40415, f"BSON field '$collStats.latencyStats.{name}' is an unknown field.")
+        if code != BOOL:
             raise CommandError(
                 Code.TypeMismatch,
-                f"BSON field '$collStats.{name}' is the wrong type '{type_name((code, data))}', expected type 'object'",
+                f"Field 'histograms' should be a boolean value, but found: {type_name((code, data))}",
             )
-    return [CollectionStatistics(document_from([("$collStats", *value)]), value[1])]
+
+
+def _check_storage(options: bytes) -> None:
+    for name, code, data in elements(options):
+        if name != "scale":
+            continue
+        scale = truncated_of((code, data))
+        if scale is None:
+            raise _wrong_type("$collStats.storageStats.scale", (code, data), "[long, int, decimal, double']")
+        if scale < 1:
+            raise CommandError(51024, f"BSON field 'scale' value must be >= 1, actual value '{scale}'")
+
+
+def _wrong_type(field: str, value: Value, expected: str) -> CommandError:
+    return CommandError(
+        Code.TypeMismatch, f"BSON field '{field}' is the wrong type '{type_name(value)}', expected type '{expected}'"
+    )
+
+
+def _parse_index_stats(value: Value, language: Language) -> list[Stage]:
+    if value[0] != OBJECT or elements(value[1]):
+        raise CommandError(28803, "The $indexStats stage specification must be an empty object")
+    return _stage("$indexStats", value)
+
+
+def _parse_plan_cache(value: Value, language: Language) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(Code.FailedToParse, f"$planCacheStats value must be an object. Found: {type_name(value)}")
+    if elements(value[1]):
+        raise CommandError(Code.FailedToParse, "$planCacheStats parameters object must be empty.")
+    return _stage("$planCacheStats", value)
+
+
+def _parse_current_op(value: Value, language: Language) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(
+            Code.TypeMismatch, f"$currentOp options must be specified in an object, but found: {type_name(value)}"
+        )
+    for name, code, data in elements(value[1]):
+        if name not in _CURRENT_OP:
+            raise CommandError(Code.FailedToParse, f"Unrecognized option '{name}' in $currentOp stage.")
+        if code != BOOL:
+            raise CommandError(
+                Code.TypeMismatch,
+                f"The '{name}' parameter of the $currentOp stage must be a boolean value, but found:"
+                f" {type_name((code, data))}",
+            )
+    return _stage("$currentOp", value)
+
+
+def _parse_sessions(stage: str, value: Value) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(
+            Code.TypeMismatch, f"{stage} options must be specified in an object, but found: {type_name(value)}"
+        )
+    everyone, users = False, 0
+    for name, code, data in elements(value[1]):
+        if name == "allUsers":
+            if code != BOOL:
+                raise _wrong_type(f"{stage}.allUsers", (code, data), "bool")
+            everyone = is_true((code, data))
+        elif name == "users":
+            if code != ARRAY:
+                raise _wrong_type(f"{stage}.users", (code, data), "array")
+            users = _check_users(stage, values(data))
+        else:
+            raise CommandError(40415, f"BSON field '{stage}.{name}' is an unknown field.")
+    if everyone and users:
+        raise CommandError(
+            Code.UnsupportedFormat,
+            f"{stage} may not specify {{allUsers:true}} and {{users:[...]}} at the same time",
+        )
+    return _stage(stage, value)
+
+
+def _check_users(stage: str, users: list[Value]) -> int:
+    for user in users:
+        if user[0] != OBJECT:
+            raise _wrong_type(f"{stage}.users", user, "object")
+        given = {name: (code, data) for name, code, data in elements(user[1])}
+        for name in ("user", "db"):
+            if name not in given:
+                raise CommandError(40414, f"BSON field '{stage}.users.{name}' is missing but a required field")
+            if given[name][0] != STRING:
+                raise _wrong_type(f"{stage}.users.{name}", given[name], "string")
+    return len(users)
 
 
 def _parse_documents(value: Value, language: Language) -> list[Stage]:
-    found = parse_expression(value, language=language).evaluate(Scope(EMPTY_DOCUMENT))
-    if found is None or found[0] != ARRAY:
-        raise CommandError(5858203, f"$documents must evaluate to an array of objects, found {type_name(found)}")
-    members = values(found[1])
-    for member in members:
-        if member[0] != OBJECT:
-            raise CommandError(40228, f"$documents must hold objects, found {type_name(member)}")
-    return [Documents(document_from([("$documents", *value)]), tuple(raw for _, raw in members))]
+    evaluate = parse_expression(value, language=language).evaluate
+    return [Documents(document_from([("$documents", *value)]), evaluate)]
 
+
+_WITHOUT_COLLECTION = Position(only_first=True, in_facet=False, needs_collection=False)
 
 DECLARATIONS = (
-    Declaration("$collStats", _parse_statistics, only_first=True),
-    Declaration("$documents", _parse_documents, only_first=True),
+    Declaration("$collStats", _parse_statistics, SOURCE),
+    Declaration("$currentOp", _parse_current_op, _WITHOUT_COLLECTION),
+    Declaration("$documents", _parse_documents, _WITHOUT_COLLECTION),
+    Declaration("$indexStats", _parse_index_stats, SOURCE),
+    Declaration(
+        "$listLocalSessions", lambda value, language: _parse_sessions("$listLocalSessions", value), _WITHOUT_COLLECTION
+    ),
+    Declaration("$listSessions", lambda value, language: _parse_sessions("$listSessions", value), SOURCE),
+    Declaration("$planCacheStats", _parse_plan_cache, SOURCE),
 )

@@ -5,10 +5,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from docstore.aggregation.stage import Declaration
-from docstore.aggregation.stages import count, group, limit, match, project, replace_root, sort, sources, unwind
+from docstore.aggregation.stages import (
+    bucket,
+    bucket_auto,
+    count,
+    facet,
+    graph_lookup,
+    group,
+    limit,
+    lookup,
+    match,
+    project,
+    redact,
+    replace_root,
+    sample,
+    sort,
+    sources,
+    union_with,
+    unwind,
+    write,
+)
+
+_MODULES = (
+    bucket,
+    bucket_auto,
+    count,
+    facet,
+    graph_lookup,
+    group,
+    limit,
+    lookup,
+    match,
+    project,
+    redact,
+    replace_root,
+    sample,
+    sort,
+    sources,
+    union_with,
+    unwind,
+    write,
+)
 
 STAGES: Mapping[str, Declaration] = {
-    declaration.name: declaration
-    for module in (count, group, limit, match, project, replace_root, sort, sources, unwind)
-    for declaration in module.DECLARATIONS
+    declaration.name: declaration for module in _MODULES for declaration in module.DECLARATIONS
 }

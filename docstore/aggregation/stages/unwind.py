@@ -29,23 +29,25 @@ class Unwind:
         return self.index_path is None and not self.keep_empty
 
     def start(self, environment: Environment) -> StageRun:
-        return Streaming(lambda documents: [made for document in documents for made in self._unwound(document)])
+        return Streaming(lambda documents: [made for document in documents for made in self.unwound(document)])
 
-    def _unwound(self, document: bytes) -> Iterator[bytes]:
+    def unwound(self, document: bytes) -> Iterator[bytes]:
+        """The documents that one becomes."""
         parts = self.path.split(".")
         found = get_path(document, self.path)
         if found is None or found[0] != ARRAY:
             absent = found is None or found[0] in _NULLISH
             if not absent or self.keep_empty:
-                yield self._with_index(document, None)
+                yield self.with_index(document, None)
             return
         members = values(found[1])
         if not members and self.keep_empty:
-            yield self._with_index(replaced(document, parts, None), None)
+            yield self.with_index(replaced(document, parts, None), None)
         for position, member in enumerate(members):
-            yield self._with_index(replaced(document, parts, member), position)
+            yield self.with_index(replaced(document, parts, member), position)
 
-    def _with_index(self, document: bytes, position: int | None) -> bytes:
+    def with_index(self, document: bytes, position: int | None) -> bytes:
+        """The document with the position where that is wanted; None: there was no array."""
         if self.index_path is None:
             return document
         index = NULL_VALUE if position is None else int64_value(position)

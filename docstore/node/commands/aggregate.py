@@ -6,9 +6,7 @@ from collections.abc import Awaitable
 from inspect import isawaitable
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.stage import Environment
-from docstore.aggregation.streams import DocumentList
-from docstore.bson import from_python, get_field
+from docstore.bson import elements
 from docstore.collection.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -16,21 +14,20 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import ReleasingSource, first_batch
 from docstore.node.explaining import explain_aggregate
-from docstore.node.node import node_of
-from docstore.node.operations_in_progress import in_progress
-from docstore.node.pipelines import PipelineSource, open_pipeline
+from docstore.node.pipeline_output import write_results
+from docstore.node.pipelines import open_pipeline
+from docstore.node.process_documents import SESSIONS
 from docstore.node.reading import View, view_of
 from docstore.node.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, language_of
 from docstore.node.views import check_reads_input, view_pipeline, viewed
 
-CURRENT_OP = "$currentOp"
-"""The stage that makes documents of the process itself; its options choose nothing that this server tells apart."""
+ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
+"""Stages that need `{aggregate: 1}`; the first one the admin database too."""
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     stages = arguments["pipeline"]
-    if stages and get_field(stages[0], CURRENT_OP) is not None:
-        return _current_operations(context, arguments, stages)
+    _check_namespace(context, arguments.value, stages)
     language = language_of(context, arguments)
     pipeline = parse_pipeline(stages, language=language)
     _take_namespace(context, arguments, pipeline)
@@ -52,23 +49,16 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return _run(context, arguments, pipeline, view, shown)
 
 
-def _current_operations(context: Context, arguments: Arguments, stages: list[bytes]) -> bytes | Awaitable[bytes]:
-    """A pipeline over the operations in progress. Errors: InvalidNamespace outside the admin database."""
-    if context.db != "admin" or arguments.value != 1:
-        raise CommandError(
-            Code.InvalidNamespace, f"{CURRENT_OP} must be run against the 'admin' database with {{aggregate: 1}}"
-        )
-    node = node_of(context)
-    operations = DocumentList([from_python(entry)[1] for entry in in_progress(context)])
-    stream = parse_pipeline(stages[1:], language=language_of(context, arguments)).open(
-        operations, Environment(clock=node.clock)
-    )
-    return first_batch(
-        context,
-        PipelineSource(stream, lambda: None, node.clock),
-        batch_size=batch_size_of(arguments),
-        namespace="admin.$cmd.aggregate",
-    )
+def _check_namespace(context: Context, value: str | int, stages: list[bytes]) -> None:
+    """Refuse stages that tell of the process where they cannot stand. Errors: InvalidNamespace."""
+    for stage in stages:
+        names = [name for name, _, _ in elements(stage)]
+        for name in names:
+            if name in ON_THE_PROCESS and (value != 1 or (name == "$currentOp" and context.db != "admin")):
+                where = "the 'admin' database" if name == "$currentOp" else "the database"
+                raise CommandError(Code.InvalidNamespace, f"{name} must be run against {where} with {{aggregate: 1}}")
+            if name == "$listSessions" and f"{context.db}.{value}" != SESSIONS:
+                raise CommandError(Code.InvalidNamespace, f"$listSessions may only be run against {SESSIONS}")
 
 
 async def _run_later(
@@ -82,18 +72,22 @@ def _run(
     context: Context, arguments: Arguments, pipeline: Pipeline, view: View, shown: str
 ) -> bytes | Awaitable[bytes]:
     try:
-        source = open_pipeline(context, pipeline, view, hint=hint_of(arguments["hint"]))
+        source = open_pipeline(context, pipeline.without_target(), view, hint=hint_of(arguments["hint"]))
     except BaseException:
         view.release()
         raise
-    return first_batch(
-        context, ReleasingSource(source, view.release), batch_size=batch_size_of(arguments), namespace=shown
-    )
+    releasing = ReleasingSource(source, view.release)
+    if pipeline.target is not None:
+        bypass = arguments["bypassDocumentValidation"]
+        return write_results(context, pipeline.target, releasing, bypass=bypass, shown=shown)
+    return first_batch(context, releasing, batch_size=batch_size_of(arguments), namespace=shown)
 
 
 def _take_namespace(context: Context, arguments: Arguments, pipeline: Pipeline) -> None:
     """Set what the pipeline reads. Errors: InvalidNamespace when it reads a collection and names none."""
     if isinstance(arguments.value, str):
+        if not pipeline.needs_collection:
+            raise CommandError(Code.InvalidNamespace, "the pipeline can only be run with {aggregate: 1}")
         context.namespace = f"{context.db}.{arguments.value}"
     elif pipeline.needs_collection or arguments.value != 1:
         raise CommandError(Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection")
@@ -105,12 +99,12 @@ def _take_namespace(context: Context, arguments: Arguments, pipeline: Pipeline) 
 
 COMMAND = Command(
     "aggregate", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=(Type.COLLECTION, Type.INT), read_concern=True, stable=True,
+    value=(Type.COLLECTION, Type.INT), read_concern=True, write_concern=True, stable=True,
     parameters=(
         Parameter("pipeline", Type.DOCUMENTS, required=True),
         CURSOR,
         Parameter("explain", Type.BOOL, default=False),
-        Parameter("allowDiskUse", Type.SAFE_BOOL, default=False),
+        Parameter("allowDiskUse", Type.SAFE_BOOL, default=True),
         Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
         Parameter("hint", Type.ANY),
         COLLATION,

@@ -72,7 +72,7 @@ def test_results(stages: list[dict[str, Any]], expected: list[dict[str, Any]]) -
         ({"$foo": 1}, 40324),
         ({}, 40323),
         ({"$match": {}, "$limit": 1}, 40323),
-        ({"$lookup": {}}, Code.NotImplemented),
+        ({"$geoNear": {}}, Code.NotImplemented),
         ({"$match": 5}, 15959),
         ({"$sort": {}}, 15976),
         ({"$sort": 5}, 15973),

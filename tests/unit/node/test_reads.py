@@ -261,7 +261,7 @@ def test_operations_in_progress_can_be_run_through_a_pipeline() -> None:
         node = LocalNode()
         pipeline = [{"$currentOp": {}}, {"$match": {"op": "command"}}, {"$project": {"ns": 1}}]
         found = await node.run({"aggregate": 1, "pipeline": pipeline, "cursor": {}}, "admin")
-        assert [entry["ns"] for entry in found["cursor"]["firstBatch"]] == ["admin.$cmd"]
+        assert [entry["ns"] for entry in found["cursor"]["firstBatch"]] == ["admin.$cmd.aggregate"]
         refused = await node.reply({"aggregate": 1, "pipeline": pipeline, "cursor": {}})
         assert refused["code"] == Code.InvalidNamespace
 

@@ -1,0 +1,168 @@
+"""`$bucket`: a `$group` by the interval that a value falls into, in the order of the intervals."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from docstore.aggregation.expressions.model import Expression, Scope
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.stage import Declaration, Stage
+from docstore.aggregation.stages import group, sort
+from docstore.bson.build import array_from, document_from
+from docstore.bson.keys import encode_key
+from docstore.bson.order import type_class
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
+from docstore.errors import CommandError
+from docstore.query.language import Language
+from docstore.query.values import NULL_VALUE, display, int32_value, text_of, type_name
+
+COUNTED = document_from([("count", OBJECT, document_from([("$sum", *int32_value(1))]))])
+"""The output where none is asked for."""
+
+_NO_BUCKET = 4934200
+
+
+def is_groupable(value: Value) -> bool:
+    """Whether a `groupBy` is a path or an expression, and no plain value."""
+    if value[0] == STRING:
+        return text_of(value).startswith("$")
+    fields = elements(value[1]) if value[0] == OBJECT else []
+    return bool(fields) and fields[0][0].startswith("$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    group_by: Value
+    boundaries: list[Value]
+    default: Value | None
+    has_default: bool
+    output: bytes
+
+
+def _parse(value: Value, language: Language) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(40201, f"Argument to $bucket stage must be an object, but found type: {type_name(value)}.")
+    options = _options({name: (code, data) for name, code, data in elements(value[1])}, language)
+    fields = [("_id", OBJECT, _switch(options)), *elements(options.output)]
+    stage = group.parse_group((OBJECT, document_from(fields)), language)
+    key = parse_expression(options.group_by, language=language)
+    rising = document_from([("_id", *int32_value(1))])
+    return [replace(stage, key=_interval(key, options)), sort.parse_sort((OBJECT, rising), language)]
+
+
+def _options(given: dict[str, Value], language: Language) -> _Options:
+    boundaries: list[Value] = []
+    default: Value | None = None
+    for name, value in given.items():
+        if name == "groupBy":
+            if not is_groupable(value):
+                raise CommandError(
+                    40202,
+                    "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression, but found:"
+                    f" {display(value)}.",
+                )
+        elif name == "boundaries":
+            boundaries = _boundaries(value, language)
+        elif name == "default":
+            made = parse_expression(value, language=language)
+            if not made.is_constant:
+                raise CommandError(
+                    40195, f"The $bucket 'default' field must be a constant expression, but found: {display(value)}."
+                )
+            default = made.constant
+        elif name == "output":
+            if value[0] != OBJECT:
+                raise CommandError(
+                    40196, f"The $bucket 'output' field must be an object, but found type: {type_name(value)}."
+                )
+        else:
+            raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
+    if "groupBy" not in given or "boundaries" not in given:
+        raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
+    if default is not None and encode_key(boundaries[0]) <= encode_key(default) < encode_key(boundaries[-1]):
+        raise CommandError(
+            40199,
+            "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest"
+            " boundary.",
+        )
+    output = given["output"][1] if "output" in given else COUNTED
+    return _Options(given["groupBy"], boundaries, default, "default" in given, output)
+
+
+def _boundaries(value: Value, language: Language) -> list[Value]:
+    if value[0] != ARRAY:
+        raise CommandError(
+            40200, f"The $bucket 'boundaries' field must be an array, but found type: {type_name(value)}."
+        )
+    found: list[Value] = []
+    for given in values(value[1]):
+        made = parse_expression(given, language=language)
+        if not made.is_constant:
+            raise CommandError(
+                40191,
+                "The $bucket 'boundaries' field must be an array of constant values, but found value:"
+                f" {display(given)}.",
+            )
+        found.append(made.constant or NULL_VALUE)
+    if len(found) < 2:
+        raise CommandError(
+            40192,
+            f"The $bucket 'boundaries' field must have at least 2 values, but found {len(found)} value(s).",
+        )
+    for position, (low, high) in enumerate(pairwise(found)):
+        if type_class(low[0]) != type_class(high[0]):
+            raise CommandError(
+                40193,
+                "All values in the the 'boundaries' option to $bucket must have the same type. Found conflicting types"
+                f" {type_name(low)} and {type_name(high)}.",
+            )
+        if encode_key(low) >= encode_key(high):
+            raise CommandError(
+                40194,
+                f"The 'boundaries' option to $bucket must be sorted, but elements {position} and {position + 1} are"
+                f" not in ascending order ({display(low)} is not less than {display(high)}).",
+            )
+    return found
+
+
+def _interval(key: Expression, options: _Options) -> Expression:
+    """The lower boundary of the interval that the value of `key` falls into."""
+    evaluate = key.evaluate
+    boundaries = options.boundaries
+    encoded = [encode_key(boundary) for boundary in boundaries]
+
+    def interval(scope: Scope) -> Value | None:
+        at = bisect_right(encoded, encode_key(evaluate(scope) or NULL_VALUE))
+        if 0 < at < len(encoded):
+            return boundaries[at - 1]
+        if options.has_default:
+            return options.default
+        raise CommandError(_NO_BUCKET, "$bucket found a value in no interval, and no default was specified")
+
+    return Expression(interval)
+
+
+def _switch(options: _Options) -> bytes:
+    """The same as an expression, for a process that parses it again."""
+    branches: list[Value] = []
+    for low, high in pairwise(options.boundaries):
+        within = [_compared("$gte", options.group_by, low), _compared("$lt", options.group_by, high)]
+        case = document_from([("$and", ARRAY, array_from(within))])
+        branches.append((OBJECT, document_from([("case", OBJECT, case), ("then", OBJECT, _literal(low))])))
+    fields = [("branches", ARRAY, array_from(branches))]
+    if options.has_default and options.default is not None:
+        fields.append(("default", OBJECT, _literal(options.default)))
+    return document_from([("$switch", OBJECT, document_from(fields))])
+
+
+def _compared(operator: str, given: Value, boundary: Value) -> Value:
+    return OBJECT, document_from([(operator, ARRAY, array_from([given, (OBJECT, _literal(boundary))]))])
+
+
+def _literal(value: Value) -> bytes:
+    return document_from([("$literal", *value)])
+
+
+DECLARATIONS = (Declaration("$bucket", _parse),)

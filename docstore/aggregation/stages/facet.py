@@ -1,0 +1,114 @@
+"""`$facet`: several pipelines over the same documents, and one document of all their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Position, Stage, Stream
+from docstore.aggregation.streams import Feed
+from docstore.bson.build import array_documents, document_from, documents_array
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
+from docstore.errors import CommandError
+from docstore.query.paths import check_field_path
+from docstore.query.values import display, type_name
+
+if TYPE_CHECKING:
+    from docstore.aggregation.pipeline import Pipeline
+
+_MOST_BYTES = 100 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    raw: bytes
+    facets: tuple[tuple[str, Pipeline], ...]
+
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        return _FacetStream(self, source, environment)
+
+
+class _Side:
+    """One of the pipelines at work."""
+
+    def __init__(self, name: str, pipeline: Pipeline, environment: Environment) -> None:
+        self.name = name
+        self.feed = Feed()
+        self.stream = pipeline.open(self.feed, environment)
+        self.documents: list[bytes] = []
+        self.ended = False
+
+    def advance(self, deadline: float) -> bool:
+        """Work off what is in the feed; False when that was not possible yet."""
+        while not self.ended:
+            found, self.ended = self.stream.next_batch(deadline)
+            self.documents += found
+            if not found and not self.ended:
+                return self.feed.hungry
+        return True
+
+
+class _FacetStream:
+    """Gives each batch of the source to every pipeline."""
+
+    def __init__(self, stage: Facet, source: Stream, environment: Environment) -> None:
+        self._source = source
+        self._clock = environment.clock
+        self._sides = [_Side(name, pipeline, environment) for name, pipeline in stage.facets]
+        self._behind = 0
+        self._last = False
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        while True:
+            while self._behind < len(self._sides):
+                if not self._sides[self._behind].advance(deadline):
+                    return [], False
+                self._behind += 1
+            if self._last:
+                return [self._document()], True
+            documents, self._last = self._source.next_batch(deadline)
+            if not documents and not self._last:
+                return [], False
+            for side in self._sides:
+                if not side.ended:
+                    side.feed.put(documents)
+                    if self._last:
+                        side.feed.end()
+            self._behind = 0
+            if self._clock() >= deadline:
+                return [], False
+
+    def _document(self) -> bytes:
+        size = sum(len(document) for side in self._sides for document in side.documents)
+        if size > _MOST_BYTES:
+            raise CommandError(
+                4031700, f"document constructed by $facet is {size} bytes, which exceeds the limit of {_MOST_BYTES}"
+            )
+        return document_from([(side.name, ARRAY, documents_array(side.documents)) for side in self._sides])
+
+
+def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+    fields = elements(value[1]) if value[0] == OBJECT else []
+    if not fields:
+        raise CommandError(
+            40169, f"the $facet specification must be a non-empty object, but found: $facet: {display(value)}"
+        )
+    facets: list[tuple[str, Pipeline]] = []
+    for name, code, data in fields:
+        if code != ARRAY:
+            raise CommandError(40170, f"arguments to $facet must be arrays, {name} is type {type_name((code, data))}")
+        for member in values(data):
+            if member[0] != OBJECT:
+                raise CommandError(
+                    40171,
+                    f"elements of arrays in $facet spec must be non-empty objects, {name} argument contained an element"
+                    f" of type {type_name(member)}",
+                )
+        check_field_path(name)
+        if "." in name:
+            raise CommandError(16412, f"the name of a facet may not contain '.': {name}")
+        facets.append((name, nesting.pipeline(array_documents(data), Place.FACET, nesting.language)))
+    return [Facet(document_from([("$facet", *value)]), tuple(facets))]
+
+
+DECLARATIONS = (Declaration("$facet", None, Position(in_facet=False), _parse),)

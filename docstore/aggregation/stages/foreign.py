@@ -1,0 +1,97 @@
+"""What the stages that read other collections share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.stage import Environment, Foreign, Stream
+from docstore.aggregation.stages.match import Match
+from docstore.bson.build import array_value, document_from
+from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.tree import Always, Filter, In, conjunction
+from docstore.query.unsupported import not_supported
+from docstore.query.values import NULL_VALUE, int32_value
+
+if TYPE_CHECKING:
+    from docstore.aggregation.pipeline import Pipeline
+
+
+def foreign_of(environment: Environment, collection: str | None, pipeline: Pipeline) -> Stream:
+    """The output of a pipeline over a collection, or over the documents that it makes itself."""
+    if not pipeline.needs_collection:
+        return pipeline.open_own(environment)
+    assert collection is not None, "checked when the stage was parsed"
+    return other_collections(environment).open(collection, pipeline)
+
+
+def other_collections(environment: Environment) -> Foreign:
+    """Errors: NotImplemented where none can be read."""
+    if environment.foreign is None:
+        raise not_supported("place for a stage that reads", "another collection")
+    return environment.foreign
+
+
+def pipeline_of(value: Value) -> list[bytes]:
+    """The stages in an array. Errors: TypeMismatch."""
+    found = values(value[1])
+    if any(code != OBJECT for code, _ in found):
+        raise CommandError(Code.TypeMismatch, "Each element of the 'pipeline' array must be an object")
+    return [data for _, data in found]
+
+
+def check_collection(stage: str, name: str) -> str:
+    """InvalidNamespace for an empty name."""
+    if not name:
+        raise CommandError(Code.InvalidNamespace, f"invalid {stage} namespace: the collection has no name")
+    return name
+
+
+def equal_to_any(path: str, found: list[Value], *, besides: list[tuple[bytes, Filter]] | None = None) -> Match:
+    """The documents whose value at the path equals one of some values and that satisfy further filters."""
+    plain = [value for value in found if value[0] != REGEX]
+    conditions: list[Value] = [_condition(path, "$in", array_value(plain))] if plain else []
+    conditions += [_condition(path, "$eq", value) for value in found if value[0] == REGEX]
+    raw = conditions[0][1] if len(conditions) == 1 else document_from([("$or", *array_value(conditions))])
+    tree: Filter = In(path, tuple(found)) if found else Always(False)
+    if not found:
+        raw = _NOTHING
+    if besides:
+        members: list[Value] = [(OBJECT, raw), *((OBJECT, more) for more, _ in besides)]
+        raw = document_from([("$and", *array_value(members))])
+        tree = conjunction([tree, *(more for _, more in besides)])
+    return Match(document_from([("$match", OBJECT, raw)]), tree)
+
+
+def _condition(path: str, operator: str, value: Value) -> Value:
+    return OBJECT, document_from([(path, OBJECT, document_from([(operator, *value)]))])
+
+
+_NOTHING = document_from([("$alwaysFalse", *int32_value(1))])
+
+
+def values_at(document: bytes, parts: list[str]) -> list[Value]:
+    """The values at a path: of arrays on the way those of all their documents, of an array at its end its elements.
+
+    Nothing there at all is null.
+    """
+    found: list[Value] = []
+    _gather((OBJECT, document), parts, 0, found)
+    return found or [NULL_VALUE]
+
+
+def _gather(value: Value, parts: list[str], depth: int, found: list[Value]) -> None:
+    if depth == len(parts):
+        found.extend(values(value[1]) if value[0] == ARRAY else [value])
+        return
+    if value[0] == ARRAY:
+        for member in values(value[1]):
+            if member[0] == OBJECT:
+                _gather(member, parts, depth, found)
+        return
+    if value[0] != OBJECT:
+        return
+    for name, code, data in elements(value[1]):
+        if name == parts[depth]:
+            _gather((code, data), parts, depth + 1, found)
+            return

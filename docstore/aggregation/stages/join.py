@@ -1,0 +1,185 @@
+"""The equality of a `$lookup`, worked off for many documents at a time.
+
+Where the other collection can be asked by an index, it is asked for each document, and what is asked again is kept for
+a while. Otherwise it is read once into a table, if it fits; if not, a part of it for each batch of documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.stage import CLOCK_EVERY, Environment, Stream
+from docstore.aggregation.stages.foreign import equal_to_any, other_collections, values_at
+from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.keys import encode_key
+from docstore.bson.predicate import Predicate
+from docstore.bson.walk import ARRAY, NULL, UNDEFINED, Value, values
+from docstore.query.compile import compile_filter
+from docstore.query.tree import In
+
+if TYPE_CHECKING:
+    from docstore.aggregation.stages.lookup import Lookup
+
+BATCH = 1000
+"""Documents whose partners are read by one query."""
+
+_CACHED_BYTES = 16 * 1024 * 1024
+_PER_ENTRY = 200
+
+Ask = Callable[[list[Value]], Iterator[bytes]]
+
+
+class BatchJoin:
+    """Gathers documents, has their partners at hand, joins."""
+
+    def __init__(self, stage: Lookup, source: Stream, environment: Environment) -> None:
+        assert stage.local is not None, "the equality has a field here"
+        assert stage.foreign is not None, "the equality has a field there"
+        assert stage.collection is not None, "the equality is with a collection"
+        self._stage = stage
+        self._source = source
+        self._environment = environment
+        self._collection = stage.collection
+        self._path = stage.foreign
+        self._parts = stage.local.split(".")
+        self._given: list[bytes] = []
+        self._at = 0
+        self._last = False
+        self._asking: Ask | None = None
+        self._reading: Stream | None = None
+        self._table = Table(stage.foreign)
+        self._opened = False
+        self._finding: Iterator[bytes] | None = None
+        self._found: list[bytes] = []
+        self._single: Value | None = None
+        self._known: dict[Value, list[bytes]] = {}
+        self._held = 0
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        if not self._opened:
+            self._opened = True
+            ask = other_collections(self._environment).equality(self._collection, self._path)
+            self._asking = ask
+        if self._asking is None and not self._prepare(deadline):
+            return [], False
+        if self._asking is not None and self._at == len(self._given):
+            self._given, self._last = self._source.next_batch(deadline)
+            self._at = 0
+            if not self._given:
+                return [], self._last
+        return self._join(self._asking or self._table.find, deadline)
+
+    def _join(self, find: Ask, deadline: float) -> tuple[list[bytes], bool]:
+        made: list[bytes] = []
+        clock, joined = self._environment.clock, self._stage.joined
+        while self._at < len(self._given):
+            document = self._given[self._at]
+            matches = self._matches(find, document, deadline)
+            if matches is None:
+                return made, False
+            made += joined(document, matches)
+            self._at += 1
+            if clock() >= deadline:
+                break
+        return made, self._last and self._at == len(self._given)
+
+    def _matches(self, find: Ask, document: bytes, deadline: float) -> list[bytes] | None:
+        """The partners of a document; None while they are not all there."""
+        if self._finding is None:
+            asked = values_at(document, self._parts)
+            self._single = asked[0] if len(asked) == 1 else None
+            known = self._known.get(self._single) if self._single is not None else None
+            if known is not None:
+                return known
+            self._finding = find(asked)
+            self._found = []
+        for match in self._finding:
+            self._found.append(match)
+            if len(self._found) % CLOCK_EVERY == 0 and self._environment.clock() >= deadline:
+                return None
+        self._finding = None
+        self._remember()
+        return self._found
+
+    def _remember(self) -> None:
+        """Keep what is likely to be asked again; what is kept is bounded."""
+        if self._single is None or self._asking is None:
+            return
+        self._held += _PER_ENTRY + len(self._single[1]) + sum(map(len, self._found))
+        if self._held > _CACHED_BYTES:
+            self._known.clear()
+            self._held = 0
+        self._known[self._single] = self._found
+
+    def _prepare(self, deadline: float) -> bool:
+        """Have a batch of documents, and the table of their partners."""
+        if self._reading is None:
+            if self._at < len(self._given):
+                return True
+            if self._at:
+                self._given, self._at = [], 0
+            while len(self._given) < BATCH and not self._last:
+                documents, self._last = self._source.next_batch(deadline)
+                self._given += documents
+                if not documents and not self._last:
+                    return False
+            asked = {encode_key(value): value for document in self._given for value in values_at(document, self._parts)}
+            self._table = Table(self._path)
+            wanted = equal_to_any(self._path, list(asked.values()))
+            self._reading = other_collections(self._environment).open(
+                self._collection, self._stage.pipeline.behind(wanted)
+            )
+        while True:
+            documents, last = self._reading.next_batch(deadline)
+            self._table.add(documents)
+            if last:
+                self._reading = None
+                return True
+            if not documents or self._environment.clock() >= deadline:
+                return False
+
+
+class Table:
+    """Documents by the values at a path."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._pattern = KeyPattern([(path, 1)])
+        self._documents: list[bytes] = []
+        self._by_key: dict[bytes, list[int]] = {}
+
+    def add(self, documents: list[bytes]) -> None:
+        """More documents, in the order in which they are to be found."""
+        for document in documents:
+            position = len(self._documents)
+            self._documents.append(document)
+            for key in self._pattern.keys(document)[0]:
+                self._by_key.setdefault(key, []).append(position)
+
+    def find(self, asked: list[Value]) -> Iterator[bytes]:
+        """The documents that have one of the values."""
+        found: set[int] = set()
+        for value in asked:
+            found.update(self._candidates(value))
+        return (self._documents[position] for position in sorted(found))
+
+    def _candidates(self, value: Value) -> list[int]:
+        if value[0] not in _TESTED:
+            return self._by_key.get(encode_key(value), [])
+        predicate: Predicate = compile_filter(In(self._path, (value,)))
+        positions: set[int] = set()
+        if value[0] == ARRAY:
+            members = values(value[1])
+            keys = [encode_key(value), encode_key(members[0]) if members else _UNDEFINED_KEY]
+        else:
+            keys = [_NULL_KEY, _UNDEFINED_KEY]
+        for key in keys:
+            positions.update(self._by_key.get(key, []))
+        return [position for position in positions if predicate.matches(self._documents[position])]
+
+
+_NULL_KEY = encode_key((NULL, b""))
+_UNDEFINED_KEY = encode_key((UNDEFINED, b""))
+_TESTED = frozenset((ARRAY, NULL, UNDEFINED))
+"""Types of values whose equality is not that of their index keys."""

@@ -1,0 +1,241 @@
+"""`$lookup`: to each document the documents of another collection that belong to it.
+
+What belongs to it is said by an equality of two fields, by a pipeline that sees variables made of the document, or by
+both. An equality alone is worked off for many documents at a time: what they ask for is read by one query and kept in
+a table, unless the collection can give it at once (by an index).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
+from docstore.aggregation.stages.foreign import (
+    check_collection,
+    equal_to_any,
+    foreign_of,
+    pipeline_of,
+    values_at,
+)
+from docstore.aggregation.stages.join import BatchJoin
+from docstore.aggregation.stages.unwind import Unwind, replaced
+from docstore.bson.build import document_from, documents_array
+from docstore.bson.keys import encode_key
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.paths import check_field_path
+from docstore.query.values import display, text_of, type_name
+
+if TYPE_CHECKING:
+    from docstore.aggregation.pipeline import Pipeline
+
+_MOST_BYTES = 16 * 1024 * 1024
+_CACHED_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """`local` and `foreign` are the fields of the equality, both or none. `collection` is None where the pipeline makes
+    its own documents. `variables` holds the values of `let` while the pipeline runs for a document. `unwind`: the
+    result is taken apart again at once.
+    """
+
+    raw: bytes
+    collection: str | None
+    as_path: str
+    local: str | None
+    foreign: str | None
+    let: tuple[tuple[str, Evaluate], ...]
+    variables: dict[str, Value | None]
+    pipeline: Pipeline
+    unwind: Unwind | None = None
+
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        if self.local is not None and not self.pipeline.stages and self.collection is not None:
+            return BatchJoin(self, source, environment)
+        return _LookupStream(self, source, environment)
+
+    def joined(self, document: bytes, matches: list[bytes]) -> list[bytes]:
+        """The documents that come of one and its matches. Errors: 4568 for too many bytes in one array."""
+        parts = self.as_path.split(".")
+        if self.unwind is not None:
+            return self._unwound(document, parts, matches)
+        if sum(map(len, matches)) > _MOST_BYTES:
+            raise CommandError(
+                4568, f"Total size of documents in {self.collection} matching pipeline exceeds maximum document size"
+            )
+        return [with_array(document, parts, matches)]
+
+    def _unwound(self, document: bytes, parts: list[str], matches: list[bytes]) -> list[bytes]:
+        assert self.unwind is not None, "called for a lookup that unwinds"
+        if not matches:
+            return list(self.unwind.unwound(with_array(document, parts, []))) if self.unwind.keep_empty else []
+        found: list[bytes] = []
+        for position, match in enumerate(matches):
+            made = replaced(document, parts, (OBJECT, match))
+            found.append(self.unwind.with_index(made, position))
+        return found
+
+
+def with_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
+    """The document with an array of documents at a path."""
+    return replaced(document, parts, (ARRAY, documents_array(documents)))
+
+
+class _LookupStream:
+    """The pipeline is run for each document; its results are kept where other documents will ask for the same."""
+
+    def __init__(self, stage: Lookup, source: Stream, environment: Environment) -> None:
+        self._stage = stage
+        self._source = source
+        self._environment = environment
+        self._given: list[bytes] = []
+        self._at = 0
+        self._last = False
+        self._inner: Stream | None = None
+        self._matches: list[bytes] = []
+        self._key = b""
+        self._cache: dict[bytes, list[bytes]] = {}
+        self._cached = 0
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        made: list[bytes] = []
+        clock = self._environment.clock
+        while True:
+            if self._at == len(self._given):
+                if self._last or made:
+                    return made, self._last
+                self._given, self._last = self._source.next_batch(deadline)
+                self._at = 0
+                if not self._given:
+                    return [], self._last
+            document = self._given[self._at]
+            if not self._match(document, deadline):
+                return made, False
+            made += self._stage.joined(document, self._matches)
+            self._at += 1
+            if clock() >= deadline:
+                return made, self._last and self._at == len(self._given)
+
+    def _match(self, document: bytes, deadline: float) -> bool:
+        """Have the matches of a document in `_matches`; False while they are not all there."""
+        if self._inner is None:
+            stage = self._stage
+            asked = None if stage.local is None else values_at(document, stage.local.split("."))
+            self._key = b"" if asked is None else b"".join(map(encode_key, asked))
+            known = self._cache.get(self._key)
+            if known is not None and not stage.let:
+                self._matches = known
+                return True
+            scope = Scope(document)
+            stage.variables.update({name: evaluate(scope) for name, evaluate in stage.let})
+            self._matches = []
+            self._inner = foreign_of(self._environment, stage.collection, self._asked(asked))
+        while True:
+            found, last = self._inner.next_batch(deadline)
+            self._matches += found
+            if last:
+                self._inner = None
+                self._keep()
+                return True
+            if not found or self._environment.clock() >= deadline:
+                return False
+
+    def _asked(self, asked: list[Value] | None) -> Pipeline:
+        pipeline = self._stage.pipeline
+        if asked is None:
+            return pipeline
+        assert self._stage.foreign is not None, "an equality has two fields"
+        return pipeline.behind(equal_to_any(self._stage.foreign, asked))
+
+    def _keep(self) -> None:
+        if self._stage.let:
+            return
+        self._cached += len(self._key) + sum(map(len, self._matches))
+        if self._cached <= _CACHED_BYTES:
+            self._cache[self._key] = self._matches
+
+
+def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(
+            Code.FailedToParse, f"the $lookup stage specification must be an object, but found {type_name(value)}"
+        )
+    given = _Given({name: (code, data) for name, code, data in elements(value[1])})
+    variables: dict[str, Value | None] = {}
+    let: list[tuple[str, Evaluate]] = []
+    for name, code, data in given.let:
+        check_variable_name(name)
+        let.append((name, parse_expression((code, data), language=nesting.language).evaluate))
+        variables[name] = None
+    language = nesting.language.binding_late(variables) if variables else nesting.language
+    stages = [] if given.pipeline is None else given.pipeline
+    pipeline = nesting.pipeline(stages, Place.LOOKUP, language)
+    if given.collection is None and (pipeline.needs_collection or not stages):
+        raise CommandError(
+            Code.FailedToParse,
+            "$lookup stage without explicit collection must have a pipeline with $documents as first stage",
+        )
+    for path in (given.as_path, given.local, given.foreign):
+        if path is not None:
+            check_field_path(path)
+    raw = document_from([("$lookup", *value)])
+    return [Lookup(raw, given.collection, given.as_path, given.local, given.foreign, tuple(let), variables, pipeline)]
+
+
+class _Given:
+    """The arguments, checked as far as that can be done for each alone and for which go together."""
+
+    def __init__(self, fields: dict[str, Value]) -> None:
+        self.collection: str | None = None
+        self.pipeline: list[bytes] | None = None
+        self.let: list[tuple[str, int, bytes]] = []
+        texts: dict[str, str] = {}
+        for name, value in fields.items():
+            if name == "from":
+                self.collection = check_collection("$lookup", _from(value))
+            elif name == "pipeline":
+                if value[0] != ARRAY:
+                    raise CommandError(Code.TypeMismatch, "'pipeline' option must be specified as an array")
+                self.pipeline = pipeline_of(value)
+            elif name == "let":
+                if value[0] != OBJECT:
+                    raise _failed(f"$lookup argument 'let: {display(value)}' must be an object")
+                self.let = elements(value[1])
+            elif name not in ("as", "localField", "foreignField"):
+                raise _failed(f"unknown argument to $lookup: {name}")
+            elif value[0] != STRING:
+                raise _failed(f"$lookup argument '{name}' must be a string, found {type_name(value)}")
+            else:
+                texts[name] = text_of(value)
+        self.as_path = texts.get("as", "")
+        self.local, self.foreign = texts.get("localField"), texts.get("foreignField")
+        self._check(with_let="let" in fields)
+
+    def _check(self, *, with_let: bool) -> None:
+        if self.collection is None and self.pipeline is None:
+            raise _failed("must specify 'pipeline' when 'from' is empty")
+        if not self.as_path:
+            raise _failed("must specify 'as' field for a $lookup")
+        if (self.local is None) != (self.foreign is None) or (self.local is None and self.pipeline is None):
+            raise _failed("$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified")
+        if with_let and self.pipeline is None:
+            raise _failed("$lookup with a 'let' argument must also specify 'pipeline'")
+
+
+def _from(value: Value) -> str:
+    if value[0] == OBJECT:
+        raise _failed("$lookup reads collections of its own database")
+    if value[0] != STRING:
+        raise _failed(f"$lookup 'from' field must be a string, but found {type_name(value)}")
+    return text_of(value)
+
+
+def _failed(message: str) -> CommandError:
+    return CommandError(Code.FailedToParse, message)
+
+
+DECLARATIONS = (Declaration("$lookup", None, parse_nesting=_parse),)

@@ -1,0 +1,83 @@
+"""`$sample`: so many documents, chosen at random."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.bson.build import document_from
+from docstore.bson.walk import OBJECT, Value, elements
+from docstore.errors import CommandError
+from docstore.query.language import Language
+from docstore.query.unsupported import not_supported
+from docstore.query.values import NUMBERS, int64_value, truncated_of
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    size: int
+
+    @property
+    def raw(self) -> bytes:
+        return document_from([("$sample", OBJECT, document_from([("size", *int64_value(self.size))]))])
+
+    def start(self, environment: Environment) -> StageRun:
+        if environment.dice is None:
+            raise not_supported("stage in this place", "$sample")
+        return _SampleRun(self.size, environment.dice, environment.memory_limit)
+
+
+class _SampleRun:
+    """Every document draws a number; those with the greatest stay, in the order of their numbers."""
+
+    def __init__(self, size: int, dice: Callable[[], float], memory_limit: int) -> None:
+        self._size = size
+        self._dice = dice
+        self._memory_limit = memory_limit
+        self._kept: list[tuple[float, int, bytes]] = []
+        self._numbers = itertools.count()
+        self._held = 0
+
+    @property
+    def satisfied(self) -> bool:
+        return self._size == 0
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        kept = self._kept
+        for document in documents:
+            drawn = (self._dice(), next(self._numbers), document)
+            self._held += len(document)
+            if len(kept) < self._size:
+                heapq.heappush(kept, drawn)
+            else:
+                self._held -= len(heapq.heappushpop(kept, drawn)[2])
+        if self._held > self._memory_limit:
+            raise memory_exceeded("$sample", self._memory_limit)
+        return []
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        return [document for _, _, document in sorted(self._kept)], True
+
+
+def _parse(value: Value, language: Language) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(28745, "the $sample stage specification must be an object")
+    size: int | None = None
+    for name, code, data in elements(value[1]):
+        if name != "size":
+            raise CommandError(28748, f"unrecognized option to $sample: {name}")
+        if code not in NUMBERS:
+            raise CommandError(28746, "size argument to $sample must be a number")
+        size = truncated_of((code, data))
+        assert size is not None, "a number can be cut"
+        if size < 0:
+            raise CommandError(28747, "size argument to $sample must not be negative")
+    if size is None:
+        raise CommandError(28749, "$sample stage must specify a size")
+    return [Sample(size)]
+
+
+DECLARATIONS = (Declaration("$sample", _parse),)

@@ -1,0 +1,86 @@
+"""`$unionWith`: behind the documents of the pipeline those of another collection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
+from docstore.aggregation.stages.foreign import foreign_of, pipeline_of
+from docstore.bson.build import document_from
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.values import text_of, type_name
+
+if TYPE_CHECKING:
+    from docstore.aggregation.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class UnionWith:
+    """`collection` is None where the pipeline makes its own documents."""
+
+    raw: bytes
+    collection: str | None
+    pipeline: Pipeline
+
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        return _UnionStream(self, source, environment)
+
+
+class _UnionStream:
+    def __init__(self, stage: UnionWith, source: Stream, environment: Environment) -> None:
+        self._stage = stage
+        self._environment = environment
+        self._source = source
+        self._other: Stream | None = None
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        if self._other is None:
+            documents, last = self._source.next_batch(deadline)
+            if last:
+                stage = self._stage
+                self._other = foreign_of(self._environment, stage.collection, stage.pipeline)
+            return documents, False
+        return self._other.next_batch(deadline)
+
+
+def _parse(value: Value, nesting: Nesting) -> list[Stage]:
+    raw = document_from([("$unionWith", *value)])
+    if value[0] == STRING:
+        return [UnionWith(raw, text_of(value), nesting.pipeline([], Place.UNION, nesting.language))]
+    if value[0] != OBJECT:
+        raise CommandError(
+            Code.FailedToParse,
+            f"the $unionWith stage specification must be an object or string, but found {type_name(value)}",
+        )
+    collection: str | None = None
+    stages: list[bytes] = []
+    for name, code, data in elements(value[1]):
+        given = (code, data)
+        if name == "coll":
+            _check_type(name, given, STRING, "string")
+            collection = text_of(given)
+        elif name == "pipeline":
+            _check_type(name, given, ARRAY, "array")
+            stages = pipeline_of(given)
+        else:
+            raise CommandError(40415, f"BSON field '$unionWith.{name}' is an unknown field.")
+    pipeline = nesting.pipeline(stages, Place.UNION, nesting.language)
+    if collection is None and (pipeline.needs_collection or not pipeline.stages):
+        raise CommandError(
+            Code.FailedToParse,
+            "$unionWith stage without explicit collection must have a pipeline with $documents as first stage",
+        )
+    return [UnionWith(raw, collection, pipeline)]
+
+
+def _check_type(name: str, value: Value, code: int, expected: str) -> None:
+    if value[0] != code:
+        raise CommandError(
+            Code.TypeMismatch,
+            f"BSON field '$unionWith.{name}' is the wrong type '{type_name(value)}', expected type '{expected}'",
+        )
+
+
+DECLARATIONS = (Declaration("$unionWith", None, parse_nesting=_parse),)

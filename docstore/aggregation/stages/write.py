@@ -1,0 +1,272 @@
+"""`$out` and `$merge`: the results go to a collection.
+
+They are not run as other stages are: whoever runs the pipeline takes the last stage off (`Pipeline.target`) and writes
+what the rest gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun
+from docstore.bson.build import array_documents, document_from
+from docstore.bson.namespace import check_database_name
+from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_path, values
+from docstore.errors import Code, CommandError
+from docstore.query.language import Language
+from docstore.query.paths import check_field_path
+from docstore.query.unsupported import not_supported
+from docstore.query.values import string_value, text_of, type_name
+
+_INTERNAL = ("admin", "config", "local")
+
+
+class WhenMatched(Enum):
+    REPLACE = "replace"
+    MERGE = "merge"
+    KEEP = "keepExisting"
+    FAIL = "fail"
+    PIPELINE = "pipeline"
+
+
+class WhenNotMatched(Enum):
+    INSERT = "insert"
+    DISCARD = "discard"
+    FAIL = "fail"
+
+
+_NEVER = frozenset(
+    (matched, missing)
+    for matched in (WhenMatched.KEEP, WhenMatched.FAIL)
+    for missing in (WhenNotMatched.DISCARD, WhenNotMatched.FAIL)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """`database` is None for the pipeline's own."""
+
+    raw: bytes
+    database: str | None
+    collection: str
+
+    def start(self, environment: Environment) -> StageRun:
+        raise not_supported("place for a stage that writes", "$out")
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """`on` is None where it was left to the server: the `_id`. `let` are the variables of `pipeline`, `$$new` is the
+    document itself unless it is among them.
+    """
+
+    raw: bytes
+    database: str | None
+    collection: str
+    on: tuple[str, ...] | None
+    matched: WhenMatched
+    not_matched: WhenNotMatched
+    pipeline: tuple[bytes, ...]
+    let: tuple[tuple[str, Evaluate], ...]
+    language: Language
+
+    def start(self, environment: Environment) -> StageRun:
+        raise not_supported("place for a stage that writes", "$merge")
+
+    def update(self, document: bytes) -> Callable[[bytes], bytes]:
+        """What the pipeline makes of an existing document, for a new one."""
+        scope = Scope(document)
+        bound: dict[str, Value | None] = {"new": (OBJECT, document)}
+        bound.update({name: evaluate(scope) for name, evaluate in self.let})
+        language = self.language.binding(bound)
+        assert language.expressions is not None, "pipelines are parsed with expressions served"
+        return language.expressions.update(self.pipeline, language)
+
+    def identity(self, document: bytes) -> list[tuple[str, Value]]:
+        """The values by which a document finds its partner. Errors: 51132, 51185."""
+        found: list[tuple[str, Value]] = []
+        for path in self.on or ("_id",):
+            value = get_path(document, path)
+            if value is not None and value[0] == ARRAY:
+                raise CommandError(51185, f"$merge write error: 'on' field '{path}' is an array")
+            if value is None or value[0] in (NULL, UNDEFINED):
+                raise CommandError(
+                    51132, f"$merge write error: 'on' field '{path}' cannot be missing, null, undefined or an array"
+                )
+            found.append((path, value))
+        return found
+
+
+def _parse_out(value: Value, language: Language) -> list[Stage]:
+    database: str | None = None
+    if value[0] == STRING:
+        collection = text_of(value)
+    elif value[0] == OBJECT:
+        given = {name: (code, data) for name, code, data in elements(value[1])}
+        if given.keys() != {"db", "coll"}:
+            raise CommandError(16994, "If an object is passed to $out it must have exactly 2 fields: 'db' and 'coll'")
+        for name, option in given.items():
+            if option[0] != STRING:
+                raise CommandError(13111, f"wrong type for field ({name}) {type_name(option)} != string")
+        database, collection = text_of(given["db"]), text_of(given["coll"])
+    else:
+        raise CommandError(16990, f"$out only supports a string or object argument, but found {type_name(value)}")
+    if not collection or database == "":
+        raise CommandError(Code.InvalidNamespace, "Invalid $out target namespace")
+    if database is not None:
+        check_database_name(database)
+    if collection.startswith("system."):
+        raise CommandError(17385, f"Can't $out to special collection: {collection}")
+    return [Out(document_from([("$out", *value)]), database, collection)]
+
+
+def _parse_merge(value: Value, language: Language) -> list[Stage]:
+    if value[0] == STRING:
+        given: dict[str, Value] = {"into": value}
+        if not text_of(value):
+            raise CommandError(Code.InvalidNamespace, "Invalid $merge target namespace")
+    elif value[0] == OBJECT:
+        given = {name: (code, data) for name, code, data in elements(value[1])}
+    else:
+        raise CommandError(
+            Code.TypeMismatch, f"$merge requires a string or object argument, but found {type_name(value)}"
+        )
+    for name in given:
+        if name not in ("into", "on", "whenMatched", "whenNotMatched", "let"):
+            raise CommandError(40415, f"BSON field '$merge.{name}' is an unknown field.")
+    if "into" not in given:
+        raise CommandError(40414, "BSON field '$merge.into' is missing but a required field")
+    database, collection = _into(given["into"])
+    matched, pipeline = _when_matched(given.get("whenMatched", string_value("merge")))
+    not_matched = _when_not_matched(given.get("whenNotMatched", string_value("insert")))
+    let = _let(given.get("let"), matched, language)
+    on = _on(given["on"]) if "on" in given else None
+    if (matched, not_matched) in _NEVER:
+        raise CommandError(
+            51181,
+            f"Combination of $merge modes 'whenMatched: {matched.value}' and 'whenNotMatched: {not_matched.value}' is"
+            " not supported",
+        )
+    raw = document_from([("$merge", *value)])
+    return [Merge(raw, database, collection, on, matched, not_matched, pipeline, let, language)]
+
+
+def _into(value: Value) -> tuple[str | None, str]:
+    if value[0] == STRING:
+        if not text_of(value):
+            raise CommandError(5786800, "$merge 'into' field cannot be an empty string")
+        return None, _target(text_of(value))
+    if value[0] != OBJECT:
+        raise CommandError(
+            51178, f"$merge 'into' field  must be either a string or an object, but found {type_name(value)}"
+        )
+    given = {name: (code, data) for name, code, data in elements(value[1])}
+    for name, option in given.items():
+        if name not in ("db", "coll"):
+            raise CommandError(40415, f"BSON field 'into.{name}' is an unknown field.")
+        if option[0] not in (STRING, NULL, UNDEFINED):
+            raise CommandError(
+                Code.TypeMismatch,
+                f"BSON field 'into.{name}' is the wrong type '{type_name(option)}', expected type 'string'",
+            )
+    collection = given.get("coll")
+    if collection is None or collection[0] != STRING or not text_of(collection):
+        raise CommandError(5786801, "$merge 'into' field must specify a 'coll' that is not empty, null or undefined")
+    database = given.get("db")
+    named = text_of(database) if database is not None and database[0] == STRING else ""
+    if named:
+        check_database_name(named)
+    return named or None, _target(text_of(collection))
+
+
+def _target(collection: str) -> str:
+    if collection.startswith("system."):
+        raise CommandError(31319, f"Cannot $merge to special collection: {collection}")
+    return collection
+
+
+def _when_matched(value: Value) -> tuple[WhenMatched, tuple[bytes, ...]]:
+    if value[0] == ARRAY:
+        return WhenMatched.PIPELINE, tuple(array_documents(value[1]))
+    if value[0] != STRING:
+        raise CommandError(
+            51191, f"$merge 'whenMatched' field  must be either a string or an array, but found {type_name(value)}"
+        )
+    text = text_of(value)
+    if text not in ("replace", "merge", "keepExisting", "fail"):
+        raise CommandError(Code.BadValue, f"Enumeration value '{text}' for field 'whenMatched' is not a valid value.")
+    return WhenMatched(text), ()
+
+
+def _when_not_matched(value: Value) -> WhenNotMatched:
+    if value[0] != STRING:
+        raise CommandError(
+            Code.TypeMismatch,
+            f"BSON field '$merge.whenNotMatched' is the wrong type '{type_name(value)}', expected type 'string'",
+        )
+    text = text_of(value)
+    if text not in ("insert", "discard", "fail"):
+        raise CommandError(
+            Code.BadValue, f"Enumeration value '{text}' for field '$merge.whenNotMatched' is not a valid value."
+        )
+    return WhenNotMatched(text)
+
+
+def _let(value: Value | None, matched: WhenMatched, language: Language) -> tuple[tuple[str, Evaluate], ...]:
+    if value is None:
+        return ()
+    if value[0] != OBJECT:
+        raise CommandError(
+            Code.TypeMismatch, f"BSON field '$merge.let' is the wrong type '{type_name(value)}', expected type 'object'"
+        )
+    if matched is not WhenMatched.PIPELINE:
+        raise CommandError(51199, f"Cannot use 'let' variables with 'whenMatched: {matched.value}' mode")
+    found: list[tuple[str, Evaluate]] = []
+    for name, code, data in elements(value[1]):
+        check_variable_name(name)
+        if name == "new" and (code, data) != string_value("$$ROOT"):
+            raise CommandError(
+                51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'"
+            )
+        found.append((name, parse_expression((code, data), language=language).evaluate))
+    return tuple(found)
+
+
+def _on(value: Value) -> tuple[str, ...]:
+    if value[0] == STRING:
+        paths = [text_of(value)]
+    elif value[0] == ARRAY:
+        paths = []
+        for member in values(value[1]):
+            if member[0] != STRING:
+                raise CommandError(51134, f"$merge 'on' array elements must be strings, but found {type_name(member)}")
+            paths.append(text_of(member))
+        if not paths:
+            raise CommandError(51187, "If explicitly specifying $merge 'on', must include at least one field")
+    else:
+        raise CommandError(
+            51186,
+            f"$merge 'on' field  must be either a string or an array of strings, but found {type_name(value)}",
+        )
+    for position, path in enumerate(paths):
+        check_field_path(path)
+        if path in paths[:position]:
+            raise CommandError(31465, f"Found a duplicate field '{path}'")
+    return tuple(paths)
+
+
+def check_target(stage: Out | Merge, database: str) -> None:
+    """Refuse the databases of the system."""
+    if database in _INTERNAL:
+        if isinstance(stage, Out):
+            raise CommandError(31321, f"Can't $out to internal database: {database}")
+        raise CommandError(31320, f"Cannot $merge to internal database: {database}")
+
+
+_WRITES = Position(only_last=True, in_facet=False, in_pipelines=False, needs_collection=True)
+
+DECLARATIONS = (Declaration("$merge", _parse_merge, _WRITES), Declaration("$out", _parse_out, _WRITES))

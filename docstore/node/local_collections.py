@@ -1,0 +1,98 @@
+"""The collections of a database in one state of the data, as pipelines read them: their own and those of `$lookup`.
+
+Every read is planned as a find is, so that the filter in front of a pipeline uses indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stage import Environment, Stream
+from docstore.bson import NULL, Predicate, Value
+from docstore.collection.collection import Collection
+from docstore.collection.execute import open_find, plan_query
+from docstore.collection.views import resolve_view
+from docstore.commands.context import Context
+from docstore.node.cursors import DocumentSource
+from docstore.node.node import node_of
+from docstore.node.process_documents import process_documents
+from docstore.node.requests import language_at
+from docstore.query.find import FindQuery
+from docstore.query.plan import CollectionScan
+from docstore.query.tree import In
+from docstore.storage import Reader
+
+PUSHED_DOCUMENTS = 1000
+PUSHED_BYTES = 1024 * 1024
+_MATCHES = 128
+
+
+class Found:
+    """What a find gives, as the stream that a pipeline reads."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: DocumentSource) -> None:
+        self._source = source
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        batch = self._source.next_batch(PUSHED_DOCUMENTS, PUSHED_BYTES, deadline)
+        return batch.documents, batch.exhausted
+
+
+class LocalCollections:
+    """Reads of one request. Serves `docstore.aggregation.stage.Foreign`."""
+
+    def __init__(self, context: Context, reader: Reader) -> None:
+        node = node_of(context)
+        self._context = context
+        self._node = node
+        self._reader = reader
+        self._environment = Environment(clock=node.clock, foreign=self, dice=node.dice)
+
+    def environment(self, namespace: str) -> Environment:
+        """What the stages of a pipeline over a collection need."""
+        return replace(
+            self._environment,
+            process_documents=lambda name, options: process_documents(self._context, namespace, name, options),
+        )
+
+    def open(self, namespace: str, pipeline: Pipeline) -> Stream:
+        collection = f"{self._context.db}.{namespace}"
+        resolved = resolve_view(self._node.store, collection)
+        if resolved is not None:
+            collection = resolved.ns
+            pipeline = pipeline.over(parse_pipeline(resolved.pipeline, language=language_at(self._node, None)))
+        environment = self.environment(collection)
+        if pipeline.has_source:
+            return pipeline.open_own(environment)
+        query, rest = pipeline.find_query()
+        found = Found(self.find(collection, query))
+        return rest.open(found, environment) if rest.stages else found
+
+    def find(self, namespace: str, query: FindQuery, owned: Predicate | None = None) -> DocumentSource:
+        """The find that a pipeline begins with."""
+        collection = self._node.store.collection(namespace)
+        return open_find(collection, query, self._reader, owned=owned, clock=self._node.clock)
+
+    def equality(self, namespace: str, path: str) -> Callable[[list[Value]], Iterator[bytes]] | None:
+        collection = self._node.store.collection(f"{self._context.db}.{namespace}")
+        if collection is None:
+            return None
+        if isinstance(plan_query(collection, In(path, (_NULL,))).access, CollectionScan):
+            return None
+        return lambda values: self._equal(collection, path, values)
+
+    def _equal(self, collection: Collection, path: str, values: list[Value]) -> Iterator[bytes]:
+        source = open_find(collection, FindQuery(filter=In(path, tuple(values))), self._reader, clock=self._node.clock)
+        while True:
+            batch = source.next_batch(_MATCHES, PUSHED_BYTES, _NEVER)
+            yield from batch.documents
+            if batch.exhausted:
+                return
+
+
+_NULL: Value = (NULL, b"")
+_NEVER = float("inf")
