@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, cast
 from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, count_scan, scan, scan_pairs
 from docstore.bson.fetching import Examined, Fetching
 from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
+from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
 from docstore.collection.sorter import Sorter
 from docstore.query.compile import compile_filter
-from docstore.query.find import FindQuery, Hint
+from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union, choose
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import Filter
@@ -71,11 +72,19 @@ class PlanStats:
         return self.examined.documents
 
 
-def plan_query(coll: Collection | None, tree: Filter, *, sort: Sort = UNSORTED, hint: Hint | None = None) -> Plan:
+def plan_query(
+    coll: Collection | None,
+    tree: Filter,
+    *,
+    sort: Sort = UNSORTED,
+    hint: Hint | None = None,
+    between: KeyBetween | None = None,
+) -> Plan:
     """The plan for a filter and an order; BadValue for a hint that names no index. No collection: nothing is found."""
     if coll is None:
         return _EOF
-    return choose(tree, [index for index in coll.indexes.values() if not index.hidden], sort=sort, hint=hint)
+    visible = [index for index in coll.indexes.values() if not index.hidden]
+    return choose(tree, visible, sort=sort, hint=hint, between=between)
 
 
 def open_find(
@@ -92,7 +101,7 @@ def open_find(
     `clock` and the deadlines of `next_batch` have one unit. `measured`: `plan_stats` counts the documents of a
     collection scan too, which makes that slower. BadValue for a hint that names no index.
     """
-    plan = plan_query(coll, query.filter, sort=query.sort, hint=query.hint)
+    plan = plan_query(coll, query.filter, sort=query.sort, hint=query.hint, between=query.between)
     source = Source(coll, query, plan, reader, owned, clock)
     if measured:
         source.measure()
@@ -116,7 +125,7 @@ class Source:
         self._predicate = _predicate(plan, owned)
         self._skip = query.skip
         self._left = query.limit or _NO_LIMIT
-        self._projection = query.projection
+        self._projection = answering(query, plan, coll, reader)
         self._held: bytes | None = None
         self._sorter: Sorter[bytes] | None = None
         if query.sort.fields and not plan.provides_sort:

@@ -23,7 +23,7 @@ def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
     if spec.wildcard is not None:
         return spec.wildcard.keys
     if spec.hashed:
-        return _Hashed(spec.fields, pattern).keys
+        return lambda raw: ([pattern.encode(hashed_members(spec, raw))], False)
     return pattern.keys
 
 
@@ -36,14 +36,9 @@ def coverage_of(spec: IndexSpec) -> Predicate | None:
     return None
 
 
-class _Hashed:
-    def __init__(self, fields: tuple[tuple[str, int], ...], pattern: KeyPattern) -> None:
-        self._fields = [(path.split("."), direction == 0) for path, direction in fields]
-        self._pattern = pattern
-
-    def keys(self, raw: bytes) -> tuple[list[bytes], bool]:
-        """The one key; error 16766 where there is an array on the way."""
-        return [self._pattern.encode([_member(raw, names, hashed) for names, hashed in self._fields])], False
+def hashed_members(spec: IndexSpec, raw: bytes) -> list[Value]:
+    """What a hashed index holds for each field of a document; error 16766 where there is an array on the way."""
+    return [_member(raw, path.split("."), direction == 0) for path, direction in spec.fields]
 
 
 def _member(raw: bytes, names: list[str], hashed: bool) -> Value:

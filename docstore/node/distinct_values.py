@@ -49,8 +49,11 @@ def values_at(value: Value, path: list[str]) -> Iterator[Value]:
             yield from values_at(inner, path[1:])
     elif code == ARRAY:
         members = values(data)
-        if path[0].isdigit() and int(path[0]) < len(members):
-            yield from values_at(members[int(path[0])], path[1:])
+        if path[0].isdigit():
+            # A number means a place in an array, never a field of its members.
+            if int(path[0]) < len(members):
+                yield from values_at(members[int(path[0])], path[1:])
+            return
         for member in members:
             if member[0] == OBJECT:
                 yield from values_at(member, path)

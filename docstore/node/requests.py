@@ -12,7 +12,7 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.query.filter import parse_filter
-from docstore.query.find import FindQuery, Hint, parse_hint
+from docstore.query.find import FindQuery, Hint, parse_between, parse_hint
 from docstore.query.language import Language
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import UNSORTED, Sort, parse_sort
@@ -41,10 +41,10 @@ FIND_PARAMETERS = (
     Parameter("oplogReplay", Type.SAFE_BOOL, default=False),
     Parameter("allowPartialResults", Type.SAFE_BOOL, default=False),
     Parameter("allowDiskUse", Type.SAFE_BOOL, default=True),
-    Parameter("returnKey", Type.SAFE_BOOL, unsupported="returnKey is not supported"),
-    Parameter("showRecordId", Type.SAFE_BOOL, unsupported="showRecordId is not supported"),
-    Parameter("min", Type.OBJECT, unsupported="min and max bounds are not supported"),
-    Parameter("max", Type.OBJECT, unsupported="min and max bounds are not supported"),
+    Parameter("returnKey", Type.SAFE_BOOL, default=False),
+    Parameter("showRecordId", Type.SAFE_BOOL, default=False),
+    Parameter("min", Type.OBJECT),
+    Parameter("max", Type.OBJECT),
     COLLATION,
     LET,
 )
@@ -100,6 +100,9 @@ def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
         skip=arguments["skip"],
         limit=arguments["limit"],
         hint=hint_of(arguments["hint"]),
+        between=parse_between(arguments["min"], arguments["max"]),
+        return_key=arguments["returnKey"],
+        show_record_id=arguments["showRecordId"],
     )
 
 

@@ -24,9 +24,21 @@ class Hint:
     natural: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class KeyBetween:
+    """`min` and `max`: the keys of the hinted index from `lowest` up to but without `highest`, both raw documents."""
+
+    lowest: bytes | None
+    highest: bytes | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindQuery:
-    """A read of one collection. `limit` 0 means none; `skip` and `limit` apply after the filter and the sort."""
+    """A read of one collection. `limit` 0 means none; `skip` and `limit` apply after the filter and the sort.
+
+    `return_key`: the keys of the index are the answer, not the documents; `show_record_id`: each document is given with
+    its place in the collection.
+    """
 
     filter: Filter = MATCH_ALL
     projection: Projection | None = None
@@ -34,6 +46,9 @@ class FindQuery:
     skip: int = 0
     limit: int = 0
     hint: Hint | None = None
+    between: KeyBetween | None = None
+    return_key: bool = False
+    show_record_id: bool = False
 
 
 def parse_hint(value: Value) -> Hint | None:
@@ -50,3 +65,14 @@ def parse_hint(value: Value) -> Hint | None:
             raise CommandError(Code.BadValue, f"Cannot include '$natural' in compound hint: {display(value)}")
         return Hint(natural=natural_direction((fields[0][1], fields[0][2])))
     return Hint(key=encode_key(value))
+
+
+def parse_between(lowest: bytes | None, highest: bytes | None) -> KeyBetween | None:
+    """`min` and `max` as commands carry them; an empty one is none. Error: 51176 for different fields."""
+    low = [name for name, _, _ in elements(lowest)] if lowest else []
+    high = [name for name, _, _ in elements(highest)] if highest else []
+    if not low and not high:
+        return None
+    if low and high and low != high:
+        raise CommandError(51176, "min and max must have the same field names")
+    return KeyBetween(lowest if low else None, highest if high else None)

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value
+from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.bounds import MAX_RANGES, FieldBounds
-from docstore.query.find import Hint
+from docstore.query.find import Hint, KeyBetween
 from docstore.query.index_bounds import IndexInfo, covers, usable_bounds
 from docstore.query.intervals import HIGHEST, LOWEST, Ranges, compound
 from docstore.query.sort import UNSORTED, Sort
@@ -89,8 +89,20 @@ _Candidate = tuple[tuple[int, ...], Plan]
 """(score, plan): the higher the better."""
 
 
-def choose(tree: Filter, indexes: Sequence[IndexInfo], *, sort: Sort = UNSORTED, hint: Hint | None = None) -> Plan:
-    """The plan for a filter and an order. A hint that names no index is refused with BadValue."""
+def choose(
+    tree: Filter,
+    indexes: Sequence[IndexInfo],
+    *,
+    sort: Sort = UNSORTED,
+    hint: Hint | None = None,
+    between: KeyBetween | None = None,
+) -> Plan:
+    """The plan for a filter and an order. A hint that names no index is refused with BadValue.
+
+    `between` needs a hint whose index has its fields: errors 51173, 51174, 51175 for bounds in the wrong order.
+    """
+    if between is not None:
+        return _between(tree, indexes, sort, hint, between)
     if hint is not None:
         return _hinted(tree, indexes, sort, hint)
     if sort.natural:
@@ -133,10 +145,36 @@ def _hinted(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint) 
         raise CommandError(Code.BadValue, "index hint not allowed with $natural sort order")
     if hint.natural:
         return _collection_scan(tree, sort, hint.natural)
+    return _hinted_index(tree, _named(indexes, hint), sort)
+
+
+def _named(indexes: Sequence[IndexInfo], hint: Hint) -> IndexInfo:
     for index in indexes:
         if index.name == hint.name or (hint.key is not None and index.key_id == hint.key):
-            return _hinted_index(tree, index, sort)
+            return index
     raise CommandError(Code.BadValue, "hint provided does not correspond to an existing index")
+
+
+def _between(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None, between: KeyBetween) -> Plan:
+    if hint is None:
+        raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
+    if hint.natural:
+        raise CommandError(Code.NoQueryExecutionPlans, "min and max are incompatible with $natural")
+    index = _named(indexes, hint)
+    low, high = LOWEST, HIGHEST
+    for given in (between.lowest, between.highest):
+        if given is None:
+            continue
+        fields = elements(given)
+        if index.wildcard is not None or [name for name, _, _ in fields] != [path for path, _ in index.fields]:
+            raise CommandError(51174, "The index chosen is not compatible with min/max")
+        key = index.key_pattern.encode([(code, data) for _, code, data in fields])
+        low, high = (key, high) if given is between.lowest else (low, key)
+    if low >= high:
+        raise CommandError(51175, "The value provided for min() does not come before the value provided for max()")
+    direction = 0 if index.multikey else _sort_direction(index, (), sort)
+    scan = IndexScan(index, ((low, high),), direction or 1, exact=False)
+    return Plan(scan, None if tree == And(()) else tree, not sort or direction != 0)
 
 
 def _hinted_index(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:

@@ -111,7 +111,10 @@ def test_a_missing_collection_is_empty() -> None:
         ({"find": "c", "tailable": True}, Code.BadValue),
         ({"find": "c", "awaitData": True}, Code.FailedToParse),
         ({"find": "c", "hint": "nosuch"}, Code.BadValue),
-        ({"find": "c", "showRecordId": True}, Code.NotImplemented),
+        ({"find": "c", "min": {"_id": 1}}, 51173),
+        ({"find": "c", "min": {"x": 1}, "hint": "_id_"}, 51174),
+        ({"find": "c", "min": {"_id": 2}, "max": {"_id": 1}, "hint": "_id_"}, 51175),
+        ({"find": "c", "min": {"_id": 1}, "max": {"x": 1}, "hint": "_id_"}, 51176),
         ({"find": "c", "collation": {"locale": "de"}}, Code.NotImplemented),
         ({"find": "c", "readConcern": {"level": "linearizable"}}, Code.NotAReplicaSet),
         ({"find": "c", "readConcern": {"level": "snapshot"}}, Code.NotAReplicaSet),
@@ -140,6 +143,43 @@ def test_count_takes_filter_skip_and_limit() -> None:
         assert (await node.run({"count": "c", "query": {"x": 3}}))["n"] == 10
         assert (await node.run({"count": "c", "query": {"x": 3}, "skip": 4, "limit": 5}))["n"] == 5
         assert (await node.run({"count": "c", "query": {"x": 3}, "limit": -2}))["n"] == 2
+
+    loop(work())
+
+
+def test_a_number_in_the_path_of_distinct_is_a_place_in_an_array() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", {"a": [{"0": 5}, {"0": 6}]})
+        assert (await node.run({"distinct": "c", "key": "a.0"}))["values"] == [{"0": 5}]
+
+    loop(work())
+
+
+KEYED = [{"_id": 1, "a": 1, "b": [7, 5]}, {"_id": 2, "a": 2, "b": "x"}, {"_id": 3, "a": 3}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"min": {"a": 1}, "max": {"a": 3}, "hint": "a", "projection": {"_id": 1}}, [{"_id": 1}, {"_id": 2}]),
+        ({"min": {"a": 2}, "hint": "a", "sort": {"a": -1}, "projection": {"_id": 1}}, [{"_id": 3}, {"_id": 2}]),
+        ({"max": {"b": 7}, "hint": "b", "projection": {"_id": 1}}, [{"_id": 3}, {"_id": 1}]),
+        ({"filter": {"a": {"$gt": 1}}, "returnKey": True}, [{"a": 2}, {"a": 3}]),
+        ({"filter": {"b": {"$gte": 6}}, "returnKey": True, "hint": "b"}, [{"b": 7}]),
+        ({"filter": {"b": "x"}, "returnKey": True, "hint": "w"}, [{"$_path": "b", "b": "x"}]),
+        ({"filter": {"_id": 3}, "returnKey": True}, [{"_id": 3}]),
+        ({"filter": {}, "returnKey": True}, [{}, {}, {}]),
+        ({"filter": {"a": 2}, "showRecordId": True, "projection": {"a": 1}}, [{"_id": 2, "a": 2, "$recordId": 2}]),
+    ],
+)
+def test_keys_of_an_index_bound_a_find_and_answer_it(asked: dict[str, Any], found: list[dict[str, Any]]) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *KEYED)
+        indexes = [{"key": {name: 1}, "name": name} for name in "ab"]
+        await node.run({"createIndexes": "c", "indexes": [*indexes, {"key": {"$**": 1}, "name": "w"}]})
+        assert (await node.run({"find": "c", **asked}))["cursor"]["firstBatch"] == found
 
     loop(work())
 

@@ -1,0 +1,94 @@
+"""What a find gives for each document that it finds: the document, some of its fields, the key of the index that led to
+it, or the document with its record id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from docstore.bson import EMPTY_DOCUMENT, KeyPattern, Value, document_from, elements, from_python, get_field
+from docstore.bson.walk import INT64
+from docstore.collection.collection import Collection, Index
+from docstore.collection.duplicates import key_values
+from docstore.collection.index_keys import hashed_members
+from docstore.query.find import FindQuery
+from docstore.query.plan import IdLookup, IndexScan, Plan, Union
+from docstore.query.wildcard import path_key
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+
+class Answer(Protocol):
+    def apply(self, raw: bytes) -> bytes:
+        """What is given for the document."""
+
+
+def answering(query: FindQuery, plan: Plan, coll: Collection | None, reader: Reader) -> Answer | None:
+    """What the query asks for; None: the documents as they are stored."""
+    if coll is None:
+        return query.projection
+    if query.return_key:
+        return _Keys(plan)
+    if query.show_record_id:
+        return _RecordIds(query.projection, coll, reader)
+    return query.projection
+
+
+class _RecordIds:
+    """The document, projected, with its record id behind it."""
+
+    def __init__(self, projection: Answer | None, coll: Collection, reader: Reader) -> None:
+        self._projection = projection
+        self._coll = coll
+        self._reader = reader
+
+    def apply(self, raw: bytes) -> bytes:
+        identity = get_field(raw, "_id")
+        assert identity is not None, "a stored document has an _id"
+        found = self._coll.by_id(self._reader, identity)
+        assert found is not None, "a document that was found is there"
+        kept = raw if self._projection is None else self._projection.apply(raw)
+        return document_from([*elements(kept), ("$recordId", INT64, found[0].to_bytes(8, "little"))])
+
+
+class _Keys:
+    """The key of the index entry by which the document was found; nothing where no index was read."""
+
+    def __init__(self, plan: Plan) -> None:
+        access = plan.access
+        self._branches = access.branches if isinstance(access, Union) else (access,)
+
+    def apply(self, raw: bytes) -> bytes:
+        for branch in self._branches:
+            if isinstance(branch, IndexScan):
+                key = _first_key(branch, raw)
+                if key is not None:
+                    return document_from([(name, *value) for name, value in _members(branch, raw, key)])
+            elif isinstance(branch, IdLookup):
+                identity = get_field(raw, "_id")
+                assert identity is not None, "a stored document has an _id"
+                return document_from([("_id", *identity)])
+        return EMPTY_DOCUMENT
+
+
+def _first_key(scan: IndexScan, raw: bytes) -> bytes | None:
+    assert isinstance(scan.index, Index), "plans are made over a collection's own indexes"
+    keys = [key for key in scan.index.keys(raw)[0] if any(lo <= key < hi for lo, hi in scan.ranges)]
+    return None if not keys else keys[0] if scan.direction > 0 else keys[-1]
+
+
+def _members(scan: IndexScan, raw: bytes, key: bytes) -> list[tuple[str, Value]]:
+    index = scan.index
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    paths = [path for path, _ in index.fields]
+    if index.spec.hashed:
+        return list(zip(paths, hashed_members(index.spec, raw), strict=True))
+    if scan.wildcard is None:
+        return list(zip(paths, key_values(index.key_pattern, raw, key), strict=True))
+    path = scan.wildcard.path
+    found = [("$_path", from_python(path))]
+    start = path_key(path)
+    if key.startswith(start):
+        found.append((path, key_values(KeyPattern([(path, 1)]), raw, key[len(start) :])[0]))
+    return found
