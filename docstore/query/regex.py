@@ -40,20 +40,31 @@ _LITERAL_PREFIX = re.compile(rf"(?:{_CHARACTER})+")
 @lru_cache(maxsize=512)
 def compile_regex(pattern: str, options: str) -> Search:
     """The search function of a pattern; 51091 for a bad pattern, 51108 for a bad option."""
-    flags = pcre2.ASCII
+    _check(pattern, options)
+    if options in ("", "s") and (_SIMPLE.fullmatch(pattern) or _ANCHORED.fullmatch(pattern)):
+        return cast(Search, re.compile(pattern, re.ASCII | (re.DOTALL if options else re.NOFLAG)).search)
+    return _bounded(compile_pattern(pattern, options).search)
+
+
+def _check(pattern: str, options: str) -> None:
     for letter in options:
         if letter not in _FLAGS:
             raise CommandError(51108, f" invalid flag in regex options: {letter}")
-        flags |= _FLAGS[letter]
     if "\0" in pattern:
         raise CommandError(51091, "Regular expression cannot contain an embedded null byte")
-    if options in ("", "s") and (_SIMPLE.fullmatch(pattern) or _ANCHORED.fullmatch(pattern)):
-        return cast(Search, re.compile(pattern, re.ASCII | (re.DOTALL if options else re.NOFLAG)).search)
+
+
+@lru_cache(maxsize=512)
+def compile_pattern(pattern: str, options: str) -> pcre2.Pattern[str]:
+    """The compiled pattern, whose searches raise pcre2.LibraryError at the match limit. Errors as `compile_regex`."""
+    _check(pattern, options)
+    flags = pcre2.ASCII
+    for letter in options:
+        flags |= _FLAGS[letter]
     try:
-        compiled = pcre2.compile(f"(*LIMIT_MATCH={MATCH_LIMIT}){pattern}", flags)
+        return pcre2.compile(f"(*LIMIT_MATCH={MATCH_LIMIT}){pattern}", flags)
     except pcre2.PatternError as error:
         raise CommandError(51091, f"Regular expression is invalid: {str(error).partition('; ')[2]}") from None
-    return _bounded(compiled.search)
 
 
 def _bounded(search: Callable[[str], object]) -> Search:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from docstore.aggregation.expressions import (
     arithmetic,
+    array_order,
     arrays,
     comparison,
     conditional,
@@ -11,14 +12,19 @@ from docstore.aggregation.expressions import (
     date_arithmetic,
     date_parts,
     date_text,
+    fields,
     objects,
+    outside,
+    regexes,
     sets,
     strings,
+    trigonometry,
 )
 from docstore.aggregation.expressions.model import Table
 
 OPERATORS: Table = {
     **arithmetic.OPERATORS,
+    **array_order.OPERATORS,
     **arrays.OPERATORS,
     **comparison.OPERATORS,
     **conditional.OPERATORS,
@@ -26,7 +32,11 @@ OPERATORS: Table = {
     **date_arithmetic.OPERATORS,
     **date_parts.OPERATORS,
     **date_text.OPERATORS,
+    **fields.OPERATORS,
     **objects.OPERATORS,
+    **outside.OPERATORS,
+    **regexes.OPERATORS,
     **sets.OPERATORS,
     **strings.OPERATORS,
+    **trigonometry.OPERATORS,
 }

@@ -190,3 +190,66 @@ def test_constants_are_calculated_while_parsing() -> None:
 def test_a_plain_path_is_known_as_one() -> None:
     assert parse_expression(value("$a.b")).path == "a.b"
     assert parse_expression(value("$$ROOT")).path is None
+
+
+def named(operator: str, **given: Any) -> dict[str, Any]:
+    return {operator: given}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ({"$acos": Decimal128("0.5")}, Decimal128("1.047197551196597746154214461093168")),
+        ({"$atan2": [Decimal128("1"), 2]}, Decimal128("0.4636476090008061162142562314612144")),
+        (
+            {"$sin": Decimal128("3.141592653589793238462643383279503")},
+            Decimal128("-1.158028306006248941790250554076922E-34"),
+        ),
+        ({"$cos": Decimal128("1E+20")}, Decimal128("0.7639704044417283004001468027378811")),
+        ({"$tanh": Decimal128("100")}, Decimal128("1")),
+        ({"$degreesToRadians": 180}, 3.141592653589793),
+        ({"$binarySize": "hé"}, 3),
+        ({"$bsonSize": {"a": 1}}, 12),
+        ({"$getField": {"$literal": "$a"}}, ...),
+        (named("$setField", field="a", input={"a": 1, "b": 2}, value="$$REMOVE"), {"b": 2}),
+        (named("$unsetField", field="a", input={"a": 1, "b": 2}), {"b": 2}),
+        (named("$sortArray", input=[{"a": [1, 5]}, {"a": 4}, {}], sortBy={"a": 1}), [{}, {"a": 4}, {"a": [1, 5]}]),
+        (named("$zip", inputs=[[1], [2, 3]], useLongestLength=True, defaults=["$zz", "$zz"]), [[1, 2], [3]]),
+        (named("$maxN", n=9, input=[3, 1, None, 1.0]), [3, 1.0, 1]),
+        (
+            named("$regexFindAll", input="a1b22c", regex="([a-z])(\\d*)"),
+            [
+                {"match": "a1", "idx": 0, "captures": ["a", "1"]},
+                {"match": "b22", "idx": 2, "captures": ["b", "22"]},
+                {"match": "c", "idx": 5, "captures": ["c", ""]},
+            ],
+        ),
+        (named("$regexMatch", input=None, regex="a"), False),
+        ({"$toHashedIndexKey": "abc"}, Int64(8478485326885698097)),
+    ],
+)
+def test_newer_operators_give_the_values_of_the_real_server(expression: Any, expected: Any) -> None:
+    found = evaluate(expression)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ({"$acos": 2}, 50989),
+        ({"$sin": "x"}, 28765),
+        (named("$getField", field="$q", input={}), 5654600),
+        (named("$getField", field={"$concat": ["a", "b"]}, input={}), 5654601),
+        (named("$setField", field=5, input={}, value=1), 4161107),
+        (named("$sortArray", input=[], sortBy=0), 2942506),
+        (named("$zip", inputs=[[1]], defaults=[1]), 34466),
+        (named("$firstN", n=1.5, input=[1]), 5787903),
+        (named("$regexMatch", input="x", regex="["), 51111),
+        (named("$regexMatch", input="a" * 40 + "b", regex="(a+)+$"), 51156),
+        ({"$meta": "bogus"}, 17308),
+        ({"$rand": {"a": 1}}, 3040501),
+    ],
+)
+def test_newer_operators_refuse_with_the_codes_of_the_real_server(expression: Any, code: int) -> None:
+    assert code_of(expression) == code

@@ -1,0 +1,226 @@
+"""Arrays in another order or shape: `$sortArray`, `$zip`, `$firstN`, `$lastN`, `$maxN`, `$minN`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key, partial
+from typing import Any
+
+from docstore.aggregation.expressions.model import Expression, OperatorParser, Parsing, Scope, Table, folded, is_nullish
+from docstore.bson.build import array_value
+from docstore.bson.order import compare
+from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, UNDEFINED, Value, elements, get_path, values
+from docstore.errors import CommandError
+from docstore.query.sort import parse_sort_fields
+from docstore.query.values import (
+    LONG_MAX,
+    LONG_MIN,
+    NULL_VALUE,
+    NUMBERS,
+    display,
+    integral_of,
+    is_true,
+    truncated_of,
+    type_name,
+)
+
+Order = Callable[[list[Value]], list[Value]]
+
+
+def _backwards(a: Value, b: Value) -> int:
+    return compare(b, a)
+
+
+_RISING: Callable[[Value], Any] = cmp_to_key(compare)
+_FALLING: Callable[[Value], Any] = cmp_to_key(_backwards)
+
+
+def ascending(members: list[Value]) -> list[Value]:
+    return sorted(members, key=_RISING)
+
+
+def descending(members: list[Value]) -> list[Value]:
+    return sorted(members, key=_FALLING)
+
+
+def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
+    if value[0] != OBJECT:
+        raise CommandError(2942500, f"{name} requires an object as an argument, found: {type_name(value)}")
+    given: dict[str, Value] = {}
+    for field, code, data in elements(value[1]):
+        if field not in ("input", "sortBy"):
+            raise CommandError(2942501, f"{name} found an unknown argument: {field}")
+        given[field] = (code, data)
+    for field, missing in (("input", 2942502), ("sortBy", 2942503)):
+        if field not in given:
+            raise CommandError(missing, f"{name} requires '{field}' to be specified")
+    source = parsing.expression(given["input"])
+    order = _order(given["sortBy"])
+    evaluate = source.evaluate
+
+    def sort(scope: Scope) -> Value:
+        found = evaluate(scope)
+        if found is None or is_nullish(found):
+            return NULL_VALUE
+        if found[0] != ARRAY:
+            raise CommandError(
+                2942504, f"The input argument to $sortArray must be an array, but was of type: {type_name(found)}"
+            )
+        return array_value(order(values(found[1])))
+
+    return folded(sort, [source])
+
+
+def _order(sort_by: Value) -> Order:
+    """The order of elements as wholes, or by fields of theirs."""
+    if sort_by[0] in NUMBERS:
+        direction = integral_of(sort_by)
+        if direction not in (1, -1):
+            raise CommandError(2942506, "The $sort element value must be either 1 or -1")
+        return ascending if direction == 1 else descending
+    if sort_by[0] != OBJECT:
+        raise CommandError(
+            2942507, "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields"
+        )
+    try:
+        fields = parse_sort_fields(sort_by[1])
+    except CommandError as error:
+        raise CommandError(2942505, error.message) from None
+    if not fields:
+        raise CommandError(2942505, "The sort pattern is empty when it should be a set of fields.")
+    return lambda members: by_fields(members, fields)
+
+
+def by_fields(members: list[Value], fields: Sequence[tuple[str, int]]) -> list[Value]:
+    """The elements in the order of their fields: arrays count as a whole, and no path leads through one."""
+    found = members
+    for path, direction in reversed(fields):
+        order = _RISING if direction > 0 else _FALLING
+        found = sorted(found, key=partial(_field_key, path, order))
+    return found
+
+
+def _field_key(path: str, order: Callable[[Value], Any], member: Value) -> Any:
+    found = get_path(member[1], path) if member[0] == OBJECT else None
+    return order(NULL_VALUE if found is None else found)
+
+
+def _expressions(value: Value, parsing: Parsing, code: int, name: str) -> list[Expression]:
+    if value[0] != ARRAY:
+        raise CommandError(code, f"{name} must be an array of expressions, found {type_name(value)}")
+    return [parsing.expression(item) for item in values(value[1])]
+
+
+def _parse_zip(name: str, value: Value, parsing: Parsing) -> Expression:
+    if value[0] != OBJECT:
+        raise CommandError(34460, f"{name} only supports an object as an argument, found {type_name(value)}")
+    inputs: list[Expression] = []
+    defaults: list[Expression] = []
+    longest = False
+    for field, code, data in elements(value[1]):
+        if field == "inputs":
+            inputs = _expressions((code, data), parsing, 34461, field)
+        elif field == "defaults":
+            defaults = _expressions((code, data), parsing, 34462, field)
+        elif field == "useLongestLength":
+            if code != BOOL:
+                raise CommandError(34463, f"useLongestLength must be a bool, found {type_name((code, data))}")
+            longest = is_true((code, data))
+        else:
+            raise CommandError(34464, f"{name} found an unknown argument: {field}")
+    if not inputs:
+        raise CommandError(34465, f"{name} requires at least one input array")
+    if defaults and not longest:
+        raise CommandError(34466, "cannot specify defaults unless useLongestLength is true")
+    if defaults and len(defaults) != len(inputs):
+        raise CommandError(34467, "defaults and inputs must have the same length")
+    sources = [expression.evaluate for expression in inputs]
+    fillers = [expression.evaluate for expression in defaults]
+
+    def evaluate(scope: Scope) -> Value:
+        arrays: list[list[Value]] = []
+        for source in sources:
+            found = source(scope)
+            if found is None or is_nullish(found):
+                return NULL_VALUE
+            if found[0] != ARRAY:
+                raise CommandError(34468, f"{name} found a non-array expression in input: {display(found)}")
+            arrays.append(values(found[1]))
+        length = (max if longest else min)(map(len, arrays))
+        if not length or not any(len(array) < length for array in arrays):
+            rest: list[Value | None] = [None] * len(arrays)
+        else:
+            rest = [filler(scope) for filler in fillers] if fillers else [NULL_VALUE] * len(arrays)
+        return array_value([_row(arrays, rest, place) for place in range(length)])
+
+    return folded(evaluate, [*inputs, *defaults])
+
+
+def _row(arrays: list[list[Value]], rest: list[Value | None], place: int) -> Value:
+    found = [array[place] if place < len(array) else filler for array, filler in zip(arrays, rest, strict=True)]
+    return array_value([member for member in found if member is not None])
+
+
+def count_from(value: Value | None) -> int:
+    """How many elements the `n` of an operator or accumulator asks for."""
+    if value is None or value[0] not in NUMBERS:
+        shown = "MISSING" if value is None else display(value)
+        raise CommandError(5787902, f"Value for 'n' must be of integral type, but found {shown}")
+    count = integral_of(value)
+    if count is None:
+        whole = truncated_of(value)
+        if whole in (LONG_MAX, LONG_MIN) or display(value) == "nan" or display(value) == "NaN":
+            raise CommandError(31109, f"Can't coerce out of range value {display(value)} to long")
+        raise CommandError(5787903, f"Value for 'n' must be of integral type, but found {display(value)}")
+    if not LONG_MIN <= count <= LONG_MAX:
+        raise CommandError(31109, f"Can't coerce out of range value {display(value)} to long")
+    if count <= 0:
+        raise CommandError(5787908, f"'n' must be greater than 0, found {count}")
+    return count
+
+
+def parse_counted(name: str, value: Value, not_an_object: int) -> tuple[Value, Value]:
+    """(n, input) of an operator or accumulator that takes both."""
+    if value[0] != OBJECT:
+        raise CommandError(not_an_object, f"specification must be an object; found {name}: {display(value)}")
+    given: dict[str, Value] = {}
+    for field, code, data in elements(value[1]):
+        if field not in ("n", "input"):
+            raise CommandError(5787901, f"Unknown argument for 'n' operator: {field}")
+        given[field] = (code, data)
+    if "n" not in given:
+        raise CommandError(5787906, "Missing value for 'n'")
+    if "input" not in given:
+        raise CommandError(5787907, "Missing value for 'input'")
+    return given["n"], given["input"]
+
+
+def without_nulls(members: list[Value]) -> list[Value]:
+    return [member for member in members if member[0] not in (NULL, UNDEFINED)]
+
+
+def _counted(not_an_object: int, choose: Callable[[list[Value], int], list[Value]]) -> OperatorParser:
+    def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+        count, array = (parsing.expression(item) for item in parse_counted(name, value, not_an_object))
+        count_of, array_of = count.evaluate, array.evaluate
+
+        def evaluate(scope: Scope) -> Value:
+            wanted = count_from(count_of(scope))
+            found = array_of(scope)
+            if found is None or found[0] != ARRAY:
+                raise CommandError(5788200, "Input must be an array")
+            return array_value(choose(values(found[1]), wanted))
+
+        return folded(evaluate, [count, array])
+
+    return parse
+
+
+OPERATORS: Table = {
+    "$firstN": _counted(5787801, lambda members, count: members[:count]),
+    "$lastN": _counted(5787801, lambda members, count: members[-count:]),
+    "$maxN": _counted(5787900, lambda members, count: ascending(without_nulls(members))[::-1][:count]),
+    "$minN": _counted(5787900, lambda members, count: ascending(without_nulls(members))[:count]),
+    "$sortArray": _parse_sort,
+    "$zip": _parse_zip,
+}

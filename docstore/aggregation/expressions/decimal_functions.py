@@ -1,0 +1,265 @@
+"""Trigonometric functions of decimals.
+
+They are calculated with 60 digits. The reference calculates in binary numbers of 113 bits, which is a little less than
+the 34 digits of a decimal: arguments and results are rounded to such numbers too, so that last digits agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from docstore.query.arithmetic import DECIMAL_CONTEXT
+
+Function = Callable[[Decimal], Decimal]
+
+DIGITS = 34
+_BITS = 113
+_PRECISION = 60
+_WORK = Context(prec=_PRECISION, rounding=ROUND_HALF_EVEN, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+_ONE = Decimal(1)
+_SMALLEST = Decimal((0, (0,), -6176))
+_OVERFLOWS = 15_000
+_TINY = Decimal("1E-25")
+"""Below it the first two terms of a series are all there is to a result."""
+
+
+def rounded(exact: Decimal) -> Decimal:
+    """To 34 digits, of which none is left out at the end."""
+    found = DECIMAL_CONTEXT.plus(exact)
+    if not found.is_finite() or found.is_zero():
+        return found
+    exponent = max(found.adjusted() - DIGITS + 1, -6176)
+    return found.quantize(Decimal((0, (1,), exponent)), context=DECIMAL_CONTEXT)
+
+
+def _binary(x: Decimal) -> Decimal:
+    """The nearest binary number of 113 bits."""
+    if not x.is_finite() or x.is_zero():
+        return x
+    exact = Fraction(x)
+    size = abs(exact.numerator).bit_length() - exact.denominator.bit_length()
+    if Fraction(2) ** size > abs(exact):
+        size -= 1
+    unit = Fraction(2) ** (size - _BITS + 1)
+    nearest = round(exact / unit) * unit
+    work = Context(prec=_PRECISION + 20 + max(0, x.adjusted()), Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+    return work.divide(Decimal(nearest.numerator), Decimal(nearest.denominator))
+
+
+@lru_cache(maxsize=8)
+def _pi(precision: int) -> Decimal:
+    """By the arithmetic-geometric mean, which doubles its digits at every step."""
+    work = Context(prec=precision + 10, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+    a, b, t, p = _ONE, work.divide(_ONE, work.sqrt(Decimal(2))), Decimal("0.25"), _ONE
+    while True:
+        mean = work.divide(work.add(a, b), Decimal(2))
+        if abs(mean - a).adjusted() < -precision // 2 - 2:
+            return work.divide(work.power(work.add(a, b), 2), work.multiply(Decimal(4), t))
+        b = work.sqrt(work.multiply(a, b))
+        t = work.subtract(t, work.multiply(p, work.power(work.subtract(a, mean), 2)))
+        a, p = mean, work.add(p, p)
+
+
+def _series(term: Decimal, step: Callable[[Decimal, int], Decimal]) -> Decimal:
+    """The sum of terms, each made of the one before it, until they no longer count."""
+    total = term
+    number = 1
+    while True:
+        term = step(term, number)
+        following = _WORK.add(total, term)
+        if following == total:
+            return total
+        total = following
+        number += 1
+
+
+def _reduced(x: Decimal) -> tuple[Decimal, int]:
+    """(rest, quadrant): the angle less a whole number of quarter turns, at most an eighth of a turn."""
+    digits = max(0, x.adjusted()) + _PRECISION + 10
+    work = Context(prec=digits + 5, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+    quarter = work.divide(_pi(digits), Decimal(2))
+    turns = work.divide(x, quarter).to_integral_value(ROUND_HALF_EVEN)
+    return _WORK.plus(work.subtract(x, work.multiply(turns, quarter))), int(turns) % 4
+
+
+def _sine_series(x: Decimal) -> Decimal:
+    square = _WORK.multiply(x, x)
+    return _series(
+        x, lambda term, n: _WORK.divide(_WORK.multiply(term.copy_negate(), square), Decimal(2 * n * (2 * n + 1)))
+    )
+
+
+def _cosine_series(x: Decimal) -> Decimal:
+    square = _WORK.multiply(x, x)
+    return _series(
+        _ONE, lambda term, n: _WORK.divide(_WORK.multiply(term.copy_negate(), square), Decimal(2 * n * (2 * n - 1)))
+    )
+
+
+def _sine(x: Decimal) -> Decimal:
+    rest, quadrant = _reduced(x)
+    found = _cosine_series(rest) if quadrant % 2 else _sine_series(rest)
+    return found.copy_negate() if quadrant > 1 else found
+
+
+def _cosine(x: Decimal) -> Decimal:
+    rest, quadrant = _reduced(x)
+    found = _sine_series(rest) if quadrant % 2 else _cosine_series(rest)
+    return found.copy_negate() if quadrant in (1, 2) else found
+
+
+def _arctangent(x: Decimal) -> Decimal:
+    if x < 0:
+        return _arctangent(x.copy_negate()).copy_negate()
+    if x > 1:
+        return _WORK.subtract(_WORK.divide(_pi(_PRECISION), Decimal(2)), _arctangent(_WORK.divide(_ONE, x)))
+    halvings = 0
+    while x > Decimal("0.05"):
+        root = _WORK.sqrt(_WORK.add(_ONE, _WORK.multiply(x, x)))
+        x = _WORK.divide(x, _WORK.add(_ONE, root))
+        halvings += 1
+    square = _WORK.multiply(x, x)
+    power, total, number = x, x, 1
+    while True:
+        power = _WORK.multiply(power.copy_negate(), square)
+        following = _WORK.add(total, _WORK.divide(power, Decimal(2 * number + 1)))
+        if following == total:
+            return _WORK.multiply(total, Decimal(2**halvings))
+        total = following
+        number += 1
+
+
+def _arcsine(x: Decimal) -> Decimal:
+    if abs(x) == 1:
+        return (_WORK.divide(_pi(_PRECISION), Decimal(2))).copy_sign(x)
+    complement = _WORK.multiply(_WORK.subtract(_ONE, x), _WORK.add(_ONE, x))
+    return _arctangent(_WORK.divide(x, _WORK.sqrt(complement)))
+
+
+def _arccosine(x: Decimal) -> Decimal:
+    if x == 1:
+        return _SMALLEST
+    if x > Decimal("0.5"):
+        complement = _WORK.multiply(_WORK.subtract(_ONE, x), _WORK.add(_ONE, x))
+        return _arctangent(_WORK.divide(_WORK.sqrt(complement), x))
+    return _WORK.subtract(_WORK.divide(_pi(_PRECISION), Decimal(2)), _arcsine(x))
+
+
+def _hyperbolic_sine(x: Decimal) -> Decimal:
+    if abs(x) > _OVERFLOWS:
+        return Decimal("Infinity").copy_sign(x)
+    if abs(x) < Decimal("0.5"):
+        square = _WORK.multiply(x, x)
+        return _series(x, lambda term, n: _WORK.divide(_WORK.multiply(term, square), Decimal(2 * n * (2 * n + 1))))
+    return _WORK.divide(_WORK.subtract(_WORK.exp(x), _WORK.exp(x.copy_negate())), Decimal(2))
+
+
+def _hyperbolic_cosine(x: Decimal) -> Decimal:
+    if abs(x) > _OVERFLOWS:
+        return Decimal("Infinity")
+    return _WORK.divide(_WORK.add(_WORK.exp(x), _WORK.exp(x.copy_negate())), Decimal(2))
+
+
+def _hyperbolic_tangent(x: Decimal) -> Decimal:
+    return _WORK.divide(_hyperbolic_sine(x), _hyperbolic_cosine(x))
+
+
+def _area_sine(x: Decimal) -> Decimal:
+    if x < 0:
+        return _area_sine(x.copy_negate()).copy_negate()
+    if x < _TINY:
+        return _WORK.subtract(x, _WORK.divide(_WORK.power(x, 3), Decimal(6)))
+    # Small arguments leave few digits of the logarithm's argument: there are more to begin with.
+    work = Context(prec=_PRECISION + max(0, -x.adjusted()) * 2, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+    return work.ln(work.add(x, work.sqrt(work.add(work.multiply(x, x), _ONE))))
+
+
+def _area_cosine(x: Decimal) -> Decimal:
+    if x == 1:
+        return Decimal(0)
+    work = Context(prec=2 * _PRECISION, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+    return work.ln(work.add(x, work.sqrt(work.multiply(work.subtract(x, _ONE), work.add(x, _ONE)))))
+
+
+def _area_tangent(x: Decimal) -> Decimal:
+    if abs(x) == 1:
+        return Decimal("Infinity").copy_sign(x)
+    if abs(x) < _TINY:
+        return _WORK.add(x, _WORK.divide(_WORK.power(x, 3), Decimal(3)))
+    work = Context(prec=_PRECISION + max(0, -x.adjusted()) * 2, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+    return work.divide(work.ln(work.divide(work.add(_ONE, x), work.subtract(_ONE, x))), Decimal(2))
+
+
+def _zero_below(x: Decimal) -> Decimal:
+    """The zero that the reference gives for a zero: forty places further down."""
+    return x.scaleb(-40, DECIMAL_CONTEXT)
+
+
+def _function(exact: Function, of_zero: Function | None, of_infinity: str = "") -> Function:
+    """A function of any decimal: rounded, with its own results for zero and for infinity."""
+
+    def calculate(x: Decimal) -> Decimal:
+        if x.is_nan():
+            return x
+        if x.is_infinite():
+            return rounded(exact(x)) if not of_infinity else Decimal(of_infinity)
+        if x.is_zero() and of_zero is not None:
+            return of_zero(x)
+        return rounded(_binary(exact(x)))
+
+    return calculate
+
+
+def _odd(exact: Function, of_zero: Function) -> Function:
+    """An odd function that is infinite at infinity."""
+    finite = _function(exact, of_zero)
+    return lambda x: x if x.is_infinite() else finite(x)
+
+
+def _bounded_tangent(x: Decimal) -> Decimal:
+    """The hyperbolic tangent; where it comes to one it is just that, without places."""
+    if x.is_nan() or x.is_zero():
+        return x
+    found = _ONE if abs(x) > 100 else rounded(_binary(_hyperbolic_tangent(x.copy_abs())))
+    return (_ONE if found == 1 else found).copy_sign(x)
+
+
+def _atan(x: Decimal) -> Decimal:
+    if x.is_infinite():
+        return (_WORK.divide(_pi(_PRECISION), Decimal(2))).copy_sign(x)
+    return _arctangent(x)
+
+
+sine = _function(_sine, lambda x: x)
+cosine = _function(_cosine, None)
+tangent = _function(lambda x: _WORK.divide(_sine(x), _cosine(x)), _zero_below)
+arcsine = _function(_arcsine, _zero_below)
+arccosine = _function(_arccosine, None)
+arctangent = _function(_atan, lambda x: x)
+hyperbolic_sine = _odd(_hyperbolic_sine, _zero_below)
+hyperbolic_cosine = _function(_hyperbolic_cosine, None, "Infinity")
+hyperbolic_tangent = _bounded_tangent
+area_sine = _odd(_area_sine, lambda x: _SMALLEST.copy_sign(x))
+area_cosine = _function(_area_cosine, None, "Infinity")
+area_tangent = _function(_area_tangent, lambda x: _SMALLEST.copy_sign(x))
+
+
+def arctangent_of(y: Decimal, x: Decimal) -> Decimal:
+    """The angle of the point (x, y)."""
+    if y.is_nan() or x.is_nan():
+        return Decimal("NaN")
+    pi = _pi(_PRECISION)
+    backwards = x.is_signed()
+    if y.is_zero():
+        return rounded(pi).copy_sign(y) if backwards else _SMALLEST.copy_sign(y)
+    if x.is_infinite() and y.is_infinite():
+        return rounded(_WORK.multiply(pi, Decimal("0.75" if backwards else "0.25"))).copy_sign(y)
+    if x.is_zero() or y.is_infinite():
+        return rounded(_WORK.divide(pi, Decimal(2))).copy_sign(y)
+    if x.is_infinite():
+        return rounded(pi).copy_sign(y) if backwards else _SMALLEST.copy_sign(y)
+    angle = _arctangent(_WORK.divide(y, x).copy_abs())
+    return rounded(_binary(_WORK.subtract(pi, angle) if backwards else angle)).copy_sign(y)

@@ -1,0 +1,152 @@
+"""Fields by any name, `$getField`, `$setField`, `$unsetField`; and the sizes of values in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.aggregation.expressions.model import (
+    Expression,
+    OperatorParser,
+    Parsing,
+    Scope,
+    Table,
+    folded,
+    is_nullish,
+    unary,
+)
+from docstore.bson.build import document_from
+from docstore.bson.walk import ARRAY, BINARY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_field
+from docstore.errors import CommandError
+from docstore.query.values import NULL_VALUE, int32_value, string_value, text_of, type_name
+
+_ROOT = string_value("$$CURRENT")
+
+
+@dataclass(frozen=True, slots=True)
+class _Codes:
+    """What a field's name is refused with: a path, what is no constant, what is no string."""
+
+    path: int
+    not_constant: int
+    not_text: int
+
+
+def _name(operator: str, value: Value, parsing: Parsing, codes: _Codes) -> str:
+    """The name of a field: a constant string."""
+    if value[0] == STRING and text_of(value).startswith("$"):
+        raise CommandError(codes.path, f"'{text_of(value)}' is a field path reference which is not allowed here")
+    literal = value[0] == OBJECT and [name for name, _, _ in elements(value[1])] in (["$literal"], ["$const"])
+    if value[0] in (ARRAY, OBJECT) and not literal:
+        raise CommandError(codes.not_constant, f"{operator} requires 'field' to evaluate to a constant")
+    constant = parsing.expression(value).constant
+    if constant is None or constant[0] != STRING:
+        raise CommandError(
+            codes.not_text, f"{operator} requires 'field' to evaluate to type String, but got {type_name(constant)}"
+        )
+    if not text_of(constant):
+        raise CommandError(15998, "FieldPath field names may not be empty strings.")
+    return text_of(constant)
+
+
+_GET = _Codes(5654600, 5654601, 5654602)
+_SET = _Codes(4161108, 4161106, 4161107)
+
+
+def _parse_get(name: str, value: Value, parsing: Parsing) -> Expression:
+    fields = elements(value[1]) if value[0] == OBJECT else []
+    if value[0] != OBJECT or (fields and fields[0][0].startswith("$")):
+        given = {"field": value, "input": _ROOT}
+    else:
+        given = {}
+        for field, code, data in fields:
+            if field not in ("field", "input"):
+                raise CommandError(3041701, f"{name} found an unknown argument: {field}")
+            given[field] = (code, data)
+        if "field" not in given:
+            raise CommandError(3041702, f"{name} requires 'field' to be specified")
+        if "input" not in given:
+            raise CommandError(3041703, f"{name} requires 'input' to be specified")
+    wanted = _name(name, given["field"], parsing, _GET)
+    source = parsing.expression(given["input"])
+    evaluate = source.evaluate
+
+    def get(scope: Scope) -> Value | None:
+        found = evaluate(scope)
+        if found is None:
+            return None
+        if found[0] != OBJECT:
+            return NULL_VALUE if found[0] in (NULL, UNDEFINED) else None
+        return get_field(found[1], wanted)
+
+    return folded(get, [source])
+
+
+def _setting(name: str, wanted: tuple[str, ...]) -> OperatorParser:
+    def parse(operator: str, value: Value, parsing: Parsing) -> Expression:
+        if value[0] != OBJECT:
+            raise CommandError(4161100, f"{name} only supports an object as its argument")
+        given: dict[str, Value] = {}
+        for field, code, data in elements(value[1]):
+            if field not in wanted:
+                raise CommandError(4161101, f"{name} found an unknown argument: {field}")
+            given[field] = (code, data)
+        for field, missing in (("field", 4161102), ("value", 4161103), ("input", 4161109)):
+            if field in wanted and field not in given:
+                raise CommandError(missing, f"{name} requires '{field}' to be specified")
+        changed = _name(name, given["field"], parsing, _SET)
+        source = parsing.expression(given["input"])
+        replacement = parsing.expression(given["value"]) if "value" in given else None
+        document = source.evaluate
+        made = None if replacement is None else replacement.evaluate
+
+        def evaluate(scope: Scope) -> Value:
+            found = document(scope)
+            if found is None or is_nullish(found):
+                return NULL_VALUE
+            if found[0] != OBJECT:
+                raise CommandError(4161105, "$setField requires 'input' to evaluate to type Object")
+            return OBJECT, _with_field(found[1], changed, None if made is None else made(scope))
+
+        return folded(evaluate, [source] if replacement is None else [source, replacement])
+
+    return parse
+
+
+def _with_field(document: bytes, changed: str, value: Value | None) -> bytes:
+    """The document with the field replaced in its place, added at the end, or (None) without it."""
+    fields: list[tuple[str, int, bytes]] = []
+    done = value is None
+    for name, code, data in elements(document):
+        if name != changed:
+            fields.append((name, code, data))
+        elif value is not None:
+            fields.append((name, *value))
+            done = True
+    if not done and value is not None:
+        fields.append((changed, *value))
+    return document_from(fields)
+
+
+def _binary_size(operand: Value | None) -> Value:
+    if operand is None or is_nullish(operand):
+        return NULL_VALUE
+    if operand[0] in (STRING, BINARY):
+        return int32_value(len(operand[1]) - 5)
+    raise CommandError(51276, f"$binarySize requires a string or BinData argument, found: {type_name(operand)}")
+
+
+def _bson_size(operand: Value | None) -> Value:
+    if operand is None or is_nullish(operand):
+        return NULL_VALUE
+    if operand[0] != OBJECT:
+        raise CommandError(31393, f"$bsonSize requires a document input, found: {type_name(operand)}")
+    return int32_value(len(operand[1]))
+
+
+OPERATORS: Table = {
+    "$binarySize": unary(_binary_size),
+    "$bsonSize": unary(_bson_size),
+    "$getField": _parse_get,
+    "$setField": _setting("$setField", ("field", "input", "value")),
+    "$unsetField": _setting("$unsetField", ("field", "input")),
+}
