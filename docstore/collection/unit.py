@@ -114,7 +114,8 @@ class WriteUnit:
         added: list[bytes] = []
         if coll.secondary:
             added, grown = self._entries.new_keys(coll, raw, rid)
-            self._grow_multikey(coll, grown)
+            if grown:
+                self._grow_multikey(coll, grown)
             self._entries.move(coll, [], added)
         coll.next_record_id = record_id + 1
         record_key = coll.prefix + rid
@@ -150,7 +151,8 @@ class WriteUnit:
         added: list[bytes] = []
         if coll.secondary:
             removed, added, grown = self._entries.changed_keys(coll, before, after, rid)
-            self._grow_multikey(coll, grown)
+            if grown:
+                self._grow_multikey(coll, grown)
             self._entries.move(coll, removed, added)
         record_key = coll.prefix + rid
         self._records[record_key] = after

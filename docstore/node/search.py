@@ -1,9 +1,9 @@
 """Finding the documents that a statement changes, in slices, so that a long search does not hold the loop.
 
-The search goes through the state in which it began. What it finds after a pause is looked at again as it stands now;
-where one document is wanted, changes made meanwhile are kept note of and looked at in the end. So a document that a
-search gives matches at that moment, and when a search for one document ends without, no document matches: an upsert may
-insert.
+The search goes through the state in which it began. What it finds after a pause in which others wrote is looked at
+again as it stands now; where one document is wanted, changes made meanwhile are kept note of and looked at in the end.
+So a document that a search gives matches at that moment, and when a search for one document ends without, no document
+matches: an upsert may insert. Its own writer changes only what the search has already given.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Search:
         self._collection = collection
         self._predicate: Predicate = compile_filter(tree)
         self._once = once
-        self._paused = False
+        # The store's sequence at the last pause, and whether another's unit has committed in one of them.
+        self._paused_at: int | None = None
+        self._overtaken = False
         self._found: Iterator[Match | None] = find_matches(
             collection, tree, node.engine, sort=sort, hint=hint, clock=node.clock
         )
@@ -78,9 +80,11 @@ class Search:
         They are to be changed before the next await and before the next call.
         """
         taken: list[Match] = []
+        if self._paused_at is not None and self._paused_at != self._node.store.sequence:
+            self._overtaken = True
         for match in self._found:
             if match is not None:
-                current = self._current(match)
+                current = self._current(match) if self._overtaken else match
                 if current is not None and (owned is None or owned.matches(current[1])):
                     taken.append(current)
                     if len(taken) == wanted:
@@ -107,7 +111,7 @@ class Search:
 
     def pause(self) -> None:
         """The loop will serve others before the next step: from now on what they change is kept note of."""
-        self._paused = True
+        self._paused_at = self._node.store.sequence
         if self._once and self._missed is None:
             self._missed = {}
             self._unsubscribe = self._node.store.subscribe(self._changed)
@@ -121,7 +125,5 @@ class Search:
                     self._missed[encode_key(identity)] = identity
 
     def _current(self, match: Match) -> Match | None:
-        if not self._paused:
-            return match
         raw = self._collection.record(self._node.engine, match[0])
         return (match[0], raw) if raw is not None and self._predicate.matches(raw) else None

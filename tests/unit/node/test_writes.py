@@ -344,3 +344,31 @@ def test_a_document_that_stops_matching_during_the_search_is_left_alone() -> Non
         assert await node.documents("c", {"_id": "last"}) == [{"_id": "last", "key": 8}]
 
     loop(work())
+
+
+def test_a_long_update_changes_each_document_once_also_when_others_write_in_its_pauses() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": n, "n": 0} for n in range(1500)))
+        original = node.node.pause
+        pauses = 0
+
+        async def meanwhile() -> None:
+            nonlocal pauses
+            pauses += 1
+            if pauses == 3:
+                node.node.pause = original
+                await node.run({"delete": "c", "deletes": [{"q": {"_id": 1499}, "limit": 1}]})
+                await node.run({"update": "c", "updates": [{"q": {"_id": 1498}, "u": {"$set": {"n": 10}}}]})
+                node.node.pause = meanwhile
+
+        node.node.pause = meanwhile
+        node.hurry()
+        reply = await node.run({"update": "c", "updates": [{"q": {}, "u": {"$inc": {"n": 1}}, "multi": True}]})
+        assert pauses > 3
+        assert (reply["n"], reply["nModified"]) == (1499, 1499)
+        node.node.pause = original
+        found = await node.documents("c", {})
+        assert {row["_id"]: row["n"] for row in found} == {n: 11 if n == 1498 else 1 for n in range(1499)}
+
+    loop(work())
