@@ -22,6 +22,7 @@ from docstore.collection.diff import apply_update
 from docstore.collection.index_build import IndexBuild
 from docstore.collection.index_spec import IndexSpec, parse_index_spec
 from docstore.collection.journal import Journal, Replay
+from docstore.collection.modification import MODIFIABLE, modify_options
 from docstore.collection.oplog import entry_optime
 from docstore.collection.options import options_from
 from docstore.collection.unit import WriteUnit
@@ -164,7 +165,7 @@ class _Applier:
             elif name == "dropIndexes":
                 self._drop_index(coll)
             else:
-                self._modify_index(coll)
+                self._modify(coll)
         else:
             raise ApplyError(f"an oplog entry has the unknown command {name!r}")
 
@@ -228,8 +229,16 @@ class _Applier:
         elif not self._tolerant:
             raise ApplyError(f"{coll.ns} has no index {name}")
 
-    def _modify_index(self, coll: Collection) -> None:
-        change = document_to_python(_part(self._o, "index")[1])
+    def _modify(self, coll: Collection) -> None:
+        index = get_field(self._o, "index")
+        if index is not None:
+            self._modify_index(coll, index)
+        request = {name: (code, data) for name, code, data in elements(self._o) if name in MODIFIABLE}
+        if request:
+            modify_options(self._store.catalog, self._unit, coll, request)
+
+    def _modify_index(self, coll: Collection, value: Value) -> None:
+        change = document_to_python(value[1])
         name = str(change["name"])
         if name in coll.indexes:
             modify_index(

@@ -7,7 +7,7 @@ from docstore.bson.namespace import split_namespace
 from docstore.bson.walk import BOOL, OBJECT
 from docstore.collection.options import CollectionOptions, capped_maximum, capped_size, options_from
 from docstore.collection.views import SYSTEM_VIEWS, ViewDefinition
-from docstore.commands.arguments import Arguments
+from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
@@ -18,6 +18,10 @@ from docstore.node.writes import check_writable
 MAX_CAPPED_BYTES = 1 << 50
 LEVELS = ("off", "strict", "moderate")
 ACTIONS = ("error", "warn")
+
+PRE_AND_POST_IMAGES = Parameter("changeStreamPreAndPostImages", Type.OBJECT)
+"""Of `create` and `collMod`, which may say that there are none."""
+_IMAGES = declared(Parameter("enabled", Type.BOOL, required=True, unsupported="change streams are not supported"))
 
 PARAMETERS = (
     Parameter("capped", Type.SAFE_BOOL, default=False),
@@ -34,7 +38,7 @@ PARAMETERS = (
     Parameter("indexOptionDefaults", Type.OBJECT),
     Parameter("expireAfterSeconds", Type.INT),
     Parameter("temp", Type.BOOL),
-    Parameter("changeStreamPreAndPostImages", Type.OBJECT, unsupported="change streams are not supported"),
+    PRE_AND_POST_IMAGES,
     Parameter("timeseries", Type.OBJECT, unsupported="time-series collections are not supported"),
     Parameter("clusteredIndex", Type.ANY, unsupported="clustered collections are not supported"),
     Parameter("encryptedFields", Type.OBJECT, unsupported="encrypted collections are not supported"),
@@ -104,6 +108,7 @@ def check_create(arguments: Arguments, namespace: str) -> None:
         )
     if "temp" in arguments:
         raise CommandError(Code.InvalidOptions, "the 'temp' field is an invalid option")
+    check_images("create", arguments)
     _check_id_index(arguments["idIndex"])
     _check_storage_engine(arguments["storageEngine"])
     defaults = arguments["indexOptionDefaults"]
@@ -112,6 +117,12 @@ def check_create(arguments: Arguments, namespace: str) -> None:
             raise CommandError(40415, f"BSON field 'create.indexOptionDefaults.{name}' is an unknown field.")
         if code == OBJECT:
             _check_storage_engine(data)
+
+
+def check_images(command: str, arguments: Arguments) -> None:
+    """Refuse to record images for change streams. Errors: NotImplemented, Location40414."""
+    if arguments[PRE_AND_POST_IMAGES.name] is not None:
+        parse_fields(f"{command}.{PRE_AND_POST_IMAGES.name}", arguments[PRE_AND_POST_IMAGES.name], _IMAGES)
 
 
 def choice(field: str, given: str, allowed: tuple[str, ...]) -> str:

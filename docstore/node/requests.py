@@ -9,6 +9,7 @@ from docstore.bson.walk import Value
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.values import NUMBERS, integer_of
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.query.filter import parse_filter
@@ -73,6 +74,16 @@ def language_at(node: DataNode, let: bytes | None) -> Language:
     variables = find_language.system_variables(int(now * 1000), cluster_time)
     made = find_language.language(variables=variables, dice=node.dice)
     return made if let is None else find_language.with_let(made, let)
+
+
+def capped_size_of(value: Value | None) -> int:
+    """The `size` of a command that makes a collection capped. Errors: BadValue."""
+    size = integer_of(*value) if value is not None and value[0] in NUMBERS else 0
+    if size < 0:
+        raise CommandError(Code.BadValue, "size has to be >= 0")
+    if size == 0:
+        raise CommandError(Code.UnknownError, "invalid command spec: a size is needed")
+    return size
 
 
 def filter_of(raw: bytes | None, language: Language) -> Filter:

@@ -179,9 +179,9 @@ def test_collections_are_listed_renamed_and_dropped(client: pymongo.MongoClient[
 
 def test_what_is_not_supported_is_refused(client: pymongo.MongoClient[dict[str, Any]]) -> None:
     for command, code in (
-        ({"create": "c", "capped": True, "size": 1000}, 238),
+        ({"create": "c", "timeseries": {"timeField": "t"}}, 238),
         ({"nosuch": 1}, 59),
-        ({"collMod": "c"}, 115),
+        ({"compact": "c"}, 115),
         ({"find": "c", "collation": {"locale": "de"}}, 238),
         ({"find": "c", "nosuch": 1}, 40415),
     ):

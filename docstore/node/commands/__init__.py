@@ -6,7 +6,10 @@ from docstore.commands.builtin import COMMANDS as BUILTIN
 from docstore.commands.declaration import Command
 from docstore.node.commands import (
     aggregate,
+    clone_collection_as_capped,
+    coll_mod,
     coll_stats,
+    convert_to_capped,
     count,
     create,
     create_indexes,
@@ -40,7 +43,8 @@ from docstore.node.commands import (
 )
 
 _MODULES = (
-    aggregate, coll_stats, count, create, create_indexes, current_op, db_hash, db_stats, delete, distinct, drop,
+    aggregate, clone_collection_as_capped, coll_mod, convert_to_capped,
+    coll_stats, count, create, create_indexes, current_op, db_hash, db_stats, delete, distinct, drop,
     drop_database, drop_indexes, explain, find, find_and_modify, fsync, get_cmd_line_opts, get_more,
     hello, host_info, insert, is_master, list_collections, list_databases, list_indexes, log_rotate,
     rename_collection, server_status, shutdown, update, validate,

@@ -1,0 +1,38 @@
+"""cloneCollectionAsCapped: a capped collection is made with as many of another one's newest documents as fit."""
+
+from __future__ import annotations
+
+from docstore.bson.namespace import check_collection_name
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.capped_copies import clone
+from docstore.node.creation import check_creatable
+from docstore.node.node import node_of
+from docstore.node.requests import capped_size_of
+from docstore.node.schema import existing
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    name = arguments["toCollection"]
+    if name is None:
+        raise CommandError(Code.TypeMismatch, "'toCollection' must be of type String")
+    target = check_collection_name(context.db, name)
+    check_creatable(target)
+    size = capped_size_of(arguments["size"])
+    source = existing(context, context.namespace)
+    if node_of(context).store.collection(target) is not None:
+        raise CommandError(
+            Code.NamespaceExists, f"cloneCollectionAsCapped failed - destination collection {target} already exists"
+        )
+    context.namespace = target
+    return await clone(context, source, target, size)
+
+
+COMMAND = Command(
+    "cloneCollectionAsCapped", run, aliases=("clonecollectionascapped",),
+    privilege=Privilege("find", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION, tolerant=True,
+    parameters=(Parameter("toCollection", Type.STRING), Parameter("size", Type.ANY)),
+    help="make a capped copy of a collection",
+)  # fmt: skip

@@ -1,0 +1,172 @@
+"""collMod: the options of a collection, of one of its indexes, or the definition of a view are changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.bson import encode_key, get_field
+from docstore.bson.walk import OBJECT, Value
+from docstore.collection.collection import Collection, Index
+from docstore.collection.ddl import modify_index
+from docstore.collection.modification import MODIFIABLE, modify_options
+from docstore.collection.unit import WriteUnit
+from docstore.collection.views import find_view, redefine_view
+from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.creation import ACTIONS, LEVELS, MAX_CAPPED_BYTES, PRE_AND_POST_IMAGES, check_images, choice
+from docstore.node.node import node_of
+from docstore.node.schema import change
+from docstore.node.validators import check_validator
+from docstore.node.views import checked_definition
+
+_MAX_SECONDS = 0x7FFFFFFF
+_INDEX = declared(
+    Parameter("name", Type.STRING),
+    Parameter("keyPattern", Type.OBJECT),
+    Parameter("expireAfterSeconds", Type.INT),
+    Parameter("hidden", Type.SAFE_BOOL),
+    Parameter("unique", Type.SAFE_BOOL),
+    Parameter("prepareUnique", Type.SAFE_BOOL, unsupported="indexes cannot be made unique"),
+)
+_OF_VIEWS = ("pipeline", "viewOn")
+_OF_COLLECTIONS = ("index", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax")
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    node = node_of(context)
+    namespace = context.namespace
+    _check(context, arguments)
+    reply: dict[str, Any] = {}
+
+    def act(unit: WriteUnit) -> None:
+        collection = node.store.collection(namespace)
+        if collection is None:
+            _change_view(context, arguments, unit)
+            return
+        for name in _OF_VIEWS:
+            if name in arguments:
+                raise CommandError(Code.InvalidOptions, f"option only supported on a view: {name}")
+        if not collection.options.capped and ("cappedSize" in arguments or "cappedMax" in arguments):
+            raise CommandError(Code.InvalidOptions, "Collection must be capped.")
+        if arguments["index"] is not None:
+            reply.update(_change_index(context, unit, collection, arguments["index"]))
+        request = _request(context, arguments)
+        if request:
+            modify_options(node.store.catalog, unit, collection, request)
+
+    return await change(context, reply, act)
+
+
+def _check(context: Context, arguments: Arguments) -> None:
+    check_images("collMod", arguments)
+    if arguments["validator"] is not None:
+        check_validator(node_of(context), arguments["validator"])
+    for name, allowed in (("validationLevel", LEVELS), ("validationAction", ACTIONS)):
+        if arguments[name] is not None:
+            choice(f"collMod.{name}", arguments[name], allowed)
+    if arguments["expireAfterSeconds"] is not None:
+        raise CommandError(
+            Code.InvalidOptions, "'expireAfterSeconds' option is only supported on collections clustered by _id"
+        )
+    if arguments["dryRun"] and arguments["index"] is None:
+        raise CommandError(Code.InvalidOptions, "dry run mode requires an valid index modification.")
+
+
+def _request(context: Context, arguments: Arguments) -> dict[str, Value]:
+    """The fields that change options, as they were sent."""
+    return {name: _sent(context, name) for name in arguments.given() if name in MODIFIABLE}
+
+
+def _sent(context: Context, name: str) -> Value:
+    value = get_field(context.raw, name)
+    assert value is not None, "the field was given"
+    return value
+
+
+def _change_view(context: Context, arguments: Arguments, unit: WriteUnit) -> None:
+    node = node_of(context)
+    view = find_view(node.store, context.namespace)
+    if view is None:
+        raise CommandError(Code.NamespaceNotFound, "ns does not exist")
+    for name in _OF_COLLECTIONS:
+        if name in arguments:
+            raise CommandError(Code.InvalidOptions, f"option not supported on a view: {name}")
+    if "viewOn" not in arguments and "pipeline" not in arguments:
+        return
+    on = view.on.partition(".")[2] if arguments["viewOn"] is None else arguments["viewOn"]
+    stages = view.pipeline if arguments["pipeline"] is None else arguments["pipeline"]
+    redefine_view(node.store, unit, checked_definition(node, view.ns, on, stages))
+
+
+def _change_index(context: Context, unit: WriteUnit, collection: Collection, raw: bytes) -> dict[str, Any]:
+    asked = parse_fields("collMod.index", raw, _INDEX)
+    index = _index(collection, asked)
+    seconds, hidden = asked["expireAfterSeconds"], asked["hidden"]
+    if seconds is None and hidden is None and asked["unique"] is None:
+        raise CommandError(Code.InvalidOptions, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
+    if asked["unique"] is not None:
+        _check_unique(index, asked["unique"])
+    if seconds is not None:
+        if seconds < 0:
+            raise CommandError(Code.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than 0")
+        seconds = min(seconds, _MAX_SECONDS)
+    if hidden is not None and hidden == index.hidden and not index.is_id:
+        hidden = None
+    if seconds is None and hidden is None:
+        return {}
+    catalog = node_of(context).store.catalog
+    before = modify_index(catalog, unit, collection, index.name, hidden=hidden, expire_after=seconds)
+    reply: dict[str, Any] = {}
+    if seconds is not None:
+        if before.expire_after is not None:
+            reply["expireAfterSeconds_old"] = before.expire_after
+        reply["expireAfterSeconds_new"] = seconds
+    if hidden is not None:
+        reply |= {"hidden_old": before.hidden, "hidden_new": hidden}
+    return reply
+
+
+def _index(collection: Collection, asked: Arguments) -> Index:
+    name, key = asked["name"], asked["keyPattern"]
+    if name is None and key is None:
+        raise CommandError(Code.InvalidOptions, "Must specify either index name or key pattern.")
+    if name is not None and key is not None:
+        raise CommandError(Code.InvalidOptions, "Cannot specify both key pattern and name.")
+    if name is not None:
+        found = [index for index in collection.indexes.values() if index.name == name]
+    else:
+        found = [index for index in collection.indexes.values() if index.key_id == encode_key((OBJECT, key))]
+    if not found:
+        raise CommandError(Code.IndexNotFound, f"cannot find index {name or 'of that key'} for ns {collection.ns}")
+    if len(found) > 1:
+        raise CommandError(Code.AmbiguousIndexKeyPattern, f"{len(found)} indexes have that key: name one")
+    return found[0]
+
+
+def _check_unique(index: Index, unique: bool) -> None:
+    if not unique:
+        raise CommandError(Code.BadValue, "Cannot make index non-unique")
+    if not index.unique:
+        raise CommandError(Code.NotImplemented, "indexes cannot be made unique")
+
+
+COMMAND = Command(
+    "collMod", run, aliases=("collmod",), privilege=Privilege("collMod", Resource.COLLECTION), role=Role.PRIMARY,
+    value=Type.COLLECTION, stable=True, help="change the options of a collection",
+    parameters=(
+        Parameter("index", Type.OBJECT),
+        Parameter("validator", Type.OBJECT),
+        Parameter("validationLevel", Type.STRING),
+        Parameter("validationAction", Type.STRING),
+        Parameter("viewOn", Type.STRING),
+        Parameter("pipeline", Type.DOCUMENTS),
+        Parameter("cappedSize", Type.INT, minimum=1, maximum=MAX_CAPPED_BYTES),
+        Parameter("cappedMax", Type.INT, maximum=_MAX_SECONDS),
+        Parameter("dryRun", Type.SAFE_BOOL, default=False),
+        Parameter("expireAfterSeconds", Type.ANY),
+        Parameter("timeseries", Type.OBJECT, unsupported="time-series collections are not supported"),
+        PRE_AND_POST_IMAGES,
+    ),
+)  # fmt: skip

@@ -1,0 +1,24 @@
+"""convertToCapped: a collection becomes a capped one, with as many of its newest documents as fit."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.capped_copies import convert
+from docstore.node.requests import capped_size_of
+from docstore.node.schema import existing
+from docstore.node.writes import check_writable
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    check_writable(context.namespace)
+    size = capped_size_of(arguments["size"])
+    return await convert(context, existing(context, context.namespace), size)
+
+
+COMMAND = Command(
+    "convertToCapped", run, aliases=("converttocapped",), privilege=Privilege("convertToCapped", Resource.COLLECTION),
+    role=Role.PRIMARY, value=Type.COLLECTION, tolerant=True, parameters=(Parameter("size", Type.ANY),),
+    help="make a collection capped",
+)  # fmt: skip
