@@ -4,11 +4,16 @@ Every workload runs on both servers in turn, several rounds each, and the median
 that ours did 1.2 times as much in the same time. DOCSTORE_REFERENCE names the command that runs the reference mongod;
 without it only our own figures are printed. The same document shapes, the same client and the same concurrency are used
 on both sides; the servers are alone on their machine but for each other, and only one of them works at a time.
+
+Beside the ratio stands the processor time that each server took for a unit of work, in microseconds: unlike the rates
+it does not depend on what else the machine does. `--start` measures the start to the first answer and the memory of an
+idle server instead.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import shlex
@@ -32,6 +37,7 @@ from pymongo.write_concern import WriteConcern
 from scripts.deployment import Deployment, Member, stopped_at_end
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
+Database = pymongo.database.Database[dict[str, Any]]
 POSTS = 200_000
 MAP = Code("function () { for (var i in this.tags) { emit(this.tags[i], 1) } }")
 REDUCE = Code("function (key, values) { var n = 0; for (var i in values) { n += values[i] } return n }")
@@ -39,12 +45,16 @@ REDUCE = Code("function (key, values) { var n = 0; for (var i in values) { n += 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`run(collection, posts)` does `units` of work; the target is the ratio wished for, if one was set."""
+    """`run(scratch, posts)` does `units` of work; the target is the ratio wished for, if one was set.
+
+    `prepare` comes before each run and is not measured.
+    """
 
     name: str
     units: int
     run: Callable[[Collection, Collection], object]
     target: float | None = None
+    prepare: Callable[[Collection, Collection], object] | None = None
 
 
 def post(number: int, dice: random.Random) -> dict[str, Any]:
@@ -88,12 +98,37 @@ def update_by_id(count: int) -> Callable[[Collection, Collection], None]:
     return run
 
 
-def delete_one(count: int) -> Callable[[Collection, Collection], None]:
+def stored(count: int) -> Callable[[Collection, Collection], None]:
+    """Put `count` posts into the scratch collection."""
+
+    def prepare(scratch: Collection, _: Collection) -> None:
+        dice = random.Random(4)
+        for start in range(0, count, 10_000):
+            numbers = range(start, min(start + 10_000, count))
+            scratch.insert_many([{"_id": number, **post(number, dice)} for number in numbers])
+
+    return prepare
+
+
+def delete_by_id(count: int) -> Callable[[Collection, Collection], None]:
     def run(scratch: Collection, _: Collection) -> None:
         for number in range(count):
             scratch.delete_one({"_id": number})
 
     return run
+
+
+def index_range(count: int) -> Callable[[Collection, Collection], None]:
+    def run(_: Collection, posts: Collection) -> None:
+        for _round in range(count // 1000):
+            found = list(posts.find({"id": {"$gte": "5", "$lt": "6"}}).limit(1000))
+            assert len(found) == 1000
+
+    return run
+
+
+def create_index(scratch: Collection, _: Collection) -> None:
+    scratch.create_index("content")
 
 
 def aggregate(*stages: dict[str, Any]) -> Callable[[Collection, Collection], None]:
@@ -122,20 +157,24 @@ def map_reduce(_: Collection, posts: Collection) -> None:
 WORKLOADS = [
     Workload("insert_one w:1", 2000, insert_one(2000, WriteConcern(1)), 1.2),
     Workload("insert_one j:true", 200, insert_one(200, WriteConcern(1, j=True))),
-    Workload("insert_many of 1,000", 20_000, insert_many(20_000), 0.8),
+    Workload("insert_many of 1,000", 20_000, insert_many(20_000), 1.0),
     Workload("find by _id", 2000, by_id(2000), 1.2),
     Workload("update by _id", 2000, update_by_id(2000), 1.2),
-    Workload("counted scan", POSTS, lambda _, posts: posts.count_documents({"n": {"$gte": 100_000}}), 1.0),
+    Workload("delete by _id", 2000, delete_by_id(2000), 1.2, stored(2000)),
+    Workload("full fetch", POSTS, lambda _, posts: [None for _ in posts.find(batch_size=10_000)], 0.9),
+    Workload("counted scan, number", POSTS, lambda _, posts: posts.count_documents({"n": {"$gte": 100_000}}), 1.0),
+    Workload("counted scan, regex", POSTS, lambda _, posts: posts.count_documents({"content": {"$regex": "77$"}}), 1.0),
+    Workload("counted scan, array", POSTS, lambda _, posts: posts.count_documents({"tags": "tag7"}), 1.0),
+    Workload("index range of 1,000", 5000, index_range(5000), 1.0),
+    Workload("updateMany", POSTS, lambda _, posts: posts.update_many({}, {"$inc": {"hits": 1}}), 0.5),
+    Workload("deleteMany", POSTS, lambda scratch, _: scratch.delete_many({}), 0.5, stored(POSTS)),
+    Workload("createIndexes", POSTS, create_index, 0.5, stored(POSTS)),
     Workload(
-        "secondary range", 2000, lambda _, posts: list(posts.find({"id": {"$gte": "5", "$lt": "51"}}).limit(2000))
+        "$unwind + $group", POSTS, aggregate({"$unwind": "$tags"}, {"$group": {"_id": "$tags", "n": {"$sum": 1}}}), 1.2
     ),
-    Workload("full fetch", POSTS, lambda _, posts: [None for _ in posts.find(batch_size=10_000)]),
-    Workload(
-        "$unwind + $group", POSTS, aggregate({"$unwind": "$tags"}, {"$group": {"_id": "$tags", "n": {"$sum": 1}}})
-    ),
-    Workload("$sort + $limit 100", POSTS, aggregate({"$sort": {"content": 1}}, {"$limit": 100})),
+    Workload("$sort + $limit 100", POSTS, aggregate({"$sort": {"content": 1}}, {"$limit": 100}), 0.8),
     Workload("map-reduce inline", POSTS, map_reduce, 8.0),
-    Workload("find by _id, 4 clients", 4000, in_threads(4, by_id(1000))),
+    Workload("find by _id, 4 clients", 4000, in_threads(4, by_id(1000)), 1.2),
     Workload("insert_one, 4 clients", 4000, in_threads(4, insert_one(1000, WriteConcern(1)))),
     Workload("find by _id, 64 clients", 6400, in_threads(64, by_id(100))),
 ]
@@ -161,46 +200,102 @@ def fill(posts: Collection) -> None:
     posts.create_index("id")
 
 
-def measure(workload: Workload, scratch: Collection, posts: Collection) -> float:
-    """Units per second of one round; the scratch collection is made anew before it."""
+def processor_seconds(pid: int) -> float:
+    """What the threads of a process that are alive have run so far; 0 where the system does not tell."""
+    total = 0
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            total += int(file.read_text().split()[0])
+    return total / 1e9
+
+
+def measure(workload: Workload, scratch: Collection, posts: Collection, pid: int) -> tuple[float, float]:
+    """(units per second, processor seconds per unit) of one round; the scratch collection is made anew before it."""
     scratch.drop()
     scratch.insert_one({"_id": "first"})
+    if workload.prepare is not None:
+        workload.prepare(scratch, posts)
+    spent = processor_seconds(pid)
     began = time.perf_counter()
     workload.run(scratch, posts)
-    return workload.units / (time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return workload.units / seconds, (processor_seconds(pid) - spent) / workload.units
+
+
+def server_pid(database: Database) -> int:
+    """The process that answers; the command that started it may be another."""
+    return int(database.client.admin.command("serverStatus")["pid"])
+
+
+def resident_mib(pid: int) -> float:
+    """The memory that a process holds."""
+    fields = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in fields if line.startswith("VmRSS"))
+
+
+def compare(workload: Workload, databases: dict[str, Database], rounds: int) -> None:
+    """Run one workload on every server in turn and print a line."""
+    results: dict[str, list[tuple[float, float]]] = {side: [] for side in databases}
+    pids = {side: server_pid(database) for side, database in databases.items()}
+    for _ in range(rounds):
+        for side, database in databases.items():
+            results[side].append(measure(workload, database.scratch, database.posts, pids[side]))
+    rates = {side: statistics.median(rate for rate, _ in values) for side, values in results.items()}
+    spent = {side: statistics.median(seconds for _, seconds in values) * 1e6 for side, values in results.items()}
+    reference = rates.get("reference")
+    cells = f"{reference:14.0f}{rates['ours'] / reference:8.2f}" if reference else f"{'-':>14}{'-':>8}"
+    target = f"{workload.target:8.1f}" if workload.target else f"{'':8}"
+    costs = f"{spent['ours']:10.1f}{spent.get('reference', 0.0):10.1f}"
+    print(f"{workload.name:28}{rates['ours']:12.0f}{cells}{target}{costs}", flush=True)
+
+
+def measure_start(stack: ExitStack, directory: Path) -> None:
+    """Start each server on an empty directory; print the seconds to its first answer, and its memory then."""
+    starters = {"ours": start_ours}
+    if os.environ.get("DOCSTORE_REFERENCE"):
+        starters["reference"] = start_reference
+    for side, start in starters.items():
+        began = time.perf_counter()
+        address = start(stack, directory / side)
+        client: pymongo.MongoClient[dict[str, Any]]
+        with pymongo.MongoClient(address) as client:
+            client.admin.command("ping")
+            seconds = time.perf_counter() - began
+            memory = resident_mib(server_pid(client.bench))
+        print(f"{side:12} first answer after {seconds:.2f} s, {memory:.0f} MiB resident")
+
+
+def start_ours(stack: ExitStack, directory: Path) -> str:
+    """Our data node on a free port; gives its address."""
+    deployment = stack.enter_context(stopped_at_end(Deployment(directory)))
+    deployment.start(Member("node", "mongod", []))
+    return deployment.members["node"].address
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="workloads whose name holds this text")
+    parser.add_argument("--start", action="store_true", help="measure start-up and memory")
     options = parser.parse_args()
     with ExitStack() as stack:
         scratch_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="docstore-bench-")))
-        deployment = stack.enter_context(stopped_at_end(Deployment(scratch_directory / "ours")))
-        deployment.start(Member("node", "mongod", []))
-        addresses = {"ours": deployment.members["node"].address}
+        if options.start:
+            measure_start(stack, scratch_directory)
+            return 0
+        addresses = {"ours": start_ours(stack, scratch_directory / "ours")}
         if os.environ.get("DOCSTORE_REFERENCE"):
             addresses["reference"] = start_reference(stack, scratch_directory / "reference")
-        databases = {}
+        databases: dict[str, Database] = {}
         for side, address in addresses.items():
             client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(address, maxPoolSize=100)
             stack.callback(client.close)
             databases[side] = client.bench
             fill(client.bench.posts)
-        print(f"{'':28}{'ours /s':>12}{'reference /s':>14}{'ratio':>8}{'target':>8}")
+        print(f"{'':28}{'ours /s':>12}{'reference /s':>14}{'ratio':>8}{'target':>8}{'ours us':>10}{'ref us':>10}")
         for workload in WORKLOADS:
-            if options.only not in workload.name:
-                continue
-            rates: dict[str, list[float]] = {side: [] for side in databases}
-            for _ in range(options.rounds):
-                for side, database in databases.items():
-                    rates[side].append(measure(workload, database.scratch, database.posts))
-            medians = {side: statistics.median(values) for side, values in rates.items()}
-            reference = medians.get("reference")
-            cells = f"{reference:14.0f}{medians['ours'] / reference:8.2f}" if reference else f"{'-':>14}{'-':>8}"
-            target = f"{workload.target:8.1f}" if workload.target else f"{'':8}"
-            print(f"{workload.name:28}{medians['ours']:12.0f}{cells}{target}", flush=True)
+            if options.only in workload.name:
+                compare(workload, databases, options.rounds)
     return 0
 
 
