@@ -10,6 +10,7 @@ from docstore.bson import to_python
 from docstore.query.tree import (
     Always,
     And,
+    Bits,
     Comparison,
     DocumentTest,
     ElemMatchObject,
@@ -40,8 +41,8 @@ def filter_document(tree: Filter) -> dict[str, Any]:
             return {"$nor": [filter_document(child) for child in children]}
         case Always(value):
             return {"$alwaysTrue" if value else "$alwaysFalse": 1}
-        case DocumentTest(_, expression):
-            return {"$expr": to_python(expression)}
+        case DocumentTest(_, name, argument):
+            return {name: to_python(argument)}
         case Not(child):
             return _negated(child)
         case _:
@@ -71,6 +72,9 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
             return path, {"$exists": True}
         case TypeIs(path, codes):
             return path, {"$type": sorted(codes)}
+        case Bits(path, positions, every, ones):
+            name = f"$bits{'All' if every else 'Any'}{'Set' if ones else 'Clear'}"
+            return path, {name: sorted(positions)}
         case Mod(path, divisor, remainder):
             return path, {"$mod": [divisor, remainder]}
         case Size(path, length):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from docstore.bson import leaves, predicate
+from docstore.bson import bits, leaves, predicate
 from docstore.bson.predicate import Predicate
 from docstore.bson.walk import REGEX, Value
 from docstore.query.regex import compile_regex
 from docstore.query.tree import (
     Always,
     And,
+    Bits,
     Comparison,
     DocumentTest,
     ElemMatchObject,
@@ -63,6 +64,8 @@ def _compile_leaf(tree: Filter) -> Predicate:
             return leaves.Exists(path, True)
         case TypeIs(path, codes):
             return leaves.Type(path, codes)
+        case Bits(path, positions, every, ones):
+            return bits.Bits(path, positions, every, ones)
         case Mod(path, divisor, remainder):
             return leaves.Mod(path, divisor, remainder)
         case Size(path, length):

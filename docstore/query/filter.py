@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.bits import BIT_OPERATORS
+from docstore.query.json_schema import parse_schema
 from docstore.query.language import PLAIN, Language
 from docstore.query.path_operators import FIELD_OPERATORS, parse_equality, parse_regex_operator
 from docstore.query.tree import (
@@ -69,6 +71,8 @@ def parse_operators(path: str, raw: bytes, language: Language = PLAIN) -> Filter
             children.append(parse_elem_match(path, value, language))
         elif name == "$all":
             children.append(_parse_all(path, value, language))
+        elif name in BIT_OPERATORS:
+            children.append(BIT_OPERATORS[name](path, value))
         elif name in FIELD_OPERATORS:
             children.append(FIELD_OPERATORS[name](path, value))
         else:
@@ -102,7 +106,10 @@ def _top_level(name: str, value: Value, language: Language) -> Filter | None:
         case "$comment":
             return None
         case "$expr" if language.expressions is not None:
-            return DocumentTest(language.expressions.test(value, language), value)
+            return DocumentTest(language.expressions.test(value, language), name, value)
+        case "$jsonSchema":
+            schema = parse_schema(value)
+            return DocumentTest(lambda document: schema((OBJECT, document)), name, value)
         case _:
             raise _unknown_at_top(name)
 
@@ -127,7 +134,7 @@ def _unknown_at_top(name: str) -> CommandError:
 def _unknown_operator(name: str) -> CommandError:
     if name == "$where":
         return CommandError(Code.BadValue, "$where cannot be applied to a field")
-    if name in FILTER_OPERATORS and name not in ("$expr", "$jsonSchema", "$sampleRate", "$text"):
+    if name in FILTER_OPERATORS and name not in ("$expr", "$sampleRate", "$text"):
         return not_supported("query operator", name)
     return CommandError(Code.BadValue, f"unknown operator: {name}")
 

@@ -10,6 +10,7 @@ from docstore.query.bounds import value_ranges
 from docstore.query.intervals import Ranges, intersection
 from docstore.query.tree import (
     And,
+    Bits,
     Comparison,
     ElemMatchObject,
     ElemMatchValue,
@@ -61,7 +62,7 @@ def _asks_for_presence(query: Filter, path: str) -> bool:
             return own == path and value[0] not in _NO_PRESENCE
         case In(own, listed, _):
             return own == path and all(value[0] not in _NO_PRESENCE for value in listed)
-        case RegexMatch() | TypeIs() | Mod() | Size() | ElemMatchObject() | ElemMatchValue():
+        case RegexMatch() | TypeIs() | Mod() | Bits() | Size() | ElemMatchObject() | ElemMatchValue():
             return query.path == path
         case _:
             return False

@@ -15,6 +15,7 @@ from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
 from docstore.query.compile import compile_filter
 from docstore.query.tree import (
     And,
+    Bits,
     Comparison,
     ElemMatchObject,
     ElemMatchValue,
@@ -28,10 +29,10 @@ from docstore.query.tree import (
     TypeIs,
 )
 
-_Condition = Comparison | In | RegexMatch | Exists | Mod | TypeIs | ElemMatchObject | ElemMatchValue
+_Condition = Bits | Comparison | In | RegexMatch | Exists | Mod | TypeIs | ElemMatchObject | ElemMatchValue
 
 _COMPARISONS = {Op.EQ: 3, Op.LTE: 4, Op.LT: 5, Op.GT: 6, Op.GTE: 7}
-_RANKS = {ElemMatchObject: 1, ElemMatchValue: 2, RegexMatch: 8, Mod: 9, Exists: 10, In: 11, TypeIs: 14}
+_RANKS = {ElemMatchObject: 1, ElemMatchValue: 2, RegexMatch: 8, Mod: 9, Exists: 10, In: 11, TypeIs: 18}
 
 
 class Positions:
@@ -61,7 +62,7 @@ def _conditions(tree: Filter) -> Iterator[_Condition]:
                 yield merged
         case In():
             yield _single(tree) or tree
-        case Comparison() | RegexMatch() | Exists() | Mod() | TypeIs() | ElemMatchObject() | ElemMatchValue():
+        case Bits() | Comparison() | RegexMatch() | Exists() | Mod() | TypeIs() | ElemMatchObject() | ElemMatchValue():
             yield tree
 
 
@@ -96,7 +97,13 @@ def _merged(children: tuple[Filter, ...]) -> In | None:
 
 
 def _rank(condition: _Condition) -> int:
-    return _COMPARISONS[condition.op] if isinstance(condition, Comparison) else _RANKS[type(condition)]
+    match condition:
+        case Comparison():
+            return _COMPARISONS[condition.op]
+        case Bits():
+            return 12 + (not condition.ones) + 2 * (not condition.every)
+        case _:
+            return _RANKS[type(condition)]
 
 
 def _position(parts: list[str], predicate: Predicate, raw: bytes) -> str | None:

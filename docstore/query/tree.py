@@ -61,10 +61,11 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class DocumentTest:
-    """`$expr`: what an expression of the aggregation language says about the whole document."""
+    """What the operator `name` (`$expr`, `$jsonSchema`, ...) with this argument says about the whole document."""
 
     test: Callable[[bytes], bool]
-    expression: Value
+    name: str
+    argument: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,16 @@ class Mod:
 
 
 @dataclass(frozen=True, slots=True)
+class Bits:
+    """All of the bits at the positions (`every`) or one of them is set (`ones`) or clear."""
+
+    path: str
+    positions: frozenset[int]
+    every: bool
+    ones: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     path: str
     length: int
@@ -145,6 +156,7 @@ Filter = (
     | Exists
     | TypeIs
     | Mod
+    | Bits
     | Size
     | ElemMatchObject
     | ElemMatchValue

@@ -10,15 +10,10 @@ from docstore.errors import Code, CommandError
 
 FILTER_OPERATORS = frozenset(
     (
-        "$bitsAllClear",
-        "$bitsAllSet",
-        "$bitsAnyClear",
-        "$bitsAnySet",
         "$expr",
         "$geoIntersects",
         "$geoNear",
         "$geoWithin",
-        "$jsonSchema",
         "$near",
         "$nearSphere",
         "$sampleRate",

@@ -31,6 +31,7 @@ COMPILED = (
     "keys",
     "key_pattern",
     "predicate",
+    "bits",
     "leaves",
     "scan",
     "fetching",

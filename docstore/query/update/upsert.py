@@ -38,7 +38,7 @@ def seeded_id(tree: Filter) -> Value | None:
 
 
 def _refuse_expressions(tree: Filter) -> None:
-    if isinstance(tree, DocumentTest):
+    if isinstance(tree, DocumentTest) and tree.name == "$expr":
         raise CommandError(Code.QueryFeatureNotAllowed, "$expr is not allowed in the query predicate for an upsert")
     if isinstance(tree, And | Or | Nor):
         for child in tree.children:
