@@ -22,6 +22,18 @@ ACTIONS = ("error", "warn")
 PRE_AND_POST_IMAGES = Parameter("changeStreamPreAndPostImages", Type.OBJECT)
 """Of `create` and `collMod`, which may say that there are none."""
 _IMAGES = declared(Parameter("enabled", Type.BOOL, required=True, unsupported="change streams are not supported"))
+_TIME_SERIES = declared(
+    Parameter("timeField", Type.STRING, required=True),
+    Parameter("metaField", Type.STRING),
+    Parameter("granularity", Type.STRING),
+    Parameter("bucketMaxSpanSeconds", Type.INT),
+)
+_CLUSTERED = declared(
+    Parameter("v", Type.INT),
+    Parameter("key", Type.OBJECT, required=True),
+    Parameter("name", Type.STRING),
+    Parameter("unique", Type.SAFE_BOOL, required=True),
+)
 
 PARAMETERS = (
     Parameter("capped", Type.SAFE_BOOL, default=False),
@@ -39,8 +51,8 @@ PARAMETERS = (
     Parameter("expireAfterSeconds", Type.INT),
     Parameter("temp", Type.BOOL),
     PRE_AND_POST_IMAGES,
-    Parameter("timeseries", Type.OBJECT, unsupported="time-series collections are not supported"),
-    Parameter("clusteredIndex", Type.ANY, unsupported="clustered collections are not supported"),
+    Parameter("timeseries", Type.OBJECT),
+    Parameter("clusteredIndex", Type.ANY),
     Parameter("encryptedFields", Type.OBJECT, unsupported="encrypted collections are not supported"),
 )
 """Of `create`, besides its collation."""
@@ -106,6 +118,7 @@ def check_create(arguments: Arguments, namespace: str) -> None:
         raise CommandError(
             Code.InvalidOptions, "'expireAfterSeconds' is only supported on time-series or clustered collections"
         )
+    _check_kind(arguments)
     if "temp" in arguments:
         raise CommandError(Code.InvalidOptions, "the 'temp' field is an invalid option")
     check_images("create", arguments)
@@ -117,6 +130,19 @@ def check_create(arguments: Arguments, namespace: str) -> None:
             raise CommandError(40415, f"BSON field 'create.indexOptionDefaults.{name}' is an unknown field.")
         if code == OBJECT:
             _check_storage_engine(data)
+
+
+def _check_kind(arguments: Arguments) -> None:
+    """Refuse the kinds of collections that there are not, by what is wrong with them first."""
+    if arguments["timeseries"] is not None:
+        parse_fields("create.timeseries", arguments["timeseries"], _TIME_SERIES)
+        raise CommandError(Code.NotImplemented, "time-series collections are not supported")
+    clustered = arguments["clusteredIndex"]
+    if clustered is not None:
+        if clustered[0] != OBJECT:
+            raise CommandError(5979703, "clusteredIndex needs the specification of an index")
+        parse_fields("create", clustered[1], _CLUSTERED)
+        raise CommandError(Code.NotImplemented, "clustered collections are not supported")
 
 
 def check_images(command: str, arguments: Arguments) -> None:

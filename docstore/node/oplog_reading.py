@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from typing import cast
 
-from docstore.bson import FULL, Predicate, scan
+from docstore.bson import scan
 from docstore.bson.walk import TIMESTAMP
 from docstore.collection.oplog import OPLOG_NS, Oplog, entry_optime
 from docstore.commands.context import Context
@@ -18,9 +18,8 @@ from docstore.errors import Code, CommandError
 from docstore.node.cursors import Batch, Documents, ListSource, first_batch
 from docstore.node.node import DataNode, node_of
 from docstore.node.requests import CursorOptions
-from docstore.query.compile import compile_filter
+from docstore.node.tailing import Selection, Tail
 from docstore.query.find import FindQuery
-from docstore.query.projection import Projection
 from docstore.query.tree import And, Comparison, Filter, Op
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.storage.engine import Snapshot
@@ -34,11 +33,12 @@ def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> by
     if options.tailable and query.sort.natural < 0:
         raise CommandError(Code.BadValue, "cannot use tailable option with a sort other than {$natural: 1}")
     oplog = node.store.oplog
-    source: ListSource | OplogTail | OplogRange
+    source: ListSource | Tail | OplogRange
     if oplog is None:
         source = ListSource([])
     elif options.tailable:
-        source = OplogTail(node, oplog, query, await_data=options.await_data)
+        log, start = OplogLog(node, oplog), start_of(query.filter)
+        source = Tail(node, log, query, start=start, await_data=options.await_data, ends_empty=False)
     else:
         source = OplogRange(node, oplog, query)
     return first_batch(
@@ -64,35 +64,12 @@ def start_of(tree: Filter) -> int:
     return start
 
 
-class _Selection:
-    """Filter, skip, limit and projection over entries in order."""
-
-    def __init__(self, query: FindQuery) -> None:
-        self.predicate: Predicate = compile_filter(query.filter)
-        self._projection: Projection | None = query.projection
-        self._skip = query.skip
-        self._left = query.limit or None
-
-    @property
-    def satisfied(self) -> bool:
-        return self._left == 0
-
-    def take(self, entries: list[bytes]) -> list[bytes]:
-        skipped = min(self._skip, len(entries))
-        self._skip -= skipped
-        taken = entries[skipped:] if skipped else entries
-        if self._left is not None:
-            taken = taken[: self._left]
-            self._left -= len(taken)
-        return taken if self._projection is None else [self._projection.apply(entry) for entry in taken]
-
-
 class OplogRange:
     """The entries that stand now, oldest or newest first."""
 
     def __init__(self, node: DataNode, oplog: Oplog, query: FindQuery) -> None:
         self._clock = node.clock
-        self._selection = _Selection(query)
+        self._selection = Selection(query)
         self._snapshot: Snapshot = node.engine.snapshot()
         backwards = query.sort.natural < 0 or (query.hint is not None and query.hint.natural < 0)
         self._entries: Iterator[bytes] = (
@@ -101,7 +78,15 @@ class OplogRange:
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
         found: list[bytes] = []
-        status = scan(self._entries, self._selection.predicate, found, max_docs, max_bytes, self._clock, deadline)
+        status = scan(
+            self._entries,
+            self._selection.predicate,
+            found,
+            self._selection.wanted(max_docs),
+            max_bytes,
+            self._clock,
+            deadline,
+        )
         return Documents(self._selection.take(found), status == 0 or self._selection.satisfied)
 
     def close(self) -> None:
@@ -109,50 +94,20 @@ class OplogRange:
         self._snapshot.close()
 
 
-class OplogTail:
-    """The entries that stand and those to come. It reads the newest state with each batch and is never exhausted."""
+class OplogLog:
+    """The oplog as a log: positions are packed timestamps."""
 
-    def __init__(self, node: DataNode, oplog: Oplog, query: FindQuery, *, await_data: bool) -> None:
-        self.await_data = await_data
+    def __init__(self, node: DataNode, oplog: Oplog) -> None:
         self._node = node
         self._oplog = oplog
-        self._selection = _Selection(query)
-        self._after = start_of(query.filter)
-        self._seen = False
 
-    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        if self._seen and self._after < self._oplog.first.timestamp and self._oplog.entry(self._after) is None:
-            raise CommandError(Code.CappedPositionLost, "the cursor's position in the oplog has been truncated away")
-        found: list[bytes] = []
-        passed = _Passed(self._oplog.scan(self._node.engine, self._after))
-        status = scan(passed, self._selection.predicate, found, max_docs, max_bytes, self._node.clock, deadline)
-        if passed.last is not None:
-            self._after = entry_optime(passed.last).timestamp
-            self._seen = True
-        del passed
-        return Documents(self._selection.take(found), status != FULL and self._selection.satisfied)
+    def after(self, position: int) -> Iterator[tuple[int, bytes]]:
+        for entry in self._oplog.scan(self._node.engine, position):
+            yield entry_optime(entry).timestamp, entry
 
-    async def wait(self, timeout: float) -> None:
-        """Return when there is an entry behind those read, or after `timeout` seconds."""
+    def holds(self, position: int) -> bool:
+        return position >= self._oplog.first.timestamp or self._oplog.entry(position) is not None
+
+    async def wait(self, position: int, timeout: float) -> None:
         # Only a member of a set has an oplog.
-        await cast(ReplicaSet, self._node.replication).wait_oplog(self._after, timeout)
-
-    def close(self) -> None:
-        """Nothing is held between batches."""
-
-
-class _Passed:
-    """An iterator that remembers what it gave last."""
-
-    __slots__ = ("_entries", "last")
-
-    def __init__(self, entries: Iterator[bytes]) -> None:
-        self._entries = entries
-        self.last: bytes | None = None
-
-    def __iter__(self) -> _Passed:
-        return self
-
-    def __next__(self) -> bytes:
-        self.last = next(self._entries)
-        return self.last
+        await cast(ReplicaSet, self._node.replication).wait_oplog(position, timeout)

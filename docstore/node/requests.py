@@ -129,12 +129,12 @@ class CursorOptions:
 
 
 def cursor_options_of(arguments: Arguments) -> CursorOptions:
-    """Errors: FailedToParse for awaitData without tailable, and for tailable with singleBatch."""
+    """Errors: FailedToParse for awaitData without tailable, BadValue for tailable with singleBatch."""
     tailable, await_data = arguments["tailable"], arguments["awaitData"]
     if await_data and not tailable:
         raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
     if tailable and arguments["singleBatch"]:
-        raise CommandError(Code.FailedToParse, "cannot use tailable option with the 'singleBatch' option")
+        raise CommandError(Code.BadValue, "cannot use tailable option with the 'singleBatch' option")
     return CursorOptions(
         arguments["batchSize"], arguments["singleBatch"], arguments["noCursorTimeout"], tailable, await_data
     )

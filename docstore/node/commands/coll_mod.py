@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bson.int64 import Int64
+
 from docstore.bson import encode_key, get_field
 from docstore.bson.walk import OBJECT, Value
 from docstore.collection.collection import Collection, Index
@@ -121,8 +123,8 @@ def _change_index(context: Context, unit: WriteUnit, collection: Collection, raw
     reply: dict[str, Any] = {}
     if seconds is not None:
         if before.expire_after is not None:
-            reply["expireAfterSeconds_old"] = before.expire_after
-        reply["expireAfterSeconds_new"] = seconds
+            reply["expireAfterSeconds_old"] = Int64(before.expire_after)
+        reply["expireAfterSeconds_new"] = Int64(seconds)
     if hidden is not None:
         reply |= {"hidden_old": before.hidden, "hidden_new": hidden}
     return reply

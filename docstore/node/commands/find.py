@@ -1,7 +1,8 @@
 """find: the documents that a filter picks, as a cursor.
 
 A lookup by `_id` and nothing else is answered in one step without planning. What fits one batch needs no cursor; what
-does not keeps its snapshot until the cursor ends. `local.oplog.rs` is read from the oplog itself and may be tailed.
+does not keeps its snapshot until the cursor ends. `local.oplog.rs` is read from the oplog itself; it and capped
+collections may be tailed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from inspect import isawaitable
 
 from docstore.bson import Predicate, Value, elements
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED
+from docstore.collection.collection import Collection
 from docstore.collection.execute import open_find
 from docstore.collection.oplog import OPLOG_NS
 from docstore.collection.views import ResolvedView
@@ -22,9 +24,17 @@ from docstore.node.cursors import ReleasingSource, cursor_reply, first_batch
 from docstore.node.node import DataNode, node_of
 from docstore.node.oplog_reading import open_oplog
 from docstore.node.reading import View, newest, view_of
-from docstore.node.requests import FIND_PARAMETERS, cursor_options_of, find_query_of, hint_of, language_of
+from docstore.node.requests import (
+    FIND_PARAMETERS,
+    CursorOptions,
+    cursor_options_of,
+    find_query_of,
+    hint_of,
+    language_of,
+)
+from docstore.node.tailing import CappedLog, Tail
 from docstore.node.views import find_stages, natural_sort, open_view, reply_of, viewed
-from docstore.query.find import Hint
+from docstore.query.find import FindQuery, Hint
 from docstore.query.sort import parse_sort
 
 _LEAN = frozenset(("filter", "limit", "singleBatch"))
@@ -66,13 +76,16 @@ def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitabl
     try:
         query = find_query_of(arguments, language_of(context, arguments))
         options = cursor_options_of(arguments)
-        if options.tailable:
-            raise CommandError(Code.BadValue, "tailable cursor requested on non capped collection")
         collection = node.store.collection(context.namespace)
-        source = open_find(collection, query, view.reader, owned=view.owned, clock=node.clock)
+        tailed = collection if options.tailable else None
+        if tailed is None:
+            source = open_find(collection, query, view.reader, owned=view.owned, clock=node.clock)
     except BaseException:
         view.release()
         raise
+    if tailed is not None:
+        view.release()
+        return _tail(context, tailed, query, options)
     return first_batch(
         context,
         ReleasingSource(source, view.release),
@@ -80,6 +93,25 @@ def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitabl
         single=options.single,
         no_timeout=options.no_timeout,
         catalog=collection is None,
+    )
+
+
+def _tail(
+    context: Context, collection: Collection, query: FindQuery, options: CursorOptions
+) -> bytes | Awaitable[bytes]:
+    """A cursor that stays at the end of a capped collection. Errors: BadValue."""
+    node = node_of(context)
+    if not collection.options.capped:
+        raise CommandError(Code.BadValue, "tailable cursor requested on non capped collection")
+    backwards = query.sort.natural < 0 or (query.hint is not None and query.hint.natural < 0)
+    if query.sort.fields or backwards:
+        raise CommandError(Code.BadValue, "cannot use tailable option with a sort other than {$natural: 1}")
+    if query.return_key or query.show_record_id:
+        raise CommandError(Code.NotImplemented, "a tailable cursor gives documents as they are stored")
+    log = CappedLog(node, collection)
+    source = Tail(node, log, query, start=0, await_data=options.await_data, ends_empty=True)
+    return first_batch(
+        context, source, batch_size=options.batch_size, single=options.single, no_timeout=options.no_timeout
     )
 
 

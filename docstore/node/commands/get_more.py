@@ -14,7 +14,7 @@ from docstore.commands.exhaust import following_batch
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import Filling, cursor_reply
 from docstore.node.node import node_of
-from docstore.node.oplog_reading import OplogTail
+from docstore.node.tailing import Tail
 
 AWAIT_SECONDS = 1.0
 """How long a tailing cursor waits for data when the client does not say."""
@@ -28,7 +28,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     session = context.session
     cursor = context.services.cursors.checkout(arguments.value, namespace, None if session is None else session.lsid)
     try:
-        awaits = isinstance(cursor.source, OplogTail) and cursor.source.await_data
+        awaits = isinstance(cursor.source, Tail) and cursor.source.await_data
         if context.max_time_ms and not awaits:
             raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
         filling = Filling(cursor.source, arguments["batchSize"] or _NO_LIMIT, node.clock)
@@ -47,8 +47,10 @@ async def _run_later(context: Context, cursor: ClientCursor, filling: Filling, c
         if not complete:
             await filling.complete(context)
         tail = cursor.source
-        if isinstance(tail, OplogTail) and tail.await_data:
-            until = node.clock() + (context.max_time_ms / 1000 if context.max_time_ms else AWAIT_SECONDS)
+        if isinstance(tail, Tail) and tail.await_data:
+            until = node.clock() + (
+                context.max_time_ms / 1000 if context.raw_field("maxTimeMS") is not None else AWAIT_SECONDS
+            )
             while not filling.documents and node.clock() < until:
                 await tail.wait(until - node.clock())
                 if not filling.step():
