@@ -9,6 +9,7 @@ from configsvr.composition import IMPLICIT_SET_NAME, extension
 from docstore.net.process import run
 from docstore.node.serving import serve
 from docstore.node.settings import ClusterRole
+from docstore.node.stopping import stop_server
 from docstore.options import (
     LOGGING,
     NETWORK,
@@ -16,6 +17,7 @@ from docstore.options import (
     PROCESS,
     REPLICATION,
     ROLE,
+    SHUTDOWN,
     STORAGE,
     Options,
     RoleOptions,
@@ -23,9 +25,11 @@ from docstore.options import (
 )
 
 
-@program("configsvr", NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, PARAMETERS)
+@program("configsvr", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, REPLICATION, ROLE, PARAMETERS)
 def main(options: Options) -> None:
     """A config server. Without --replSet its set is the one that a router with a bare --configdb list makes."""
+    if options.process.shutdown:
+        stop_server(replace(options, role=RoleOptions(configsvr=True)).dbpath)
     if options.role.shardsvr:
         sys.exit("configsvr: a config server is no shard: leave out --shardsvr")
     set_name = options.replication.set_name or IMPLICIT_SET_NAME

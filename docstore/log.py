@@ -3,8 +3,9 @@
     {"t":{"$date":"..."},"s":"I","c":"NETWORK","id":...,"ctx":"...","msg":"...","attr":{...}}
 
 `component("NETWORK").info("Connection accepted", remote="127.0.0.1:5000")`: the message is constant text, everything
-that varies is an attribute. `id` is derived from component and message, so it is the same wherever the same thing is
-logged. `ctx` names the thread that logged.
+that varies is an attribute. `id` is the real server's for the messages that people look for, and else derived from
+component and message, so it is the same wherever the same thing is logged. `ctx` names the connection (an attribute of
+that name), else the thread that logged.
 
 Rotation by an outside program is safe: a log file that was moved or removed is opened anew.
 """
@@ -18,13 +19,22 @@ import sys
 import zlib
 from collections import deque
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from bson import json_util
 
 _ROOT = "docstore"
 _SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (logging.INFO, "I"))
 _RECENT_LINES = 1024
+_WIDTHS = {"s": 6, "c": 12, "id": 9}
+_THREADS = {"MainThread": "main"}
+_IDS = {
+    "Connection accepted": 22943, "Connection ended": 22944, "client metadata": 51800, "Slow query": 51803,
+    "Waiting for connections": 23016, "Options set by command line": 21951, "Build Info": 23403,
+    "MongoDB starting": 4615611,
+}  # fmt: skip
 
 
 class Component:
@@ -73,16 +83,31 @@ class JsonFormatter(logging.Formatter):
             "t": {"$date": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")},
             "s": next((letter for level, letter in _SEVERITIES if record.levelno >= level), "D1"),
             "c": name,
-            "id": 1_000_000 + zlib.crc32(f"{name} {message}".encode()) % 9_000_000,
-            "ctx": record.threadName,
+            "id": _IDS.get(message) or 1_000_000 + zlib.crc32(f"{name} {message}".encode()) % 9_000_000,
+            "ctx": "",
             "msg": message,
         }
         attributes = dict(getattr(record, "attributes", {}))
+        line["ctx"] = attributes.pop("ctx", _THREADS.get(record.threadName or "", record.threadName))
         if record.exc_info:
             attributes["traceback"] = self.formatException(record.exc_info)
         if attributes:
             line["attr"] = attributes
-        return json.dumps(line, default=str, separators=(",", ":"))
+        return "{" + "".join(_spaced(key, value) for key, value in line.items()).rstrip(", ") + "}"
+
+
+def _spaced(key: str, value: Any) -> str:
+    """A member of the line, as wide as the real server makes it so that lines stand in columns."""
+    text = json.dumps(value, default=_extended, separators=(",", ":"))
+    return f'"{key}":' + f"{text},".ljust(_WIDTHS.get(key, 0))
+
+
+def _extended(value: Any) -> Any:
+    """BSON values as extended JSON, anything else as its text."""
+    try:
+        return json_util.default(value)
+    except TypeError:
+        return str(value)
 
 
 class RecentLines(logging.Handler):
@@ -101,6 +126,8 @@ class RecentLines(logging.Handler):
 class _Settings:
     verbosity: int = 0
     quiet: bool = False
+    path: Path | None = None
+    rename: bool = True
 
 
 _settings = _Settings()
@@ -110,19 +137,18 @@ WARNINGS = RecentLines(logging.WARNING)
 """What getLog "startupWarnings" shows."""
 
 
-def configure(path: Path | None, *, append: bool, verbosity: int = 0) -> None:
+def configure(path: Path | None, *, append: bool, verbosity: int = 0, quiet: bool = False, rename: bool = True) -> None:
     """Send log lines to a file, or to standard error without one. `verbosity` above 0 shows debug lines.
 
-    Without `append` an existing file is kept under a name with its time of ending, as the real server does.
-    Errors: OSError when the file cannot be written.
+    `quiet`: see `set_quiet`. `rename`: what `rotate` does with the old lines. Without `append` an existing file is kept
+    under a name with its time of ending, as the real server does. Errors: OSError when the file cannot be written.
     """
     handler: logging.Handler
     if path is None:
         handler = logging.StreamHandler(sys.stderr)
     else:
         if not append and path.exists():
-            ended = datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y-%m-%dT%H-%M-%S")
-            path.rename(path.with_name(f"{path.name}.{ended}"))
+            _keep(path, datetime.fromtimestamp(path.stat().st_mtime, UTC))
         handler = logging.handlers.WatchedFileHandler(path, encoding="utf-8")
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
@@ -133,6 +159,27 @@ def configure(path: Path | None, *, append: bool, verbosity: int = 0) -> None:
         root.addHandler(each)
     root.setLevel(logging.INFO)
     set_verbosity(verbosity)
+    set_quiet(quiet)
+    _settings.path = path
+    _settings.rename = rename
+
+
+def rotate() -> bool:
+    """Begin the log file anew: under its own name, the old lines under another; or just open what is there now under
+    its name. False when the log goes to standard error. Errors: OSError.
+    """
+    path = _settings.path
+    if path is None:
+        return False
+    if _settings.rename and path.exists():
+        _keep(path, datetime.now(UTC))
+    # The handler sees at its next line that its file is no longer where it was.
+    component("CONTROL").info("Log rotated", file=str(path))
+    return True
+
+
+def _keep(path: Path, ended: datetime) -> None:
+    path.rename(path.with_name(f"{path.name}.{ended.strftime('%Y-%m-%dT%H-%M-%S')}"))
 
 
 def set_verbosity(level: int) -> None:

@@ -9,13 +9,28 @@ from typing import NoReturn
 from docstore.net.process import run
 from docstore.node.serving import serve
 from docstore.node.settings import ClusterRole
-from docstore.options import LOGGING, NETWORK, PARAMETERS, PROCESS, REPLICATION, ROLE, STORAGE, Options, program
+from docstore.node.stopping import stop_server
+from docstore.options import (
+    LOGGING,
+    NETWORK,
+    PARAMETERS,
+    PROCESS,
+    REPLICATION,
+    ROLE,
+    SCRIPTING,
+    SHUTDOWN,
+    STORAGE,
+    Options,
+    program,
+)
 from mongod.composition import extension
 
 
-@program("mongod", NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, PARAMETERS)
+@program("mongod", NETWORK, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, REPLICATION, ROLE, PARAMETERS)
 def main(options: Options) -> None:
     """A data node of a sharded, replicated document store that speaks MongoDB's wire protocol."""
+    if options.process.shutdown:
+        stop_server(options.dbpath)
     if options.role.configsvr:
         become_config_server()
     role = ClusterRole.SHARD if options.role.shardsvr else ClusterRole.NONE

@@ -21,7 +21,7 @@ from docstore.log import component
 from docstore.net import Listener, Pool, ReplicaSetClient
 from docstore.net.errors import as_command_error
 from docstore.net.process import CANNOT_LISTEN, Process, StartError
-from docstore.net.services import services_of, set_parameters
+from docstore.net.services import apply_options, services_of
 from docstore.options import Options
 from docstore.sharding import requests
 from mongos.balancer.autosplit import Autosplit
@@ -68,8 +68,8 @@ async def serve(process: Process, options: Options) -> None:
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
         parameters = ParameterTable(FACTS)
         services = services_of(TABLE, router, parameters)
-        set_parameters(parameters, options)
         dispatcher = Dispatcher(router, services, translate=as_command_error)
+        apply_options(dispatcher, options)
         listener.append(
             Listener(
                 dispatcher,

@@ -14,6 +14,7 @@ from docstore.bson.walk import ARRAY, Value
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.values import wrong_type
+from docstore.wire.compression import COMPRESSOR_IDS
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class Switches:
 
     require_api_version: bool = False
     """Refuse requests that name no version of the Stable API."""
+    compressors: tuple[str, ...] = tuple(COMPRESSOR_IDS)
+    """Those that clients may agree on."""
+    scripting: bool = True
+    """JavaScript is run for clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

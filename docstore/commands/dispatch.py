@@ -32,6 +32,8 @@ from docstore.wire.message import EXHAUST_ALLOWED, Message
 from docstore.wire.query import WRITES
 
 LOG = component("COMMAND")
+_LOGGED_BYTES = 10_000
+"""Longer commands are logged by their name."""
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
 _EMPTY = b"\x05\0\0\0\0"
 
@@ -131,7 +133,7 @@ class Dispatcher:
         self.node = node
         self.services = services
         self._translate = translate
-        self._slow_seconds = slow_ms / 1000
+        self.slow_seconds = slow_ms / 1000
         self._gossip: Mapping[str, Any] | None = None
         self._tail = _OK
         self._last_cluster_time = b""
@@ -154,8 +156,8 @@ class Dispatcher:
         except Exception as error:
             body = self.refuse_unexpected(error, context)
         if context is not None:
-            if services.clock() - started >= self._slow_seconds:
-                self._log_slow(context)
+            if services.clock() - started >= self.slow_seconds:
+                self._log_slow(context, len(body))
             if context.started_operation is not None:
                 services.operations.finish(context.started_operation)
         if request.flags:
@@ -212,7 +214,7 @@ class Dispatcher:
         finally:
             command = context.command
             waits_for_news = command.own_deadline or command.following is not None
-            if not waits_for_news and self.services.clock() - context.started >= self._slow_seconds:
+            if not waits_for_news and self.services.clock() - context.started >= self.slow_seconds:
                 self._log_slow(context)
 
     def _observe(self, raw: bytes) -> None:
@@ -298,13 +300,17 @@ class Dispatcher:
                 return Answer(body, request._replace(body=next_body))
         return body
 
-    def _log_slow(self, context: Context) -> None:
+    def _log_slow(self, context: Context, reply_bytes: int | None = None) -> None:
         LOG.info(
             "Slow query",
+            ctx=f"conn{context.connection.id}",
             type="command",
             ns=context.namespace or f"{context.db}.$cmd",
-            command=context.command.name,
+            **({"appName": context.connection.application_name} if context.connection.application_name else {}),
+            command=context.body if len(context.raw) <= _LOGGED_BYTES else {context.command.name: "..."},
+            **({} if reply_bytes is None else {"reslen": reply_bytes}),
             remote=context.connection.remote,
+            protocol="op_msg",
             durationMillis=round((self.services.clock() - context.started) * 1000),
         )
 

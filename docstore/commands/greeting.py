@@ -104,7 +104,8 @@ def _take_client(context: Context, arguments: Arguments) -> None:
         if isinstance(application, dict):
             peer.application_name = str(application.get("name", ""))
     if arguments["compression"] and not peer.greeted:
-        peer.compressors = agree(arguments["compression"])
+        allowed = context.services.switches.compressors
+        peer.compressors = tuple(name for name in agree(arguments["compression"]) if name in allowed)
     peer.greeted = True
 
 

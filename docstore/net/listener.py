@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from socket import socket
 
+from docstore import log
 from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code, CommandError
 from docstore.log import component
@@ -124,12 +125,20 @@ class Listener:
             LOG.warning("Connection refused because too many are open", max=self._max_connections)
             return False
         self._connections.add(connection)
-        LOG.debug("Connection accepted", connectionCount=len(self._connections), **connection.peer.describe())
+        if not log.is_quiet():
+            LOG.info(
+                "Connection accepted", ctx="listener", **connection.peer.describe(),
+                connectionCount=len(self._connections),
+            )  # fmt: skip
         return True
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
-        LOG.debug("Connection ended", connectionCount=len(self._connections), **connection.peer.describe())
+        if not log.is_quiet():
+            LOG.info(
+                "Connection ended", ctx=f"conn{connection.peer.id}", **connection.peer.describe(),
+                connectionCount=len(self._connections),
+            )  # fmt: skip
         if self._emptied is not None and not self._connections and not self._emptied.done():
             self._emptied.set_result(None)
 

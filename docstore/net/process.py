@@ -79,7 +79,14 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
     """Run `main` as a process of that name and leave with its exit code."""
     pid_file = options.process.pid_file
     try:
-        log.configure(options.logging.path, append=options.logging.append, verbosity=options.logging.verbosity)
+        logging_options = options.logging
+        log.configure(
+            logging_options.path,
+            append=logging_options.append,
+            verbosity=logging_options.verbosity,
+            quiet=logging_options.quiet,
+            rename=logging_options.rotate == "rename",
+        )
     except OSError as error:
         print(f"{name}: cannot write the log {options.logging.path}: {error.strerror}", file=sys.stderr)
         sys.exit(1)
@@ -201,8 +208,14 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, process: Process) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked, number)
-    # The real server rotates its log on this signal; ours is reopened by itself when a rotation moved it.
-    loop.add_signal_handler(signal.SIGUSR1, lambda: LOG.info("Log kept open; it is reopened when it was moved"))
+    loop.add_signal_handler(signal.SIGUSR1, _rotate)
+
+
+def _rotate() -> None:
+    try:
+        log.rotate()
+    except OSError as error:
+        LOG.error("The log was not rotated", reason=error.strerror)
 
 
 def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from docstore.commands.client_sessions import TIMEOUT_MINUTES, ClientSessions
 from docstore.commands.context import Host, Services, Switches
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
+from docstore.commands.dispatch import Dispatcher
 from docstore.commands.fail_points import FailPoints
 from docstore.commands.operations import OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
@@ -87,6 +88,15 @@ def _test_commands(table: CommandTable) -> ServerParameter:
     return ServerParameter(
         name="enableTestCommands", get=lambda: TEST_COMMANDS[0].name in table, put=put, startup_only=True
     )
+
+
+def apply_options(dispatcher: Dispatcher, options: Options) -> None:
+    """What the command line says about commands. Errors: StartError for what no parameter takes."""
+    switches = dispatcher.services.switches
+    switches.compressors = options.network.compressors
+    switches.scripting = options.storage.scripting
+    dispatcher.slow_seconds = options.logging.slow_ms / 1000
+    set_parameters(dispatcher.services.parameters, options)
 
 
 def set_parameters(table: ParameterTable, options: Options) -> None:

@@ -11,7 +11,7 @@ import socket
 from typing import Any
 
 from docstore.net.process import CANNOT_LISTEN, CANNOT_OPEN_DATA, Process, StartError
-from docstore.net.services import set_parameters
+from docstore.net.services import apply_options
 from docstore.node.process import Extension, NodeProcess
 from docstore.node.settings import ClusterRole, NodeSettings
 from docstore.options import Options
@@ -32,8 +32,8 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
     running = NodeProcess(settings, network.addresses, extension, max_connections=network.max_connections)
     try:
         await running.start()
-    except DatabaseLocked:
-        raise StartError(f"another process has the data directory {settings.dbpath} open", CANNOT_OPEN_DATA) from None
+    except DatabaseLocked as error:
+        raise StartError(str(error), CANNOT_OPEN_DATA) from None
     except StorageError as error:
         raise StartError(f"cannot open the data in {settings.dbpath}: {error}", CANNOT_OPEN_DATA) from None
     except OSError as error:
@@ -45,7 +45,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         ) from None
     try:
         running.node.shutdown = lambda: process.stop("shutdown command")
-        set_parameters(running.node.parameters, options)
+        apply_options(running.listener.dispatcher, options)
         # What is there now stays; collecting garbage need not look at it again, which would hold the loop for long.
         gc.collect()
         gc.freeze()
@@ -69,7 +69,6 @@ def settings_of(name: str, options: Options, role: ClusterRole) -> NodeSettings:
         engine=options.storage.engine,
         set_name=options.replication.set_name,
         role=role,
-        log_path=options.logging.path,
         argv=options.argv,
         parsed=options.parsed,
         **settings,

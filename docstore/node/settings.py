@@ -22,8 +22,7 @@ class NodeSettings:
     """How the process was started.
 
     * `process`: the executable's name. `host`: the name under which members of a set and routers reach the node.
-    * `engine`: "rocksdb" or "inMemory". `oplog_bytes`: where the oplog is cut, in bytes. `log_path`:
-      the log file, None for standard error.
+    * `engine`: "rocksdb" or "inMemory". `oplog_bytes`: where the oplog is cut, in bytes.
     * `argv`, `parsed`: the command line as typed and as understood, for getCmdLineOpts.
     """
 
@@ -35,7 +34,6 @@ class NodeSettings:
     set_name: str | None = None
     role: ClusterRole = ClusterRole.NONE
     oplog_bytes: int = 990 * 1024 * 1024
-    log_path: Path | None = None
     argv: tuple[str, ...] = ()
     parsed: Mapping[str, Any] = field(default_factory=dict)
 

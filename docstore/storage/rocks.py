@@ -19,7 +19,6 @@ One directory, one write-ahead log, one column family per `Family`. Traps of roc
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -38,13 +37,13 @@ from rocksdict import (
 )
 
 from docstore.log import component
-from docstore.storage.engine import Batch, DatabaseLocked, DiskFull, Family, StorageError
+from docstore.storage.engine import Batch, DiskFull, Family, StorageError
+from docstore.storage.lock import lock_directory
 from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, read_error, values_of
 from docstore.storage.room import Room
 
 LOG = component("STORAGE")
 _MIB = 1 << 20
-_LOCK_FILE = "mongod.lock"
 _NO_SPACE = "No space left on device"
 _SORTED_FILE = re.compile(r"^ \d+:(\d+)\[.*?\]\['([0-9A-F]*)' seq:\d+, type:\d+ \.\. '([0-9A-F]*)'", re.MULTILINE)
 
@@ -73,7 +72,7 @@ class RocksEngine:
                 f"the directory {path} holds the data of another server (WiredTiger): give another --dbpath"
             )
         self.path = path
-        self._lock = _lock_directory(path)
+        self._lock = lock_directory(path)
         cache = Cache(cache_bytes)
         try:
             self._db = Rdict(
@@ -208,21 +207,3 @@ def _options(cache: Cache, memtable_bytes: int) -> Options:
     options.set_max_log_file_size(4 * _MIB)
     options.set_max_open_files(512)
     return options
-
-
-def _lock_directory(path: str) -> int:
-    """Hold `mongod.lock` in the directory; gives its descriptor. The lock goes with the process, however that ends."""
-    file = Path(path) / _LOCK_FILE
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        owner = file.read_text(errors="replace").strip() or "unknown"
-        raise DatabaseLocked(
-            f"the database directory {path} is in use by another process (pid {owner}); "
-            "stop that one or give another --dbpath"
-        ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
-    return descriptor

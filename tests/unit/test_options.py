@@ -15,13 +15,15 @@ from docstore.options import (
     REPLICATION,
     ROLE,
     ROUTER,
+    SCRIPTING,
+    SHUTDOWN,
     STORAGE,
     UNSUPPORTED,
     Options,
     program,
 )
 
-GROUPS = (NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS)
+GROUPS = (NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN)
 
 
 def invoke(*arguments: str) -> tuple[Result, list[Options]]:
@@ -90,6 +92,10 @@ def test_server_parameters_are_given_by_name() -> None:
         (["--fork"], "--logpath"),
         (["--logappend"], "--logpath"),
         (["--setParameter", "x"], "NAME=VALUE"),
+        (["--bind_ip", "::1"], "needs --ipv6"),
+        (["--logRotate", "reopen"], "--logappend"),
+        (["--verbose=7"], "no level"),
+        (["--networkMessageCompressors", "lzma"], "no compressor"),
         (["--auth"], "--auth is not supported: there is no authentication"),
         (["--nojournal"], "--nojournal is not supported"),
         (["--keyFile", "x"], "--keyFile is not supported"),
@@ -121,7 +127,16 @@ setParameter: {a: 1}
     assert options.parameters == {"a": "1"}
 
 
-@pytest.mark.parametrize("text", ["net: {ipv6: true}", "- a", "net: [", "security: {authorization: enabled}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "net: {nosuch: true}",
+        "storage: {journal: {enabled: false}}",
+        "- a",
+        "net: [",
+        "security: {authorization: enabled}",
+    ],
+)
 def test_a_configuration_file_with_anything_else_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "thing.conf"
     path.write_text(text)
@@ -135,3 +150,34 @@ def test_help_names_every_option() -> None:
     for group in GROUPS:
         for setting in group.settings:
             assert setting.flag in result.output
+
+
+@pytest.mark.parametrize(("argument", "level"), [("-v", 1), ("-vvv", 3), ("--verbose", 1), ("--verbose=4", 4)])
+def test_verbosity_is_counted_or_named(argument: str, level: int) -> None:
+    assert parse(argument).logging.verbosity == level
+
+
+def test_what_a_configuration_file_says_truly_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "thing.conf"
+    path.write_text("""
+storage: {journal: {enabled: true}}
+security: {authorization: disabled, javascriptEnabled: false}
+net: {ipv6: true, compression: {compressors: "zstd,zlib"}}
+systemLog: {quiet: true, verbosity: 2, path: /tmp/x, logAppend: true, logRotate: reopen}
+operationProfiling: {slowOpThresholdMs: 20}
+sharding: {clusterRole: shardsvr}
+setParameter: {a: 1, b: true}
+""")
+    options = parse("--config", str(path))
+    assert not options.storage.scripting
+    assert options.network.addresses == ("127.0.0.1", "::1")
+    assert options.network.compressors == ("zstd", "zlib")
+    assert (options.logging.quiet, options.logging.rotate, options.logging.slow_ms) == (True, "reopen", 20)
+    assert options.parsed["sharding"] == {"clusterRole": "shardsvr"}
+    assert options.parsed["setParameter"] == {"a": "1", "b": "true"}
+
+
+def test_the_version_is_told() -> None:
+    result, seen = invoke("--version")
+    assert (result.exit_code, seen) == (0, [])
+    assert "version" in result.output

@@ -23,6 +23,7 @@ from docstore.commands.builtin import (
     kill_sessions,
     list_commands,
     lock_info,
+    log_rotate,
     logout,
     ping,
     plan_cache_clear,
@@ -45,8 +46,8 @@ from docstore.commands.declaration import Command
 _MODULES = (
     abort_transaction, build_info, commit_transaction, connection_status, create_user, drop_user, end_sessions,
     features, get_last_error, get_log, get_parameter, grant_roles_to_user, kill_all_sessions,
-    kill_all_sessions_by_pattern, kill_cursors, kill_op, kill_sessions, list_commands, lock_info, logout, ping,
-    plan_cache_clear, plan_cache_clear_filters, plan_cache_list_filters, refresh_sessions,
+    kill_all_sessions_by_pattern, kill_cursors, kill_op, kill_sessions, list_commands, lock_info, log_rotate,
+    logout, ping, plan_cache_clear, plan_cache_clear_filters, plan_cache_list_filters, refresh_sessions,
     revoke_roles_from_user, roles_info, sasl_continue, sasl_start, set_feature_compatibility_version,
     set_parameter, start_session, update_user, users_info, whatsmyuri,
 )  # fmt: skip

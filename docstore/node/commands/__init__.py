@@ -34,7 +34,6 @@ from docstore.node.commands import (
     list_collections,
     list_databases,
     list_indexes,
-    log_rotate,
     rename_collection,
     server_status,
     shutdown,
@@ -46,7 +45,7 @@ _MODULES = (
     aggregate, clone_collection_as_capped, coll_mod, convert_to_capped,
     coll_stats, count, create, create_indexes, current_op, db_hash, db_stats, delete, distinct, drop,
     drop_database, drop_indexes, explain, find, find_and_modify, fsync, get_cmd_line_opts, get_more,
-    hello, host_info, insert, is_master, list_collections, list_databases, list_indexes, log_rotate,
+    hello, host_info, insert, is_master, list_collections, list_databases, list_indexes,
     rename_collection, server_status, shutdown, update, validate,
 )  # fmt: skip
 

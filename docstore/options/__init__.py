@@ -16,6 +16,7 @@ that MongoDB has and we have not are refused with a sentence of their own; both 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,10 +26,14 @@ from typing import Any
 import click
 import yaml
 
+import docstore
+from docstore.options.unsupported import UNSUPPORTED
+
 MONGOD_PORT = 27017
 SHARD_PORT = 27018
 CONFIG_PORT = 27019
 LOOPBACK = "127.0.0.1"
+COMPRESSORS = ("snappy", "zstd", "zlib")
 
 DIRECTORY_PER_DB_NOTICE = (
     "--directoryperdb has nothing to separate: each node keeps all its databases in one engine directory below --dbpath"
@@ -37,11 +42,12 @@ DIRECTORY_PER_DB_NOTICE = (
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """`port` None: the default of the node's role; 0: a free one."""
+    """`port` None: the default of the node's role; 0: a free one. `compressors`: those that clients may agree on."""
 
     addresses: tuple[str, ...] = (LOOPBACK,)
     port: int | None = None
     max_connections: int = 65_536
+    compressors: tuple[str, ...] = COMPRESSORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +55,19 @@ class LoggingOptions:
     path: Path | None = None
     append: bool = False
     verbosity: int = 0
+    quiet: bool = False
+    rotate: str = "rename"
+    """What a rotation does: "rename" keeps the old lines under another name, "reopen" leaves that to someone else."""
+    slow_ms: int = 100
+    """Operations at least as long are logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
     fork: bool = False
     pid_file: Path | None = None
+    shutdown: bool = False
+    """Stop the server of the data directory instead of starting one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,8 @@ class StorageOptions:
 
     dbpath: Path | None = None
     engine: str = "rocksdb"
+    scripting: bool = True
+    """Whether JavaScript is run for clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +165,19 @@ class Group:
     settings: tuple[Setting, ...]
 
 
+class _Verbosity(click.ParamType[int]):
+    """A level: "", "v" to "vvvvv", or 0 to 5."""
+
+    name = "level"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        level = len(text) if set(text) <= {"v"} else int(text) if text.isdecimal() else -1
+        if not 0 <= level <= 5:
+            self.fail(f"{text} is no level from 0 to 5", param, ctx)
+        return level
+
+
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 _PORT = click.IntRange(0, 65_535)
@@ -158,22 +186,41 @@ NETWORK = Group((
     Setting("--port", "net.port", _PORT, "Port to listen on; 0 takes a free one and names it in the ready line."),
     Setting("--bind_ip", "net.bindIp", str, "Comma-separated addresses to listen on [127.0.0.1].", "ADDRESSES"),
     Setting("--bind_ip_all", "net.bindIpAll", None, "Listen on every address. There is no authentication yet."),
+    Setting("--ipv6", "net.ipv6", None, "Listen on IPv6 addresses too."),
     Setting("--maxConns", "net.maxIncomingConnections", click.IntRange(5, 1_000_000), "Most connections at once."),
+    Setting("--networkMessageCompressors", "net.compression.compressors", str,
+            "Compressors to agree on with clients, or disabled [snappy,zstd,zlib].", "LIST"),
 ))  # fmt: skip
 LOGGING = Group((
     Setting("--logpath", "systemLog.path", _FILE, "Write the log to this file instead of standard error."),
     Setting("--logappend", "systemLog.logAppend", None, "Append to the log file; else an old one is renamed."),
-    Setting("--verbose", "systemLog.verbosity", click.IntRange(0, 5), "Above 0: also log what is for debugging."),
+    Setting("--logRotate", "systemLog.logRotate", click.Choice(["rename", "reopen"]),
+            "What a rotation does with the log file [rename]."),
+    Setting("--verbose", "systemLog.verbosity", _Verbosity(), "Also log what is for debugging: -v to -vvvvv, 0 to 5.",
+            "LEVEL"),
+    Setting("--quiet", "systemLog.quiet", None, "Leave out the log lines of connections that come and go."),
+    Setting("--slowms", "operationProfiling.slowOpThresholdMs", click.IntRange(0),
+            "Log operations that take as long as this [100].", "MS"),
 ))  # fmt: skip
-PROCESS = Group((
-    Setting("--fork", "processManagement.fork", None, "Go to the background; return when the server is ready."),
-    Setting("--pidfilepath", "processManagement.pidFilePath", _FILE, "Write the process id to this file."),
+PROCESS = Group(
+    (
+        Setting("--fork", "processManagement.fork", None, "Go to the background; return when the server is ready."),
+        Setting("--pidfilepath", "processManagement.pidFilePath", _FILE, "Write the process id to this file."),
+    )
+)
+SHUTDOWN = Group((
+    Setting("--shutdown", "shutdown", None, "Stop the server that has the data directory open, and wait for its end."),
 ))  # fmt: skip
 STORAGE = Group((
     Setting("--dbpath", "storage.dbPath", _DIRECTORY, "Directory of the data."),
     Setting("--directoryperdb", "storage.directoryPerDB", None,
             "Taken for compatibility: a node keeps all databases in one engine directory, and the log says so."),
+    Setting("--journal", "storage.journal.enabled", None,
+            "Taken for compatibility: every write is in the write-ahead log before it is acknowledged, always."),
     Setting("--storageEngine", "storage.engine", click.Choice(["rocksdb", "inMemory"]), "How data is kept [rocksdb]."),
+))  # fmt: skip
+SCRIPTING = Group((
+    Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),
 ))  # fmt: skip
 REPLICATION = Group((
     Setting("--replSet", "replication.replSetName", str, "Be a member of this replica set.", "NAME"),
@@ -191,45 +238,21 @@ PARAMETERS = Group((
     Setting("--setParameter", "setParameter", str, "Set a server parameter; may be repeated.", "NAME=VALUE", True),
 ))  # fmt: skip
 
-UNSUPPORTED = {
-    **dict.fromkeys(
-        ("auth", "keyFile", "clusterAuthMode", "transitionToAuth", "enableEncryption", "encryptionKeyFile"),
-        "there is no authentication or encryption yet",
-    ),
-    **dict.fromkeys(
-        (
-            "tlsMode", "tlsCertificateKeyFile", "tlsCAFile", "tlsAllowInvalidCertificates", "tlsClusterFile", "sslMode",
-            "sslPEMKeyFile", "sslCAFile", "sslAllowInvalidCertificates", "sslOnNormalPorts",
-        ),
-        "TLS is not there yet",
-    ),
-    **dict.fromkeys(
-        ("nojournal", "nodur"), "every write is in the write-ahead log before it is acknowledged, always"
-    ),
-    **dict.fromkeys(
-        (
-            "journal", "dur", "smallfiles", "noprealloc", "nssize", "syncdelay", "quota", "wiredTigerCacheSizeGB",
-            "wiredTigerCollectionBlockCompressor", "journalCommitInterval", "repair", "upgrade",
-        ),
-        "it belongs to another storage engine",
-    ),
-    **dict.fromkeys(
-        ("master", "slave", "source", "only", "autoresync", "slavedelay"),
-        "master/slave replication is gone; use --replSet",
-    ),
-    **dict.fromkeys(("rest", "httpinterface", "jsonp", "nohttpinterface"), "there is no HTTP interface"),
-    **dict.fromkeys(
-        (
-            "syslog", "quiet", "ipv6", "unixSocketPrefix", "nounixsocket", "filePermissions", "shutdown", "profile",
-            "slowms", "slowOpSampleRate", "noscripting", "notablescan", "networkMessageCompressors", "objcheck",
-            "noauth", "cpu", "sysinfo", "localThreshold", "timeZoneInfo", "logRotate", "timeStampFormat",
-            "redactClientLogData", "traceExceptions", "enableMajorityReadConcern", "serviceExecutor", "test",
-            "chunkSize",
-        ),
-        "it is not implemented",
-    ),
-}  # fmt: skip
-"""MongoDB's options that are known and refused, each with the reason."""
+_TRUE_ANYWAY = (
+    ("systemLog.destination", "file"),
+    ("security.authorization", "disabled"),
+    ("net.tls.mode", "disabled"),
+    ("net.unixDomainSocket.enabled", False),
+    ("replication.enableMajorityReadConcern", True),
+)
+"""What a configuration file may say because it is so."""
+
+
+def _spelled_out(argument: str) -> str:
+    """-v, -vv, ... and --verbose without a level as the option with its level; others as they are."""
+    if re.fullmatch("-v+", argument):
+        return f"--verbose={argument[1:]}"
+    return "--verbose=v" if argument == "--verbose" else argument
 
 
 class _Program(click.Command):
@@ -241,13 +264,23 @@ class _Program(click.Command):
             ["--config", "-f", "config_file"], type=click.Path(path_type=Path, dir_okay=False), is_eager=True,
             expose_value=False, callback=self._read_config, help="Read options from this YAML file.",
         )  # fmt: skip
+        version = click.Option(
+            ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=self._show_version,
+            help="Say which version this is.",
+        )  # fmt: skip
         options = [each.option() for each in settings]
-        super().__init__(name, params=[config, *options], callback=self._call, help=run.__doc__)
+        super().__init__(
+            name,
+            params=[config, version, *options],
+            callback=self._call,
+            help=run.__doc__,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
         self._run = run
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, [_spelled_out(each) for each in args])
         except click.NoSuchOption as error:
             name = error.option_name.lstrip("-")
             reason = UNSUPPORTED.get(name)
@@ -269,11 +302,20 @@ class _Program(click.Command):
         for key, value in _flatten(tree):
             if key == "sharding.clusterRole" and f"sharding.{value}" in by_key:
                 key, value = f"sharding.{value}", True
-            if key == "systemLog.destination" and value == "file":
+            if (key, value) in _TRUE_ANYWAY:
                 continue
+            if key == "storage.journal.enabled" and not value:
+                raise click.UsageError(f"{path}: {UNSUPPORTED['nojournal']}", ctx)
+            if key == "security.javascriptEnabled" and "security.noscripting" in by_key:
+                key, value = "security.noscripting", not value
             if key not in by_key:
                 raise click.UsageError(f"{path}: {key} is not supported", ctx)
             ctx.default_map[by_key[key]] = value
+
+    def _show_version(self, ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+        if asked:
+            click.echo(f"{self.name} version {docstore.__version__}")
+            ctx.exit()
 
     def _call(self, **values: Any) -> None:
         given = {each.key: values[each.name] for each in self._settings if _was_given(values.get(each.name))}
@@ -302,12 +344,16 @@ def _flatten(tree: Any, prefix: str = "") -> list[tuple[str, Any]]:
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if key == "setParameter" and isinstance(value, Mapping):
-            pairs.append((key, tuple(f"{parameter}={setting}" for parameter, setting in value.items())))
+            pairs.append((key, tuple(f"{parameter}={_as_text(setting)}" for parameter, setting in value.items())))
         elif isinstance(value, Mapping):
             pairs += _flatten(value, f"{key}.")
         else:
             pairs.append((key, value))
     return pairs
+
+
+def _as_text(setting: Any) -> str:
+    return str(setting).lower() if isinstance(setting, bool) else str(setting)
 
 
 def _build(given: Mapping[str, Any]) -> Options:
@@ -316,11 +362,22 @@ def _build(given: Mapping[str, Any]) -> Options:
     if role.shardsvr and role.configsvr:
         raise ValueError("--shardsvr and --configsvr exclude each other")
     logging = LoggingOptions(
-        given.get("systemLog.path"), bool(given.get("systemLog.logAppend")), given.get("systemLog.verbosity", 0)
+        given.get("systemLog.path"),
+        bool(given.get("systemLog.logAppend")),
+        given.get("systemLog.verbosity", 0),
+        bool(given.get("systemLog.quiet")),
+        given.get("systemLog.logRotate", "rename"),
+        given.get("operationProfiling.slowOpThresholdMs", 100),
     )
-    process = ProcessOptions(bool(given.get("processManagement.fork")), given.get("processManagement.pidFilePath"))
+    process = ProcessOptions(
+        bool(given.get("processManagement.fork")),
+        given.get("processManagement.pidFilePath"),
+        bool(given.get("shutdown")),
+    )
     if process.fork and logging.path is None:
         raise ValueError("--fork needs --logpath: the background process has nowhere else to write its log")
+    if logging.rotate == "reopen" and not logging.append:
+        raise ValueError("--logRotate reopen needs --logappend: else what was logged would be lost")
     if logging.append and logging.path is None:
         raise ValueError("--logappend needs --logpath")
     oplog_mb = given.get("replication.oplogSizeMB")
@@ -328,7 +385,11 @@ def _build(given: Mapping[str, Any]) -> Options:
         network=_network(given),
         logging=logging,
         process=process,
-        storage=StorageOptions(given.get("storage.dbPath"), given.get("storage.engine", "rocksdb")),
+        storage=StorageOptions(
+            given.get("storage.dbPath"),
+            given.get("storage.engine", "rocksdb"),
+            not given.get("security.noscripting"),
+        ),
         replication=ReplicationOptions(
             _set_name(given.get("replication.replSetName")), None if oplog_mb is None else oplog_mb * 1024 * 1024
         ),
@@ -342,7 +403,8 @@ def _build(given: Mapping[str, Any]) -> Options:
 
 
 def _network(given: Mapping[str, Any]) -> NetworkOptions:
-    addresses: tuple[str, ...] = (LOOPBACK,)
+    ipv6 = bool(given.get("net.ipv6"))
+    addresses: tuple[str, ...] = (LOOPBACK, "::1") if ipv6 else (LOOPBACK,)
     if "net.bindIp" in given:
         if "net.bindIpAll" in given:
             raise ValueError("--bind_ip and --bind_ip_all exclude each other")
@@ -350,8 +412,23 @@ def _network(given: Mapping[str, Any]) -> NetworkOptions:
         if not all(addresses):
             raise ValueError(f"--bind_ip {given['net.bindIp']} holds an empty address")
     elif "net.bindIpAll" in given:
-        addresses = ("0.0.0.0",)
-    return NetworkOptions(addresses, given.get("net.port"), given.get("net.maxIncomingConnections", 65_536))
+        addresses = ("0.0.0.0", "::") if ipv6 else ("0.0.0.0",)
+    if not ipv6 and any(":" in address for address in addresses):
+        raise ValueError("an IPv6 address in --bind_ip needs --ipv6")
+    return NetworkOptions(
+        addresses, given.get("net.port"), given.get("net.maxIncomingConnections", 65_536), _compressors(given)
+    )
+
+
+def _compressors(given: Mapping[str, Any]) -> tuple[str, ...]:
+    text = given.get("net.compression.compressors")
+    if text is None:
+        return COMPRESSORS
+    names = () if text == "disabled" else tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in COMPRESSORS:
+            raise ValueError(f"--networkMessageCompressors: there is no compressor {name}")
+    return names
 
 
 def _set_name(name: str | None) -> str | None:
@@ -370,9 +447,18 @@ def _parameters(pairs: tuple[str, ...]) -> dict[str, str]:
     return parameters
 
 
+_ROLES = {"sharding.shardsvr": "shardsvr", "sharding.configsvr": "configsvr"}
+
+
 def _nest(given: Mapping[str, Any]) -> dict[str, Any]:
+    """As the real server shows it: roles as one name, parameters as a document of texts."""
     tree: dict[str, Any] = {}
     for key, value in given.items():
+        if key in _ROLES:
+            key, value = "sharding.clusterRole", _ROLES[key]
+        elif key == "setParameter":
+            tree[key] = _parameters(value)
+            continue
         *path, last = key.split(".")
         branch = tree
         for name in path:

@@ -1,0 +1,29 @@
+"""`--shutdown`: ask the server that has a data directory open to end, and wait until it has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from docstore.storage.lock import owner_of
+
+_LOOK_SECONDS = 0.05
+
+
+def stop_server(dbpath: Path) -> NoReturn:
+    """Stop the server and leave with code 0; with 1 when there is none, or it may not be stopped by this user."""
+    owner = owner_of(dbpath)
+    if owner is None:
+        sys.exit(f"There doesn't seem to be a server running with dbpath: {dbpath}")
+    print(f"killing process with pid: {owner}", flush=True)
+    try:
+        os.kill(owner, signal.SIGTERM)
+    except PermissionError:
+        sys.exit(f"not allowed to stop process {owner}")
+    while owner_of(dbpath) == owner:
+        time.sleep(_LOOK_SECONDS)
+    sys.exit(0)

@@ -1,0 +1,42 @@
+"""MongoDB's options that are known and refused, each with the reason."""
+
+from __future__ import annotations
+
+UNSUPPORTED = {
+    **dict.fromkeys(
+        ("auth", "keyFile", "clusterAuthMode", "transitionToAuth", "enableEncryption", "encryptionKeyFile"),
+        "there is no authentication or encryption yet",
+    ),
+    **dict.fromkeys(
+        (
+            "tlsMode", "tlsCertificateKeyFile", "tlsCAFile", "tlsAllowInvalidCertificates", "tlsClusterFile", "sslMode",
+            "sslPEMKeyFile", "sslCAFile", "sslAllowInvalidCertificates", "sslOnNormalPorts",
+        ),
+        "TLS is not there yet",
+    ),
+    **dict.fromkeys(
+        ("nojournal", "nodur"), "every write is in the write-ahead log before it is acknowledged, always"
+    ),
+    **dict.fromkeys(
+        (
+            "dur", "smallfiles", "noprealloc", "nssize", "syncdelay", "quota", "wiredTigerCacheSizeGB",
+            "wiredTigerCollectionBlockCompressor", "journalCommitInterval", "repair", "upgrade",
+        ),
+        "it belongs to another storage engine",
+    ),
+    **dict.fromkeys(
+        ("master", "slave", "source", "only", "autoresync", "slavedelay"),
+        "master/slave replication is gone; use --replSet",
+    ),
+    **dict.fromkeys(("rest", "httpinterface", "jsonp", "nohttpinterface"), "there is no HTTP interface"),
+    **dict.fromkeys(
+        (
+            "syslog", "unixSocketPrefix", "nounixsocket", "filePermissions", "profile",
+            "slowOpSampleRate", "notablescan", "objcheck", "listenBacklog", "maxConnsOverride",
+            "noauth", "cpu", "sysinfo", "localThreshold", "timeZoneInfo", "timeStampFormat",
+            "redactClientLogData", "traceExceptions", "enableMajorityReadConcern", "serviceExecutor", "test",
+            "chunkSize",
+        ),
+        "it is not implemented",
+    ),
+}  # fmt: skip

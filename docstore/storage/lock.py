@@ -1,0 +1,48 @@
+"""One process a data directory: `mongod.lock` is locked while the directory is open and holds the process's id.
+
+The lock goes with the process, however that ends; what the file says counts only while it is locked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from docstore.storage.engine import DatabaseLocked
+
+_FILE = "mongod.lock"
+
+
+def lock_directory(path: str) -> int:
+    """Lock the directory; gives the descriptor to close in the end. Errors: DatabaseLocked."""
+    file = Path(path) / _FILE
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        owner = file.read_text(errors="replace").strip() or "unknown"
+        raise DatabaseLocked(
+            f"the database directory {path} is in use by another process (pid {owner}); "
+            "stop that one or give another --dbpath"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor
+
+
+def owner_of(path: Path) -> int | None:
+    """The id of the process that has the directory open; None when none has."""
+    try:
+        descriptor = os.open(path / _FILE, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.read(descriptor, 32).decode(errors="replace").strip()
+        return int(text) if text.isdigit() else None
+    finally:
+        os.close(descriptor)
+    return None

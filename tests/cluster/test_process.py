@@ -1,0 +1,125 @@
+"""A data node as a process: its command line, its log, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pymongo
+import pytest
+
+from tests.harness.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+READY = re.compile(r"^mongod ready host=(\S+) port=(\d+) pid=(\d+)", re.MULTILINE)
+
+
+def mongod(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run to the end: with --fork that is when the server is ready."""
+    command = [sys.executable, "-m", "mongod", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+class Forked:
+    """A server in the background, with a log file."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self.dbpath = directory / "data"
+        self.dbpath.mkdir(exist_ok=True)
+        self.log = directory / "node.log"
+        result = mongod(
+            "--dbpath", self.dbpath, "--port", "0", "--fork", "--logpath", self.log, "--logappend", *arguments
+        )
+        ready = READY.search(result.stdout)
+        assert ready is not None, result.stderr
+        self.port, self.pid = int(ready[2]), int(ready[3])
+
+    def client(self) -> pymongo.MongoClient[dict[str, Any]]:
+        return pymongo.MongoClient(
+            "127.0.0.1", self.port, directConnection=True, serverSelectionTimeoutMS=5000, timeoutMS=10_000
+        )
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def stop(self) -> subprocess.CompletedProcess[str]:
+        return mongod("--shutdown", "--dbpath", self.dbpath)
+
+
+def test_a_server_in_the_background_is_stopped_by_its_directory(tmp_path: Path) -> None:
+    server = Forked(tmp_path)
+    with server.client() as client:
+        client.db.c.insert_one({"_id": 1})
+    second = mongod("--dbpath", server.dbpath, "--port", "0")
+    assert second.returncode == 100
+    assert str(server.pid) in second.stderr
+    stopped = server.stop()
+    assert (stopped.returncode, stopped.stdout) == (0, f"killing process with pid: {server.pid}\n")
+    nobody = server.stop()
+    assert nobody.returncode == 1
+    assert "doesn't seem to be a server" in nobody.stderr
+
+
+def test_a_child_that_cannot_start_fails_its_parent(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    result = mongod("--dbpath", tmp_path / "none", "--port", "0", "--fork", "--logpath", log)
+    assert result.returncode == 100
+    assert "is not there" in result.stderr
+
+
+def test_a_configuration_file_starts_a_server_and_the_log_tells_of_its_connections(tmp_path: Path) -> None:
+    configuration = tmp_path / "node.conf"
+    configuration.write_text(
+        "operationProfiling: {slowOpThresholdMs: 0}\nsetParameter: {enableTestCommands: true}\n"
+        "net: {maxIncomingConnections: 100, compression: {compressors: zlib}}\n"
+    )
+    server = Forked(tmp_path, "--config", str(configuration), "--slowms", "1")
+    with server.client() as client:
+        parsed = client.admin.command("getCmdLineOpts")["parsed"]
+        assert parsed["setParameter"] == {"enableTestCommands": "true"}
+        assert parsed["operationProfiling"] == {"slowOpThresholdMs": 1}
+        data = {"failCommands": ["find"], "blockConnection": True, "blockTimeMS": 5}
+        client.admin.command({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": data})
+        client.db.c.find_one({"_id": 1})
+    server.stop()
+    by_message = {line["msg"]: line for line in server.lines()}
+    slow = by_message["Slow query"]
+    assert (slow["id"], slow["c"], slow["attr"]["ns"], slow["attr"]["command"]["find"]) == (
+        51803,
+        "COMMAND",
+        "db.c",
+        "c",
+    )
+    accepted = by_message["Connection accepted"]
+    assert (accepted["id"], accepted["ctx"], accepted["attr"]["remote"][:10]) == (22943, "listener", "127.0.0.1:")
+    assert "Connection ended" in by_message
+
+
+def test_a_signal_rotates_the_log(tmp_path: Path) -> None:
+    server = Forked(tmp_path)
+    os.kill(server.pid, signal.SIGUSR1)
+    wait_until(lambda: len(list(tmp_path.glob("node.log*"))) == 2, 5.0)
+    with server.client() as client:
+        client.admin.command("ping")
+    server.stop()
+    assert server.lines()[0]["msg"] == "Log rotated"
+
+
+def test_a_shutdown_command_ends_the_process(tmp_path: Path) -> None:
+    server = Forked(tmp_path)
+    with server.client() as client, contextlib.suppress(pymongo.errors.AutoReconnect):
+        client.admin.command("shutdown")
+    wait_until(lambda: server.stop().returncode == 1, 10.0)
+
+
+def test_parameters_that_are_none_are_refused(tmp_path: Path) -> None:
+    result = mongod("--dbpath", tmp_path, "--port", "0", "--setParameter", "nosuch=1")
+    assert result.returncode == 2
+    assert "nosuch" in result.stderr
