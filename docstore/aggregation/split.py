@@ -73,9 +73,7 @@ def _split_group(stage: Group) -> tuple[bytes, bytes]:
     assert specification is not None
     partial = document_from([*elements(specification[1]), (WILL_BE_MERGED, *TRUE)])
     merged: list[tuple[str, int, bytes]] = [("_id", *string_value("$_id"))]
-    for field in stage.fields:
-        state = document_from([(field.accumulator, *string_value("$" + field.name))])
-        merged.append((field.name, OBJECT, state))
+    merged += [field for field in elements(specification[1]) if field[0] != "_id"]
     merged.append((DOING_MERGE, *TRUE))
     return _stage(partial), _stage(document_from(merged))
 

@@ -14,6 +14,4 @@ EXPRESSIONS = frozenset(
     ]
 )
 
-ACCUMULATORS = frozenset(
-    ["$accumulator", "$bottom", "$bottomN", "$firstN", "$lastN", "$maxN", "$minN", "$top", "$topN"]
-)
+ACCUMULATORS = frozenset(["$accumulator"])

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator
+from docstore.aggregation.accumulators import Accumulator
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.sorted_runs import SortedRuns
@@ -133,7 +133,7 @@ class _Bucket:
     def __init__(self, fields: tuple[Field, ...]) -> None:
         self._names = [field.name for field in fields]
         self._arguments = [field.argument.evaluate for field in fields]
-        self._states: list[Accumulator] = [ACCUMULATORS[field.accumulator]() for field in fields]
+        self._states: list[Accumulator] = [field.state(NULL_VALUE) for field in fields]
         self.last: Value = NULL_VALUE
         self.last_key = b""
 

@@ -7,12 +7,13 @@ group this is: `$willBeMerged` (the states come out as they are) and `$doingMerg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator
+from docstore.aggregation.chosen import CHOOSING, Start, parse_chosen, started
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
-from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.expressions.parse import Parser, parse_expression
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
 from docstore.aggregation.unsupported import ACCUMULATORS as UNSUPPORTED
 from docstore.bson.build import document_from
@@ -31,7 +32,7 @@ from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NULL_VALUE, int32_value
+from docstore.query.values import NULL_VALUE, int32_value, string_value
 
 WILL_BE_MERGED = "$willBeMerged"
 DOING_MERGE = "$doingMerge"
@@ -50,6 +51,15 @@ class Field:
     name: str
     accumulator: str
     argument: Expression
+    count: Expression | None = None
+    start: Start | None = None
+    """Of accumulators that keep so many values: how many, and their state."""
+
+    def state(self, key: Value) -> Accumulator:
+        """The state to begin a group with."""
+        if self.start is None:
+            return ACCUMULATORS[self.accumulator]()
+        return started(self.start, self.count, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,6 @@ class _GroupRun:
         self._group = group
         self._environment = environment
         self._key: Evaluate = group.key.evaluate
-        self._start: list[Callable[[], Accumulator]] = [ACCUMULATORS[field.accumulator] for field in group.fields]
         self._arguments: list[Evaluate] = [field.argument.evaluate for field in group.fields]
         self._groups: dict[bytes, tuple[Value, list[Accumulator]]] = {}
         self._held = 0
@@ -162,9 +171,9 @@ class _GroupRun:
         encoded = encode_key(key)
         entry = self._groups.get(encoded)
         if entry is None:
-            entry = (key, [start() for start in self._start])
+            entry = (key, [field.state(key) for field in self._group.fields])
             self._groups[encoded] = entry
-            self._held += len(encoded) + len(key[1]) + _PER_GROUP * (1 + len(self._start))
+            self._held += len(encoded) + len(key[1]) + _PER_GROUP * (1 + len(entry[1]))
         if self._group.doing_merge:
             for state, argument in zip(entry[1], self._arguments, strict=True):
                 partial = argument(scope)
@@ -207,6 +216,9 @@ def parse_group(value: Value, language: Language) -> Group:
     if key is None:
         raise CommandError(15955, "a group specification must include an _id")
     raw = document_from([("$group", *value)])
+    if DOING_MERGE in marks:
+        states = {field.name: parse_expression(string_value("$" + field.name)) for field in fields}
+        fields = [replace(field, argument=states[field.name]) for field in fields]
     return Group(raw, key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks)
 
 
@@ -228,10 +240,13 @@ def parse_field(name: str, value: Value, language: Language) -> Field:
         return Field(name, "$sum", parse_expression(int32_value(1)))
     if accumulator in UNSUPPORTED:
         raise not_supported("accumulator", accumulator)
-    if accumulator not in ACCUMULATORS:
+    if accumulator not in ACCUMULATORS and accumulator not in CHOOSING:
         raise CommandError(15952, f"unknown group operator '{accumulator}'")
     if code == ARRAY:
         raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
+    if accumulator in CHOOSING:
+        argument, count, start = parse_chosen(accumulator, (code, data), Parser(language))
+        return Field(name, accumulator, argument, count, start)
     return Field(name, accumulator, parse_expression((code, data), language=language))
 
 

@@ -7,7 +7,8 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
 from docstore.errors import CommandError
-from tests.unit.aggregation.running import aggregate
+from tests.unit.aggregation.running import aggregate, parsed
+from tests.unit.query.raw import decoded
 
 DOCUMENTS: list[dict[str, Any]] = [
     {"_id": 1, "a": 1, "v": 1.5},
@@ -67,3 +68,27 @@ def test_merging_what_is_no_object_is_refused() -> None:
     with pytest.raises(CommandError) as refused:
         groups({"_id": None, "r": {"$mergeObjects": "$v"}})
     assert refused.value.code == 5911200
+
+
+@pytest.mark.parametrize(
+    ("accumulator", "expected"),
+    [
+        ({"$firstN": {"n": 2, "input": "$q"}}, [3, None]),
+        ({"$lastN": {"n": 2, "input": "$q"}}, [[1, 2], None]),
+        ({"$minN": {"n": 3, "input": "$q"}}, [1, 3, 5]),
+        ({"$maxN": {"n": 2, "input": "$q"}}, [[1, 2], "x"]),
+        ({"$top": {"sortBy": {"q": 1, "i": 1}, "output": ["$i", "$q"]}}, [1, None]),
+        ({"$bottom": {"sortBy": {"q": 1}, "output": "$i"}}, 5),
+        ({"$topN": {"n": 2, "sortBy": {"q": -1}, "output": "$i"}}, [5, 4]),
+        ({"$bottomN": {"n": 2, "sortBy": {"q": 1}, "output": "$zz"}}, [None, None]),
+    ],
+)
+def test_accumulators_that_choose_values(accumulator: dict[str, Any], expected: Any) -> None:
+    documents = [{"i": i, "q": q} for i, q in enumerate([3, None, 1, 5, "x", [1, 2]])] + [{"i": 9}]
+    stage = {"$group": {"_id": None, "r": accumulator}}
+    assert aggregate([stage], documents) == [{"_id": None, "r": expected}]
+    shards, merge = parsed([stage]).split().shard_stages, parsed([stage]).split().merge_stages
+    halves = [
+        document for part in (documents[:3], documents[3:]) for document in aggregate(list(map(decoded, shards)), part)
+    ]
+    assert aggregate(list(map(decoded, merge)), halves) == [{"_id": None, "r": expected}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from docstore.aggregation import unsupported
 from docstore.aggregation.accumulators import ACCUMULATORS
+from docstore.aggregation.chosen import CHOOSING
 from docstore.aggregation.expressions.table import OPERATORS
 from docstore.aggregation.stages.table import STAGES
 from docstore.query.path_operators import FIELD_OPERATORS
@@ -100,7 +101,7 @@ def test_no_name_is_both_served_and_not() -> None:
 
 def test_every_stage_and_accumulator_is_known() -> None:
     assert set(STAGES_OF_6_0) == unsupported.STAGES | STAGES.keys()
-    assert set(ACCUMULATORS_OF_6_0) == unsupported.ACCUMULATORS | ACCUMULATORS.keys() | {"$count"}
+    assert set(ACCUMULATORS_OF_6_0) == unsupported.ACCUMULATORS | ACCUMULATORS.keys() | CHOOSING | {"$count"}
 
 
 def test_every_update_operator_is_served() -> None:
