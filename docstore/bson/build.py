@@ -21,6 +21,9 @@ if not cython.compiled:
 _members: list[bytes] = []
 """What stands before each document in an array of documents; grows to the longest array that was made."""
 
+_COPIED_FREELY = 16 * 1024
+"""Up to this, some more copies cost less than what avoids them."""
+
 
 def enclosed(body: bytes) -> bytes:
     """A document around encoded elements."""
@@ -45,6 +48,11 @@ def array_from(members: Iterable[Value]) -> bytes:
 
 def documents_array(documents: Iterable[bytes]) -> bytes:
     """An array of documents, as in a cursor's batch."""
+    return b"".join(documents_array_parts(documents)[0])
+
+
+def documents_array_parts(documents: Iterable[bytes]) -> tuple[list[bytes], int]:
+    """(the pieces of `documents_array`, the bytes that they are together): put between others, they are copied once."""
     parts: list[bytes] = [b""]
     size: cython.Py_ssize_t = 5
     position: cython.Py_ssize_t
@@ -59,7 +67,7 @@ def documents_array(documents: Iterable[bytes]) -> bytes:
         size += len(member) + len(document)
     parts[0] = size.to_bytes(4, "little")
     parts.append(b"\0")
-    return b"".join(parts)
+    return parts, size
 
 
 def array_documents(raw: bytes) -> list[bytes]:
@@ -95,6 +103,9 @@ def consecutive_documents(raw: bytes, at: int, end: int) -> list[bytes]:
 
 def append_fields(raw: bytes, tail: bytes) -> bytes:
     """The document with encoded elements added at its end."""
+    if len(raw) > _COPIED_FREELY:
+        length = (len(raw) + len(tail)).to_bytes(4, "little")
+        return b"".join((length, memoryview(raw)[4 : len(raw) - 1], tail, b"\0"))
     return (len(raw) + len(tail)).to_bytes(4, "little") + raw[4 : len(raw) - 1] + tail + b"\0"
 
 

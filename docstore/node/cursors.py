@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from docstore.bson import documents_array, enclosed
+from docstore.bson import documents_array_parts
 from docstore.commands.context import Context
 from docstore.node.node import node_of
 
@@ -200,7 +200,13 @@ def cursor_reply(
     documents: list[bytes], cursor_id: int, namespace: str, *, first: bool = True, catalog: bool = False
 ) -> bytes:
     """`{cursor: {firstBatch | nextBatch, id, ns}}`."""
-    batch = (b"\x04firstBatch\0" if first else b"\x04nextBatch\0") + documents_array(documents)
+    batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
     name = namespace.encode()
     identity = b"\x12id\0" + _LONG.pack(cursor_id) + b"\x02ns\0" + _INT.pack(len(name) + 1) + name + b"\0"
-    return enclosed(b"\x03cursor\0" + enclosed(identity + batch if catalog else batch + identity))
+    before, after = (identity + batch, b"\0\0") if catalog else (batch, identity + b"\0\0")
+    parts, size = documents_array_parts(documents)
+    # Lengths count themselves; of the two NULs at the end one is the inner document's, one the outer's.
+    inside = 4 + len(before) + size + len(after) - 1
+    parts[0] = _INT.pack(inside + 13) + b"\x03cursor\0" + _INT.pack(inside) + before + parts[0]
+    parts.append(after)
+    return b"".join(parts)
