@@ -115,7 +115,7 @@ def _value(command: Command, code: int, data: bytes, db: str) -> Any:
 def _take_sequences(command: Command, request: Message, arguments: Arguments) -> None:
     for name, documents in request.sequences.items():
         parameter = command.by_name.get(name)
-        if parameter is None or Type.DOCUMENTS not in parameter.types:
+        if parameter is None or (parameter.type is not Type.DOCUMENTS and Type.DOCUMENTS not in parameter.types):
             raise unknown_field(command.name, name)
         if name in arguments:
             raise CommandError(40413, f"BSON field '{command.name}.{name}' is a duplicate field")

@@ -185,6 +185,7 @@ def check_batch_size(count: int) -> None:
         )
 
 
+@lru_cache(maxsize=1024)
 def check_writable(namespace: str) -> None:
     """InvalidNamespace for collections that only the server itself writes."""
     if namespace == "local.oplog.rs" or namespace.endswith(".system.views"):
