@@ -32,8 +32,8 @@ class Fetching:
     """An iterator over (8 bytes of the record id, document) for the entries of an index; only documents when `bare`.
 
     `entries` end in the 8 bytes of a record id; `get` gives the record behind a key, or None; `values` the records
-    between two keys; `prefix` begins the key of every record. `once`: later entries of a document are passed over. A
-    document that has gone between its entry and its record is passed over too.
+    between two keys; `prefix` begins the key of every record. `seen`: the record ids that were met, if later entries of
+    a document are to be passed over. A document that has gone between its entry and its record is passed over too.
     """
 
     _entries: Iterator[bytes]
@@ -55,7 +55,7 @@ class Fetching:
         get: Callable[[bytes], bytes | None],
         values: Callable[[bytes, bytes], Iterator[bytes]],
         prefix: bytes,
-        once: bool,
+        seen: set[bytes] | None,
         bare: bool,
         examined: Examined,
     ) -> None:
@@ -63,9 +63,9 @@ class Fetching:
         self._get = get
         self._values = values
         self._prefix = prefix
-        self._once = once
+        self._once = seen is not None
         self._bare = bare
-        self._seen = set()
+        self._seen = set() if seen is None else seen
         self._examined = examined
         self._chunk = []
         self._found = []

@@ -56,20 +56,30 @@ class DocumentBatch:
 
 @dataclass(slots=True)
 class PlanStats:
-    """The plan that runs, and what it has looked at so far. `sorts`: the order is made in memory."""
+    """The plan that runs, and what it has looked at so far. `sorts`: the order is made in memory.
+
+    `matched` documents passed the filter; `exhausted`: the access to the data came to its end.
+    """
 
     plan: Plan
     sorts: bool = False
     examined: Examined = field(default_factory=Examined)
+    matched: int = 0
+    skipped: int = 0
     returned: int = 0
+    sorted_bytes: int = 0
+    exhausted: bool = False
+
+    branches: list[Examined] = field(default_factory=list)
+    """What the branches of a union have looked at, one by one."""
 
     @property
     def keys_examined(self) -> int:
-        return self.examined.keys
+        return self.examined.keys + sum(branch.keys for branch in self.branches)
 
     @property
     def docs_examined(self) -> int:
-        return self.examined.documents
+        return self.examined.documents + sum(branch.documents for branch in self.branches)
 
 
 def plan_query(
@@ -152,7 +162,11 @@ class Source:
             if status == FULL and len(found) > 1 and sum(map(len, found)) > max_bytes:
                 self._held = found.pop()
         self._left -= len(found)
-        self._stats.returned += len(found)
+        stats = self._stats
+        stats.returned += len(found)
+        if not stats.sorts:
+            stats.matched = stats.skipped + stats.returned
+            stats.exhausted = stats.exhausted or status == EXHAUSTED
         if self._projection is not None:
             found = list(map(self._projection.apply, found))
         return DocumentBatch(found, status == EXHAUSTED or self._left == 0)
@@ -165,10 +179,13 @@ class Source:
             status = scan(self._documents, self._predicate, taken, _SORT_AHEAD, _NO_LIMIT, self._clock, deadline)
             for raw in taken:
                 sorter.add(raw, raw)
+            self._stats.matched += len(taken)
+            self._stats.sorted_bytes += sum(map(len, taken))
             if status != EXHAUSTED and self._clock() >= deadline:
                 return False
         if status == TIME_IS_UP:
             return False
+        self._stats.exhausted = True
         self._documents = sorter.result()
         self._predicate = None
         self._sorter = None
@@ -182,9 +199,11 @@ class Source:
                 self._documents, self._predicate, passed, min(self._skip, _SORT_AHEAD), _NO_LIMIT, self._clock, deadline
             )
             self._skip -= len(passed)
+            self._stats.skipped += len(passed)
             passed.clear()
             if status == EXHAUSTED:
                 self._skip = 0
+                self._stats.exhausted = True
             elif status == TIME_IS_UP or self._clock() >= deadline:
                 return self._skip == 0
         return True
@@ -226,12 +245,18 @@ class Counting:
         access = plan.access
         if coll is None:
             return
-        if self._predicate is None and isinstance(access, CollectionScan):
+        if counts_at_once(plan, owned):
             self._found = coll.count
-        elif self._predicate is None and isinstance(access, IndexScan) and not access.index.multikey:
+        elif counts_entries(plan, owned):
+            assert isinstance(access, IndexScan)
             self._values = _entries(coll, access, reader)
         else:
             self._values = _documents(coll, reader, PlanStats(plan))
+
+    @property
+    def found(self) -> int:
+        """The number found so far, before skip and limit."""
+        return self._found
 
     @property
     def count(self) -> int:
@@ -244,6 +269,17 @@ class Counting:
         found, exhausted = count_scan(self._values, self._predicate, self._clock, deadline)
         self._found += found
         return exhausted or (self._limit > 0 and self._found >= self._skip + self._limit)
+
+
+def counts_at_once(plan: Plan, owned: Predicate | None) -> bool:
+    """Whether a count is the collection's own counter."""
+    return owned is None and plan.residual is None and isinstance(plan.access, CollectionScan)
+
+
+def counts_entries(plan: Plan, owned: Predicate | None) -> bool:
+    """Whether a count needs no documents: each entry of an index stands for one that matches."""
+    access = plan.access
+    return owned is None and plan.residual is None and isinstance(access, IndexScan) and not access.index.multikey
 
 
 def open_count(
@@ -316,7 +352,7 @@ def _documents(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[b
     if isinstance(access, CollectionScan):
         return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
     if isinstance(access, IndexScan):
-        return cast("Iterator[bytes]", _fetched(coll, access, reader, stats, bare=True))
+        return cast("Iterator[bytes]", _fetched(coll, access, reader, stats.examined, bare=True))
     return map(itemgetter(1), _pairs(coll, reader, stats))
 
 
@@ -333,40 +369,68 @@ def _pairs(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pair]
         return ((key[-RECORD_ID_BYTES:], raw) for key, raw in records)
     if isinstance(access, Union):
         return _united(coll, access, reader, stats)
-    return _branch(coll, access, reader, stats)
+    return _branch(coll, access, reader, stats.examined)
 
 
-def _branch(coll: Collection, access: IndexScan | IdLookup | Eof, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
+def _branch(
+    coll: Collection,
+    access: IndexScan | IdLookup | Eof,
+    reader: Reader,
+    examined: Examined,
+    seen: set[bytes] | None = None,
+) -> Iterator[Pair]:
     if isinstance(access, IndexScan):
-        return cast("Iterator[Pair]", _fetched(coll, access, reader, stats, bare=False))
+        return cast("Iterator[Pair]", _fetched(coll, access, reader, examined, seen))
     if isinstance(access, IdLookup):
-        stats.examined.keys += 1
-        found = coll.by_id(reader, access.value)
-        if found is not None:
-            stats.examined.documents += 1
-            return iter(((record_id_bytes(found[0]), found[1]),))
+        return _looked_up(coll, access, reader, examined, seen)
     return iter(())
+
+
+def _looked_up(
+    coll: Collection, access: IdLookup, reader: Reader, examined: Examined, seen: set[bytes] | None
+) -> Iterator[Pair]:
+    found = coll.by_id(reader, access.value)
+    if found is not None:
+        examined.keys += 1
+        rid = record_id_bytes(found[0])
+        if seen is None or rid not in seen:
+            examined.documents += 1
+            yield rid, found[1]
 
 
 def _united(coll: Collection, access: Union, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
     seen: set[bytes] = set()
-    for branch in access.branches:
-        for pair in _branch(coll, branch, reader, stats):
-            if pair[0] not in seen:
-                seen.add(pair[0])
-                yield pair
+    stats.branches = [Examined() for _ in access.branches]
+    return chain.from_iterable(
+        _branch(coll, branch, reader, examined, seen)
+        for branch, examined in zip(access.branches, stats.branches, strict=True)
+    )
 
 
-def _fetched(coll: Collection, access: IndexScan, reader: Reader, stats: PlanStats, *, bare: bool) -> Fetching:
-    """The documents behind an index's entries, each once; without their record ids when `bare`."""
+def _fetched(
+    coll: Collection,
+    access: IndexScan,
+    reader: Reader,
+    examined: Examined,
+    seen: set[bytes] | None = None,
+    *,
+    bare: bool = False,
+) -> Fetching:
+    """The documents behind an index's entries, each once; without their record ids when `bare`.
+
+    `seen` are the documents that other branches have met.
+    """
+    # Over the engine itself an update can move a document from one range into another.
+    if seen is None and (access.index.multikey or len(access.ranges) > 1):
+        seen = set()
     return Fetching(
         _entries(coll, access, reader),
         partial(reader.get, _RECORDS),
         partial(reader.values, _RECORDS),
         coll.prefix,
-        access.index.multikey or len(access.ranges) > 1,
+        seen,
         bare,
-        stats.examined,
+        examined,
     )
 
 

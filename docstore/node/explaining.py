@@ -5,7 +5,7 @@ A write is explained by its search: what it would match is counted, not what it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any
 
@@ -14,17 +14,18 @@ from bson.raw_bson import RawBSONDocument
 from docstore.aggregation.pipeline import Pipeline
 from docstore.bson import document_to_python
 from docstore.collection.collection import Collection
-from docstore.collection.execute import PlanStats, open_find, plan_query
+from docstore.collection.execute import PlanStats, counts_at_once, counts_entries, open_count, open_find, plan_query
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.errors import CommandError
 from docstore.node.cursors import SLICE_SECONDS
-from docstore.node.explanation import query_planner, winning_plan
+from docstore.node.explanation import SORT_MEMORY_BYTES, Stage, access_stage, find_stages, query_planner
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
+from docstore.node.stage_figures import Run, execution
 from docstore.query.find import FindQuery, Hint
-from docstore.query.plan import CollectionScan
+from docstore.query.plan import Plan
 
 VERBOSITIES = ("queryPlanner", "executionStats", "allPlansExecution")
 _STEP_DOCUMENTS = 1000
@@ -33,12 +34,16 @@ _STEP_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is explained: a query, and the stage that a command puts around its plan (COUNT, DELETE, UPDATE)."""
+    """What is explained: a query, and the stage that a command puts around its plan (COUNT, DELETE, UPDATE).
+
+    `returns_matches`: the command gives the document that it changes; `upserts`: it inserts one where none is found.
+    """
 
     query: FindQuery
     stage: str | None = None
-    counted: str | None = None
-    """The field of that stage that says how many documents it met."""
+    projection: bytes | None = None
+    returns_matches: bool = False
+    upserts: bool = False
 
 
 async def explain_query(context: Context, subject: Subject, verbosity: str) -> Result:
@@ -67,71 +72,90 @@ async def _explained(context: Context, subject: Subject, verbosity: str) -> dict
     try:
         collection = node.store.collection(context.namespace)
         query = subject.query
-        plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint)
-        winning = winning_plan(query, plan, owned=view.owned is not None)
-        if subject.stage is not None:
-            winning = {"stage": subject.stage, "inputStage": winning}
-        found: dict[str, Any] = {"queryPlanner": query_planner(context.namespace, query, winning)}
+        plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint, between=query.between)
+        winning = _stages(subject, plan, view)
+        parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
+        found: dict[str, Any] = {"queryPlanner": query_planner(context.namespace, query, winning, parsed=parsed)}
         if verbosity != "queryPlanner":
             found["executionStats"] = await _measured(context, subject, view, collection, winning)
+        if verbosity == "allPlansExecution":
+            found["executionStats"]["allPlansExecution"] = []
     finally:
         view.release()
     return found
 
 
+def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
+    """The stages of the plan within that of the command."""
+    if subject.stage == "COUNT":
+        if counts_at_once(plan, view.owned):
+            return Stage("RECORD_STORE_FAST_COUNT")
+        if counts_entries(plan, view.owned):
+            scan = access_stage(plan).inputs[0]
+            return Stage("COUNT", inputs=[Stage("COUNT_SCAN", details=scan.details)])
+        inner = access_stage(plan)
+        return Stage("COUNT", inputs=[inner if view.owned is None else Stage("SHARDING_FILTER", inputs=[inner])])
+    query = subject.query if subject.stage is None else replace(subject.query, limit=0)
+    stage = find_stages(query, plan, owned=view.owned is not None, projection=subject.projection)
+    return stage if subject.stage is None else Stage(subject.stage, inputs=[stage])
+
+
+def _innermost(stage: Stage) -> str:
+    return _innermost(stage.inputs[0]) if stage.inputs else stage.name
+
+
 async def _measured(
-    context: Context, subject: Subject, view: View, collection: Collection | None, winning: dict[str, Any]
+    context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage
 ) -> dict[str, Any]:
     """Run the query to its end and say what it took."""
     node = node_of(context)
     began = node.clock()
-    source = open_find(collection, subject.query, view.reader, owned=view.owned, clock=node.clock)
     failure: CommandError | None = None
-    try:
-        while not source.next_batch(_STEP_DOCUMENTS, _STEP_BYTES, node.clock() + SLICE_SECONDS).exhausted:
-            await node.pause()
-            context.operation.check()
+    if _innermost(winning) in ("COUNT_SCAN", "RECORD_STORE_FAST_COUNT"):
+        stats = await _counted(context, subject, view, collection, winning)
+    else:
+        source = open_find(collection, subject.query, view.reader, owned=view.owned, clock=node.clock, measured=True)
         stats = source.plan_stats()
-    except CommandError as error:
-        failure, stats = error, source.plan_stats()
-    finally:
-        source.close()
-    examined = docs_examined(stats, collection)
-    returned = 0 if subject.stage is not None else stats.returned
-    stages = dict(winning)
-    if subject.counted is not None:
-        stages[subject.counted] = stats.returned
+        try:
+            while not source.next_batch(_STEP_DOCUMENTS, _STEP_BYTES, node.clock() + SLICE_SECONDS).exhausted:
+                await node.pause()
+                context.operation.check()
+        except CommandError as error:
+            failure = error
+        finally:
+            source.close()
     found: dict[str, Any] = {"executionSuccess": failure is None}
     if failure is not None:
         found |= {"errorMessage": failure.message, "errorCode": failure.code}
+    run = Run(stats, returns_matches=subject.returns_matches, upserts=subject.upserts)
+    given = stats.matched if subject.returns_matches else stats.returned
     return found | {
-        "nReturned": returned,
+        "nReturned": given if subject.stage is None or subject.returns_matches else 0,
         "executionTimeMillis": round((node.clock() - began) * 1000),
         "totalKeysExamined": stats.keys_examined,
-        "totalDocsExamined": examined,
-        "executionStages": with_counts(stages, stats, examined),
+        "totalDocsExamined": stats.docs_examined,
+        "executionStages": execution(winning, run),
     }
 
 
-def docs_examined(stats: PlanStats, collection: Collection | None) -> int:
-    """How many documents were looked at; a scan of the whole collection looks at all of them."""
-    if isinstance(stats.plan.access, CollectionScan) and collection is not None:
-        return stats.docs_examined or collection.count
-    return stats.docs_examined
-
-
-def with_counts(stage: dict[str, Any], stats: PlanStats, examined: int) -> dict[str, Any]:
-    """The tree of stages with the figures beside the stages that they belong to."""
-    counted = {"stage": stage["stage"], "nReturned": stats.returned}
-    counted.update(stage)
-    name = stage["stage"]
-    if name in ("COLLSCAN", "FETCH", "IDHACK"):
-        counted["docsExamined"] = examined
-    if name in ("IXSCAN", "IDHACK"):
-        counted["keysExamined"] = stats.keys_examined
-    if "inputStage" in stage:
-        counted["inputStage"] = with_counts(stage["inputStage"], stats, examined)
-    return counted
+async def _counted(
+    context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage
+) -> PlanStats:
+    """The figures of a count that reads no documents."""
+    node = node_of(context)
+    query = subject.query
+    counting = open_count(collection, query, view.reader, owned=view.owned, clock=node.clock)
+    while not counting.advance(node.clock() + SLICE_SECONDS):
+        await node.pause()
+        context.operation.check()
+    stats = PlanStats(plan_query(collection, query.filter, hint=query.hint), returned=counting.count)
+    stats.skipped = min(query.skip, counting.found)
+    stats.matched = counting.found
+    stats.exhausted = True
+    if winning.name == "COUNT":
+        # The entry that shows that no further one counts is looked at too.
+        stats.examined.keys = counting.found + 1
+    return stats
 
 
 def _frame(context: Context) -> dict[str, Any]:
@@ -145,4 +169,5 @@ def _frame(context: Context) -> dict[str, Any]:
             "version": COMPATIBLE_VERSION,
             "gitVersion": "none",
         },
+        "serverParameters": {"internalQueryMaxBlockingSortMemoryUsageBytes": SORT_MEMORY_BYTES},
     }

@@ -1,99 +1,200 @@
 """Plans as explain shows them, in the form of the real server: a tree of stages, innermost the access to the data.
 
-What is shown is the plan that the executor runs, made by the same choice from the same arguments. Figures of an
-execution are added to the stages that the executor counts.
+What is shown is the plan that the executor runs, made by the same choice from the same arguments. The figures of an
+execution are put beside the stages by `docstore.node.stage_figures`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from hashlib import md5
 from typing import Any
 
-from docstore.bson import document_to_python
+from docstore.bson import document_to_python, elements
+from docstore.bson.walk import BOOL, DOUBLE, INT32, INT64, Value
 from docstore.collection.collection import Index
-from docstore.node.filter_text import filter_document
-from docstore.node.interval_text import field_intervals
-from docstore.query.bounds import field_bounds
+from docstore.collection.index_spec import ID_INDEX_NAME
+from docstore.node.filter_text import filter_document, filter_shape
+from docstore.node.interval_text import field_intervals, interval_text, scan_intervals
 from docstore.query.find import FindQuery
-from docstore.query.plan import Access, CollectionScan, Eof, IdLookup, IndexScan, Plan
+from docstore.query.intervals import point
+from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union
+from docstore.query.tree import Or
 
 SORT_MEMORY_BYTES = 100 * 1024 * 1024
+_CHOICES = frozenset((BOOL, DOUBLE, INT32, INT64))
 
 
-def query_planner(namespace: str, query: FindQuery, winning: dict[str, Any]) -> dict[str, Any]:
-    """The `queryPlanner` section. There is one plan: nothing is rejected by trying."""
-    return {
-        "namespace": namespace,
-        "indexFilterSet": False,
-        "parsedQuery": filter_document(query.filter),
+@dataclass(slots=True)
+class Stage:
+    """One stage. `condition` is what it filters by, `details` what else it shows, in order; `inputs` come last."""
+
+    name: str
+    condition: dict[str, Any] | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    inputs: list[Stage] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        """As `winningPlan` shows it."""
+        shown: dict[str, Any] = {"stage": self.name}
+        if self.condition is not None:
+            shown["filter"] = self.condition
+        return shown | self.details | inputs_shown(self.name, [each.document() for each in self.inputs])
+
+
+def inputs_shown(name: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The inputs of a stage under the name that they have there."""
+    if name == "OR":
+        return {"inputStages": inputs}
+    return {"inputStage": inputs[0]} if inputs else {}
+
+
+def query_planner(namespace: str, query: FindQuery, winning: Stage, *, parsed: bool = True) -> dict[str, Any]:
+    """The `queryPlanner` section. There is one plan: nothing is rejected by trying. `parsed`: the filter is shown."""
+    shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": False}
+    if parsed:
+        shape = f"{filter_shape(query.filter)} {query.sort} {query.projection is not None}"
+        shown["parsedQuery"] = filter_document(query.filter)
+        shown["queryHash"] = _short_hash(shape)
+        shown["planCacheKey"] = _short_hash(shape + repr(_index_names(winning)))
+    return shown | {
         "maxIndexedOrSolutionsReached": False,
         "maxIndexedAndSolutionsReached": False,
         "maxScansToExplodeReached": False,
-        "winningPlan": winning,
+        "winningPlan": winning.document(),
         "rejectedPlans": [],
     }
 
 
-def winning_plan(query: FindQuery, plan: Plan, *, owned: bool) -> dict[str, Any]:
+def _short_hash(text: str) -> str:
+    return md5(text.encode(), usedforsecurity=False).hexdigest()[:8].upper()
+
+
+def _index_names(stage: Stage) -> list[str]:
+    own = [stage.details["indexName"]] if "indexName" in stage.details else []
+    return own + [name for each in stage.inputs for name in _index_names(each)]
+
+
+def find_stages(query: FindQuery, plan: Plan, *, owned: bool, projection: bytes | None = None) -> Stage:
     """The stages of a find, outermost first. `owned`: documents of other shards are filtered out."""
-    stage = _access(plan.access, query, plan)
+    stage = access_stage(plan)
+    if stage.name == "EOF":
+        return stage
+    if query.between is not None:
+        stage.inputs[0].details["indexBounds"] = {}
     if owned:
-        stage = {"stage": "SHARDING_FILTER", "inputStage": stage}
-    if query.sort.fields and not plan.provides_sort:
-        sort: dict[str, Any] = {
-            "stage": "SORT",
-            "sortPattern": dict(query.sort.fields),
-            "memLimit": SORT_MEMORY_BYTES,
-        }
+        stage = Stage("SHARDING_FILTER", inputs=[stage])
+    sorts = bool(query.sort.fields) and not plan.provides_sort
+    if sorts:
+        details: dict[str, Any] = {"sortPattern": dict(query.sort.fields), "memLimit": SORT_MEMORY_BYTES}
         if query.limit:
-            sort["limitAmount"] = query.limit + query.skip
-        stage = {**sort, "type": "simple", "inputStage": stage}
+            details["limitAmount"] = query.limit + query.skip
+        stage = Stage("SORT", details={**details, "type": "simple"}, inputs=[stage])
     if query.skip:
-        stage = {"stage": "SKIP", "skipAmount": query.skip, "inputStage": stage}
-    if query.limit:
-        stage = {"stage": "LIMIT", "limitAmount": query.limit, "inputStage": stage}
-    if query.projection is not None:
-        stage = {"stage": "PROJECTION_DEFAULT", "inputStage": stage}
+        stage = Stage("SKIP", details={"skipAmount": query.skip}, inputs=[stage])
+    if query.return_key:
+        stage = Stage("RETURN_KEY", inputs=[stage])
+    elif projection is not None and elements(projection):
+        stage = Stage(
+            "PROJECTION_SIMPLE" if _is_simple(projection) else "PROJECTION_DEFAULT",
+            details={"transformBy": document_to_python(projection)},
+            inputs=[stage],
+        )
+    if query.limit and not sorts:
+        stage = Stage("LIMIT", details={"limitAmount": query.limit}, inputs=[stage])
+    if isinstance(query.filter, Or) and query.hint is None:
+        stage = Stage("SUBPLAN", inputs=[stage])
     return stage
 
 
-def _access(access: Access, query: FindQuery, plan: Plan) -> dict[str, Any]:
-    residual = {} if plan.residual is None else {"filter": filter_document(plan.residual)}
-    match access:
+def _is_simple(projection: bytes) -> bool:
+    return all(code in _CHOICES and "." not in name for name, code, _ in elements(projection))
+
+
+def access_stage(plan: Plan) -> Stage:
+    """The access to the data, and the filter over it."""
+    condition = None if plan.residual is None else filter_document(plan.residual)
+    match plan.access:
         case Eof():
-            return {"stage": "EOF"}
-        case IdLookup():
+            return Stage("EOF")
+        case IdLookup(value):
             if plan.residual is None:
-                return {"stage": "IDHACK"}
-            return {"stage": "FETCH", **residual, "inputStage": {"stage": "IDHACK"}}
+                return Stage("IDHACK")
+            return Stage("FETCH", condition, inputs=[_id_scan(value)])
         case CollectionScan(direction):
-            return {"stage": "COLLSCAN", **residual, "direction": "forward" if direction > 0 else "backward"}
-        case IndexScan():
-            return {"stage": "FETCH", **residual, "inputStage": index_scan(access, query)}
-        case _:
-            branches = [_branch(branch, query) for branch in access.branches]
-            return {"stage": "FETCH", **residual, "inputStage": {"stage": "OR", "inputStages": branches}}
+            return Stage("COLLSCAN", condition, {"direction": "forward" if direction > 0 else "backward"})
+        case IndexScan() as scan:
+            return Stage("FETCH", condition, inputs=[index_scan(scan)])
+        case Union(branches):
+            return Stage("FETCH", condition, inputs=[Stage("OR", inputs=[_branch(each) for each in branches])])
 
 
-def _branch(access: IndexScan | IdLookup | Eof, query: FindQuery) -> dict[str, Any]:
+def _branch(access: IndexScan | IdLookup | Eof) -> Stage:
     if isinstance(access, IndexScan):
-        return index_scan(access, query)
-    return {"stage": "IDHACK" if isinstance(access, IdLookup) else "EOF"}
+        return index_scan(access)
+    return _id_scan(access.value) if isinstance(access, IdLookup) else Stage("EOF")
 
 
-def index_scan(access: IndexScan, query: FindQuery) -> dict[str, Any]:
+def index_scan(access: IndexScan) -> Stage:
     """The stage that reads an index."""
     index = access.index
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
-    bounds = field_bounds(query.filter, index.fields, multikey=index.multikey)
-    return {
-        "stage": "IXSCAN",
+    details = index_details(index)
+    if access.wildcard is not None:
+        path = access.wildcard.path
+        details["keyPattern"] = {"$_path": 1, path: 1}
+        intervals = {"$_path": [f'["{path}", "{path}"]'], **field_intervals([(path, 1)], access.bounds)}
+        if access.wildcard.below:
+            intervals["$_path"].append(f'["{path}.", "{path}/")')
+    else:
+        intervals = scan_intervals(index.fields, access.bounds, access.direction)
+    details["direction"] = "forward" if access.direction > 0 else "backward"
+    details["indexBounds"] = intervals
+    return Stage("IXSCAN", details=details)
+
+
+def index_details(index: Index) -> dict[str, Any]:
+    """What every stage that reads an index says of it."""
+    details: dict[str, Any] = {
         "keyPattern": document_to_python(index.spec.key),
         "indexName": index.name,
         "isMultiKey": index.multikey,
+    }
+    paths = _multikey_paths(index)
+    if paths is not None:
+        details["multiKeyPaths"] = paths
+    return details | {
         "isUnique": index.unique or index.is_id,
         "isSparse": index.sparse,
-        "isPartial": False,
+        "isPartial": index.partial is not None,
         "indexVersion": 2,
-        "direction": "forward" if access.direction > 0 else "backward",
-        "indexBounds": field_intervals(index.fields, bounds),
     }
+
+
+def _multikey_paths(index: Index) -> dict[str, list[str]] | None:
+    """Which parts of the paths are arrays, as far as it is known without looking into the documents."""
+    if index.spec.hashed or index.wildcard is not None:
+        return None
+    if not index.multikey:
+        return {path: [] for path, _ in index.fields}
+    path = index.fields[0][0]
+    return {path: [path]} if len(index.fields) == 1 and "." not in path else None
+
+
+def _id_scan(value: Value) -> Stage:
+    """A lookup by `_id` whose document is looked at further, which the real server shows as a read of the index."""
+    return Stage(
+        "IXSCAN",
+        details={
+            "keyPattern": {"_id": 1},
+            "indexName": ID_INDEX_NAME,
+            "isMultiKey": False,
+            "multiKeyPaths": {"_id": []},
+            "isUnique": True,
+            "isSparse": False,
+            "isPartial": False,
+            "indexVersion": 2,
+            "direction": "forward",
+            "indexBounds": {"_id": [interval_text(point(value))]},
+        },
+    )

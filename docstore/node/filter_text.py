@@ -21,6 +21,7 @@ from docstore.query.tree import (
     Mod,
     Nor,
     Not,
+    Op,
     Or,
     RegexMatch,
     Size,
@@ -34,9 +35,9 @@ def filter_document(tree: Filter) -> dict[str, Any]:
         case And(children):
             if not children:
                 return {}
-            return {"$and": [filter_document(child) for child in children]}
+            return {"$and": [filter_document(child) for child in sorted(children, key=_rank)]}
         case Or(children):
-            return {"$or": [filter_document(child) for child in children]}
+            return {"$or": [filter_document(child) for child in sorted(children, key=_rank)]}
         case Nor(children):
             return {"$nor": [filter_document(child) for child in children]}
         case Always(value):
@@ -48,6 +49,32 @@ def filter_document(tree: Filter) -> dict[str, Any]:
         case _:
             path, condition = _condition(tree)
             return {path: condition}
+
+
+_KINDS: tuple[type, ...] = (
+    And, Or, ElemMatchObject, ElemMatchValue, Size, Comparison, RegexMatch, Mod, Exists, In, Not, Nor, TypeIs,
+)  # fmt: skip
+"""The order in which the real server lists the members of a conjunction or disjunction."""
+_OPS = (Op.EQ, Op.LTE, Op.LT, Op.GT, Op.GTE)
+
+
+def _rank(tree: Filter) -> tuple[int, int, str]:
+    kind = _KINDS.index(type(tree)) if type(tree) in _KINDS else len(_KINDS)
+    inner = tree.child if isinstance(tree, Not) else tree
+    return kind, _OPS.index(tree.op) if isinstance(tree, Comparison) else 0, getattr(inner, "path", "")
+
+
+def filter_shape(tree: Filter) -> str:
+    """The filter without its values: filters of one shape could share a plan."""
+    if isinstance(tree, And | Or | Nor):
+        inner = ", ".join(filter_shape(child) for child in sorted(tree.children, key=_rank))
+        return f"{type(tree).__name__}({inner})"
+    if isinstance(tree, Not):
+        return f"Not({filter_shape(tree.child)})"
+    path = getattr(tree, "path", "")
+    operator = tree.op.value if isinstance(tree, Comparison) else ""
+    inner = filter_shape(tree.filter) if isinstance(tree, ElemMatchObject | ElemMatchValue) else ""
+    return f"{type(tree).__name__} {path} {operator}{inner}"
 
 
 def _negated(child: Filter) -> dict[str, Any]:

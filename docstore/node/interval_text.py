@@ -45,6 +45,15 @@ def field_intervals(fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBou
     }
 
 
+def scan_intervals(
+    fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds], direction: int
+) -> dict[str, list[str]]:
+    """The intervals of each field in the order in which a scan in that direction goes through them."""
+    turned = [(path, (towards or 1) * direction) for path, towards in fields]
+    found = field_intervals(turned, bounds)
+    return {path: found[path] if towards > 0 else found[path][::-1] for path, towards in turned}
+
+
 def interval_text(found: Range, direction: int = 1) -> str:
     """One range over ascending keys; turned round for a descending field."""
     low, high = _low(found.lo), _high(found.hi)

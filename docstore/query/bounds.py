@@ -220,7 +220,8 @@ def path_ranges(entry: PathConditions, multikey: bool) -> tuple[Ranges, bool] | 
         return None
     if multikey:
         best = min(candidates, key=lambda found: _width(found[0]))
-        return best[0], False
+        # With one condition there is one element that meets it, and no other need be asked for.
+        return best[0], best[1] and len(entry.single) == 1 and not entry.groups
     together = _together(candidates)
     assert together is not None
     return together[0], together[1] and not skipped
@@ -316,7 +317,8 @@ def field_bounds(tree: Filter, fields: Fields, *, multikey: bool) -> list[FieldB
         bounded = path_ranges(by_path[relative], multikey) if relative in by_path else None
         if bounded is None:
             break
-        found.append(FieldBounds(path, direction, bounded[0], bounded[1]))
+        # Under a scope other conditions on the path may stand outside of it.
+        found.append(FieldBounds(path, direction, bounded[0], bounded[1] and by_path is everywhere))
     return found
 
 

@@ -82,7 +82,8 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
 
 
 def compound(per_field: Iterable[tuple[Ranges, int]], limit: int) -> tuple[list[tuple[bytes, bytes]], int]:
-    """(sorted ranges over compound keys, how many leading fields they bound), from (ranges, direction) of each field.
+    """(sorted ranges over compound keys, how many leading fields they bound exactly), from (ranges, direction) of each
+    field.
 
     Points of leading fields are multiplied out; the first field that is not all points ends the bounds. Where that
     would make more than `limit` ranges, a field's ranges become the one range that spans them.
@@ -90,12 +91,13 @@ def compound(per_field: Iterable[tuple[Ranges, int]], limit: int) -> tuple[list[
     prefixes: list[bytes] = [b""]
     used = 0
     for ranges, direction in per_field:
-        if len(prefixes) * len(ranges) > limit:
+        whole = len(prefixes) * len(ranges) <= limit
+        if not whole:
             ranges = (Range(ranges[0].lo, ranges[-1].hi),)
         if direction < 0:
             ranges = tuple(item.descending() for item in reversed(ranges))
         if not all(item.point for item in ranges):
-            return [(prefix + item.lo, prefix + item.hi) for prefix in prefixes for item in ranges], used + 1
+            return [(prefix + item.lo, prefix + item.hi) for prefix in prefixes for item in ranges], used + whole
         prefixes = [prefix + item.lo for prefix in prefixes for item in ranges]
         used += 1
     return [(prefix, behind(prefix)) for prefix in prefixes], used

@@ -25,7 +25,7 @@ from docstore.query.find import Hint, KeyBetween
 from docstore.query.index_bounds import IndexInfo, covers, usable_bounds
 from docstore.query.intervals import HIGHEST, LOWEST, Ranges, compound
 from docstore.query.sort import UNSORTED, Sort
-from docstore.query.tree import And, Comparison, Filter, In, Op, Or
+from docstore.query.tree import And, Comparison, Filter, In, Op, Or, conjunction
 from docstore.query.wildcard import WildcardBounds, wildcard_bounds
 
 
@@ -109,14 +109,13 @@ def choose(
         return _collection_scan(tree, sort, sort.natural)
     looked_up = _id_value(tree)
     if looked_up is not None:
-        alone = isinstance(tree, Comparison | In)
-        return Plan(IdLookup(looked_up), None if alone else tree, True)
+        return Plan(IdLookup(looked_up), _beside_id(tree, looked_up), True)
     best = _best_index(tree, indexes, sort)
     if best is not None:
         return best
     united = _union(tree, indexes)
     if united is not None:
-        return Plan(united, tree, not sort)
+        return Plan(*united, not sort)
     return _collection_scan(tree, sort, 1)
 
 
@@ -138,6 +137,13 @@ def _id_value(tree: Filter) -> Value | None:
     elif isinstance(tree, In) and tree.path == "_id" and len(tree.values) == 1 and not tree.patterns:
         value = tree.values[0]
     return value if value is not None and value[0] not in (ARRAY, NULL, REGEX, UNDEFINED) else None
+
+
+def _beside_id(tree: Filter, value: Value) -> Filter | None:
+    """What the filter says besides fixing `_id` to the value."""
+    conjuncts = tree.children if isinstance(tree, And) else (tree,)
+    left = [child for child in conjuncts if _id_value(child) != value or isinstance(child, And)]
+    return conjunction(left) if left else None
 
 
 def _hinted(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint) -> Plan:
@@ -231,20 +237,21 @@ def _scan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: S
         ranges = tuple(made)
         if not ranges:
             return Plan(Eof(), None, True)
-    exact = not index.multikey and _is_exact(tree, bounds[:used])
+    residual = _residual(tree, bounds[:used])
+    exact = residual is None and not index.multikey
     scan = IndexScan(index, ranges, direction or 1, exact, tuple(bounds))
-    return Plan(scan, None if exact or tree == And(()) else tree, not sort or direction != 0)
+    return Plan(scan, residual, not sort or direction != 0)
 
 
 _EVERYTHING = ((LOWEST, HIGHEST),)
 
 
-def _is_exact(tree: Filter, bounds: Sequence[FieldBounds]) -> bool:
-    """Whether the bounds say all that the filter says: every conjunct is on a bounded path, whose ranges are exact."""
-    bounded = {item.path for item in bounds}
+def _residual(tree: Filter, bounds: Sequence[FieldBounds]) -> Filter | None:
+    """What the filter says beyond the bounds: conditions on a path whose ranges are exact are met by every entry."""
+    exact = {item.path for item in bounds if item.exact}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    paths = [child.path for child in conjuncts if isinstance(child, Comparison | In)]
-    return len(paths) == len(conjuncts) and set(paths) == bounded and all(item.exact for item in bounds)
+    left = [child for child in conjuncts if not (isinstance(child, Comparison | In) and child.path in exact)]
+    return conjunction(left) if left else None
 
 
 def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:
@@ -286,20 +293,22 @@ def _is_single_point(ranges: Ranges) -> bool:
     return len(ranges) == 1 and ranges[0].point
 
 
-def _union(tree: Filter, indexes: Sequence[IndexInfo]) -> Union | None:
+def _union(tree: Filter, indexes: Sequence[IndexInfo]) -> tuple[Union, Filter | None] | None:
+    """(a union that holds what the filter finds, what is left of the filter)."""
     if isinstance(tree, And):
         for child in tree.children:
-            if isinstance(child, Or):
-                found = _union(child, indexes)
-                if found is not None:
-                    return found
+            found = _union(child, indexes) if isinstance(child, Or) else None
+            if found is not None:
+                return found[0], tree
         return None
     if not isinstance(tree, Or):
         return None
     branches: list[IndexScan | IdLookup | Eof] = []
+    exact = True
     for child in tree.children:
-        access = choose(child, indexes).access
-        if isinstance(access, CollectionScan):
+        plan = choose(child, indexes)
+        if isinstance(plan.access, CollectionScan):
             return None
-        branches.extend(access.branches if isinstance(access, Union) else [access])
-    return Union(tuple(branches))
+        branches.extend(plan.access.branches if isinstance(plan.access, Union) else [plan.access])
+        exact = exact and plan.residual is None
+    return Union(tuple(branches)), None if exact else tree

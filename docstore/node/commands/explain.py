@@ -84,11 +84,11 @@ def _inner(context: Context, raw: bytes) -> tuple[str, Arguments]:
 
 
 def _find(inner: Arguments, language: Language) -> Subject:
-    return Subject(find_query_of(inner, language))
+    return Subject(find_query_of(inner, language), projection=inner["projection"])
 
 
 def _count(inner: Arguments, language: Language) -> Subject:
-    return Subject(count_query_of(inner, language), "COUNT", "nCounted")
+    return Subject(count_query_of(inner, language), "COUNT")
 
 
 def _distinct(inner: Arguments, language: Language) -> Subject:
@@ -99,7 +99,9 @@ def _find_and_modify(inner: Arguments, language: Language) -> Subject:
     query = FindQuery(
         filter=filter_of(inner["query"], language), sort=sort_of(inner["sort"]), limit=1, hint=hint_of(inner["hint"])
     )
-    return Subject(query, *(("DELETE", "nWouldDelete") if inner["remove"] else ("UPDATE", "nMatched")))
+    return Subject(
+        query, "DELETE" if inner["remove"] else "UPDATE", returns_matches=True, upserts=bool(inner["upsert"])
+    )
 
 
 def _update(inner: Arguments, language: Language) -> Subject:
@@ -107,7 +109,7 @@ def _update(inner: Arguments, language: Language) -> Subject:
     query = FindQuery(
         filter=filter_of(statement.filter, language), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
     )
-    return Subject(query, "UPDATE", "nMatched")
+    return Subject(query, "UPDATE", upserts=statement.upsert)
 
 
 def _delete(inner: Arguments, language: Language) -> Subject:
@@ -115,7 +117,7 @@ def _delete(inner: Arguments, language: Language) -> Subject:
     query = FindQuery(
         filter=filter_of(statement.filter, language), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
     )
-    return Subject(query, "DELETE", "nWouldDelete")
+    return Subject(query, "DELETE")
 
 
 def _only(statements: list[bytes]) -> bytes:

@@ -36,7 +36,9 @@ def fetched(
 ) -> tuple[list[Any], tuple[int, int]]:
     examined = kernel.fetching.Examined()
     entries = iter([b"\0\0\0\x09key" + rid(number) for number in order])
-    found = list(kernel.fetching.Fetching(entries, records.get, records.values, PREFIX, once, bare, examined))
+    found = list(
+        kernel.fetching.Fetching(entries, records.get, records.values, PREFIX, set() if once else None, bare, examined)
+    )
     return found, (examined.keys, examined.documents)
 
 
@@ -73,7 +75,7 @@ def test_what_is_read_ahead_is_bounded_and_not_yet_examined(kernel: ModuleType) 
     records = Records({number: bytes(1 << 20) for number in range(0, 200, 2)})
     examined = kernel.fetching.Examined()
     entries = iter([rid(number) for number in range(0, 200, 2)])
-    pairs = kernel.fetching.Fetching(entries, records.get, records.values, PREFIX, False, True, examined)
+    pairs = kernel.fetching.Fetching(entries, records.get, records.values, PREFIX, None, True, examined)
 
     next(pairs)
 

@@ -11,6 +11,7 @@ from docstore.node.filter_text import filter_document
 from docstore.node.interval_text import field_intervals
 from docstore.query.bounds import field_bounds
 from docstore.query.filter import parse_filter
+from tests.unit.node.local import LocalNode, loop
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,54 @@ def test_bounds_of_a_descending_field_run_downwards() -> None:
 )
 def test_filters_are_shown_in_their_normal_form(condition: dict[str, Any], shown: dict[str, Any]) -> None:
     assert filter_document(parse_filter(bson.encode(condition))) == shown
+
+
+EXPLAINED: list[tuple[dict[str, Any], list[tuple[str, int, int, int]]]] = [
+    ({"find": "c", "filter": {"z": 1}}, [("COLLSCAN", 52, 0, 51)]),
+    ({"find": "c", "filter": {"a": 1}}, [("FETCH", 11, 10, 0), ("IXSCAN", 11, 10, 0)]),
+    ({"find": "c", "filter": {"m": {"$gt": 45}}}, [("FETCH", 10, 5, 4), ("IXSCAN", 10, 5, 4)]),
+    ({"find": "c", "filter": {"_id": 3}}, [("IDHACK", 2, 1, 0)]),
+    (
+        {"find": "c", "filter": {"a": 1, "z": 2}, "sort": {"s": 1}, "limit": 3},
+        [("SORT", 12, 0, 11), ("FETCH", 11, 0, 10), ("IXSCAN", 11, 10, 0)],
+    ),
+    (
+        {"find": "c", "sort": {"a": -1}, "limit": 2},
+        [("LIMIT", 3, 2, 0), ("FETCH", 2, 2, 0), ("IXSCAN", 2, 2, 0)],
+    ),
+    (
+        {"find": "c", "filter": {"$or": [{"a": 1}, {"m": {"$gt": 48}}]}},
+        [("SUBPLAN", 15, 12, 2), ("FETCH", 15, 12, 2), ("OR", 15, 12, 2)],
+    ),
+    ({"count": "c", "query": {"a": 1}}, [("COUNT", 11, 0, 10), ("COUNT_SCAN", 11, 10, 0)]),
+    ({"count": "c"}, [("RECORD_STORE_FAST_COUNT", 1, 0, 0)]),
+    (
+        {"delete": "c", "deletes": [{"q": {"a": 1}, "limit": 0}]},
+        [("DELETE", 11, 0, 10), ("FETCH", 11, 10, 0), ("IXSCAN", 11, 10, 0)],
+    ),
+    (
+        {"findAndModify": "c", "query": {"a": 1}, "update": {"$set": {"q": 1}}},
+        [("UPDATE", 2, 1, 0), ("FETCH", 1, 1, 0), ("IXSCAN", 1, 1, 0)],
+    ),
+]
+"""A command, and (stage, works, advanced, needTime) of its stages, as the real server gave them."""
+
+
+@pytest.mark.parametrize(("command", "expected"), EXPLAINED, ids=[str(row[0]) for row in EXPLAINED])
+def test_the_figures_are_those_of_the_real_server(
+    command: dict[str, Any], expected: list[tuple[str, int, int, int]]
+) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        documents = [{"_id": n, "a": n % 5, "b": n % 3, "m": [n, n + 1], "s": f"x{n}"} for n in range(50)]
+        await node.insert("c", *documents)
+        await node.run({"createIndexes": "c", "indexes": [{"key": {name: 1}, "name": name} for name in "am"]})
+        reply = await node.run({"explain": command, "verbosity": "executionStats"})
+        stage = reply["executionStats"]["executionStages"]
+        found = []
+        while stage is not None:
+            found.append((stage["stage"], stage["works"], stage["advanced"], stage["needTime"]))
+            stage = stage.get("inputStage")
+        assert found == expected
+
+    loop(work())

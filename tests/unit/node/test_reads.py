@@ -234,7 +234,7 @@ def test_explain_shows_the_plan_that_ran() -> None:
 
         found = await explained({"find": "c", "filter": {"y": -5}, "sort": {"y": 1}, "limit": 2})
         winning = found["queryPlanner"]["winningPlan"]
-        assert (winning["stage"], winning["inputStage"]["stage"]) == ("LIMIT", "SORT")
+        assert (winning["stage"], winning["limitAmount"], winning["inputStage"]["stage"]) == ("SORT", 2, "COLLSCAN")
         assert found["executionStats"]["totalDocsExamined"] == 100
 
         found = await explained({"find": "c", "filter": {"_id": 4}})

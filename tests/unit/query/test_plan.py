@@ -86,8 +86,24 @@ def test_bounds_that_say_less_leave_the_filter_to_be_applied(condition: dict[str
     assert chosen.residual is not None
 
 
-def test_a_multikey_index_is_never_exact() -> None:
-    assert plan({"a": 5}, index("a_1", ("a", 1), multikey=True)).residual is not None
+def test_a_multikey_index_says_all_of_one_condition_and_not_of_two() -> None:
+    multikey = index("a_1", ("a", 1), multikey=True)
+
+    assert plan({"a": 5}, multikey).residual is None
+    assert plan({"a": {"$gt": 5, "$lt": 9}}, multikey).residual is not None
+
+
+def test_values_too_many_for_ranges_of_their_own_are_looked_for_again() -> None:
+    chosen = plan({"a": {"$in": list(range(0, 10_000, 2))}}, index("a_1", ("a", 1)))
+
+    assert used(chosen) == "a_1"
+    assert chosen.residual is not None
+
+
+def test_what_the_bounds_say_already_is_not_asked_again() -> None:
+    chosen = plan({"a": 5, "b": 1}, index("a_1", ("a", 1)))
+
+    assert chosen.residual == parse_filter(raw({"b": 1}))
 
 
 def test_two_conditions_on_an_array_are_not_intersected() -> None:
