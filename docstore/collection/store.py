@@ -28,6 +28,7 @@ from docstore.collection.rollback import OnRemoved, undo_entries
 from docstore.collection.sessions import SessionTable, SessionWrite
 from docstore.collection.unit import Change, Commit, WriteUnit
 from docstore.collection.validate import Report, validate
+from docstore.collection.write_lock import WriteLock
 from docstore.log import component
 from docstore.storage import Batch, Family
 
@@ -56,6 +57,7 @@ class Store:
         self.oplog: Oplog | None = None
         self.sessions = SessionTable(engine, self._oplog_entry)
         self.sequence = 0
+        self.write_lock = WriteLock()
         self.has_listeners = False
         self._listeners: tuple[Callable[[Commit], None], ...] = ()
         self.watchers: list[Callable[[OpTime | None], None]] = []

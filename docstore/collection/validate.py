@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from docstore.bson import encode_key, get_field
+from docstore.bson import get_field
 from docstore.bson.layout import RECORD_ID_BYTES
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, Index
 from docstore.errors import CommandError
-from docstore.storage import Family
+from docstore.storage import DataCorrupted, Family
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
 
 _MOST_ERRORS = 100
+_CLOCK_EVERY = 64
+_ONE = 1 << 80
+"""Added for each entry besides its hash, so that a sum holds the number too."""
 
 
 @dataclass(slots=True)
@@ -38,60 +44,120 @@ class Report:
             self.errors.append(error)
 
 
-def validate(coll: Collection, reader: Reader) -> Report:
-    """Check every document and every index entry of the collection in the reader's state, which must be its newest.
+class Validation:
+    """The check of one collection in the state of `reader`, step by step. `report` is complete when `step` says True.
 
-    Takes time and memory in proportion to the number of index entries; nothing else may run on the thread meanwhile.
+    The reader must have been taken when the validation is made: the counters are those of that moment. Entries that
+    documents ask for and entries that are there are compared by number and sum of hashes; only where these differ are
+    they held against each other one by one, in memory.
     """
-    report = Report()
-    wanted: dict[str, set[bytes]] = {name: set() for name in coll.indexes}
-    for key, raw in reader.items(Family.RECORDS, coll.prefix, coll.end):
-        _check_document(coll, key, raw, wanted, report)
-    for index in coll.indexes.values():
-        _check_index(coll, index, wanted[index.name], reader, report)
-    if coll.count != report.count:
-        report.add(f"{coll.ns} holds {report.count} documents, but counts {coll.count}")
-    if coll.size != report.size:
-        report.add(f"{coll.ns} holds {report.size} bytes, but counts {coll.size}")
-    return report
+
+    def __init__(self, coll: Collection, reader: Reader) -> None:
+        self.report = Report()
+        self._coll = coll
+        self._reader = reader
+        self._indexes = tuple(coll.indexes.values())
+        self._counted = (coll.count, coll.size)
+        self._work = self._run()
+
+    def step(self, deadline: float) -> bool:
+        """Go on until the monotonic time `deadline`; True when everything has been looked at."""
+        return all(monotonic() < deadline for _ in self._work)
+
+    def _run(self) -> Iterator[None]:
+        """Yields every so often."""
+        report, ns = self.report, self._coll.ns
+        wanted = dict.fromkeys((index.name for index in self._indexes), 0)
+        yield from self._check_documents(wanted)
+        for index in self._indexes:
+            yield from self._check_index(index, wanted[index.name])
+        count, size = self._counted
+        if count != report.count:
+            report.add(f"{ns} holds {report.count} documents, but counts {count}")
+        if size != report.size:
+            report.add(f"{ns} holds {report.size} bytes, but counts {size}")
+
+    def _check_documents(self, wanted: dict[str, int]) -> Iterator[None]:
+        """Check each document, and add what it asks for to the sums in `wanted`."""
+        coll, report = self._coll, self.report
+        try:
+            for seen, (key, raw) in enumerate(self._reader.items(Family.RECORDS, coll.prefix, coll.end), 1):
+                report.count += 1
+                report.size += len(raw)
+                rid = key[-RECORD_ID_BYTES:]
+                error = _damage(raw)
+                if error is not None:
+                    report.add(f"record {rid.hex()} {error}")
+                    continue
+                for index in self._indexes:
+                    keys, multikey = index.keys(raw, tolerant=True)
+                    if multikey and not index.multikey:
+                        report.add(
+                            f"record {rid.hex()} has an array under index {index.name}, which is not marked as multikey"
+                        )
+                    wanted[index.name] += sum(map(hash, _entries(index, keys, rid))) + len(keys) * _ONE
+                if seen % _CLOCK_EVERY == 0:
+                    yield
+        except DataCorrupted as error:
+            report.add(f"documents of {coll.ns} cannot be read: {error}")
+
+    def _check_index(self, index: Index, wanted: int) -> Iterator[None]:
+        """Compare the entries with the sum of what documents ask for."""
+        report = self.report
+        found = total = 0
+        previous = b""
+        try:
+            for key, value in self._reader.items(Family.INDEXES, index.prefix, index.end):
+                found += 1
+                entry = key + value if index.is_id else key
+                total += hash(entry) + _ONE
+                if index.unique and entry[:-RECORD_ID_BYTES] == previous:
+                    report.add(f"index {index.name} has two documents under one unique key: {entry.hex()}")
+                previous = entry[:-RECORD_ID_BYTES]
+                if found % _CLOCK_EVERY == 0:
+                    yield
+        except DataCorrupted as error:
+            report.add(f"index {index.name} cannot be read: {error}")
+        else:
+            if total != wanted:
+                yield from self._tell_differences(index)
+        report.keys[index.name] = found
+
+    def _tell_differences(self, index: Index) -> Iterator[None]:
+        coll, report = self._coll, self.report
+        wanted: set[bytes] = set()
+        for key, raw in self._reader.items(Family.RECORDS, coll.prefix, coll.end):
+            if _damage(raw) is None:
+                wanted.update(_entries(index, index.keys(raw, tolerant=True)[0], key[-RECORD_ID_BYTES:]))
+            yield
+        for key, value in self._reader.items(Family.INDEXES, index.prefix, index.end):
+            entry = key + value if index.is_id else key
+            if entry in wanted:
+                wanted.discard(entry)
+            else:
+                report.add(f"index {index.name} has an entry that no document asks for: {entry.hex()}")
+            yield
+        for entry in sorted(wanted)[:_MOST_ERRORS]:
+            report.add(f"index {index.name} lacks an entry: {entry.hex()}")
 
 
-def _check_document(coll: Collection, key: bytes, raw: bytes, wanted: dict[str, set[bytes]], report: Report) -> None:
-    rid = key[-RECORD_ID_BYTES:]
-    report.count += 1
-    report.size += len(raw)
+def validate(coll: Collection, reader: Reader) -> Report:
+    """Check every document and every index entry of the collection in one go."""
+    validation = Validation(coll, reader)
+    validation.step(inf)
+    return validation.report
+
+
+def _damage(raw: bytes) -> str | None:
+    """What is wrong with a stored document."""
     try:
         validate_document(raw)
     except CommandError as error:
-        report.add(f"record {rid.hex()} is not BSON: {error.message}")
-        return
-    id_value = get_field(raw, "_id")
-    if id_value is None:
-        report.add(f"record {rid.hex()} has no _id")
-        return
-    wanted[coll.id_index.name].add(coll.id_prefix + encode_key(id_value) + rid)
-    for index in coll.indexes.values():
-        if index.is_id:
-            continue
-        keys, multikey = index.keys(raw)
-        if multikey and not index.multikey:
-            report.add(f"record {rid.hex()} has an array under index {index.name}, which is not marked as multikey")
-        wanted[index.name].update(index.prefix + key + rid for key in keys)
+        return f"is not BSON: {error.message}"
+    return "has no _id" if get_field(raw, "_id") is None else None
 
 
-def _check_index(coll: Collection, index: Index, wanted: set[bytes], reader: Reader, report: Report) -> None:
-    found = 0
-    previous = b""
-    for key, value in reader.items(Family.INDEXES, index.prefix, index.end):
-        found += 1
-        entry = key + value if index.is_id else key
-        if entry in wanted:
-            wanted.discard(entry)
-        else:
-            report.add(f"index {index.name} has an entry that no document asks for: {entry.hex()}")
-        if index.unique and entry[:-RECORD_ID_BYTES] == previous:
-            report.add(f"index {index.name} has two documents under one unique key: {entry.hex()}")
-        previous = entry[:-RECORD_ID_BYTES]
-    report.keys[index.name] = found
-    for entry in sorted(wanted)[:_MOST_ERRORS]:
-        report.add(f"index {index.name} lacks an entry: {entry.hex()}")
+def _entries(index: Index, keys: list[bytes], rid: bytes) -> list[bytes]:
+    """What the index holds for a document: each key, and the record id (in the key or as its value)."""
+    prefix = index.prefix
+    return [prefix + key + rid for key in keys]

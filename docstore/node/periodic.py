@@ -50,12 +50,17 @@ class Housekeeping:
             await self.round()
 
     async def round(self) -> None:
-        """Do what is due, in slices."""
+        """Do what is due, in slices; nothing while writes are locked out."""
         node = self._node
         store = node.store
+        await store.write_lock.wait()
         while store.oplog is not None and store.oplog.truncate_old(node.clock() + SLICE_SECONDS):
-            await node.pause()
+            await self._pause()
         while not store.reclaim(node.clock() + SLICE_SECONDS):
-            await node.pause()
+            await self._pause()
         while store.sessions.reap(int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS):
-            await node.pause()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        await self._node.pause()
+        await self._node.store.write_lock.wait()

@@ -59,10 +59,12 @@ def existing(context: Context, namespace: str) -> Collection:
 async def enter_write(context: Context) -> None:
     """Enter the ownership for a write and check that it may still be done here; holds until the next await."""
     node = node_of(context)
+    await node.store.write_lock.wait()
     if node.ownership is not None:
         entered = node.ownership.enter(context.namespace, context.shard_version, write=True)
         if isawaitable(entered):
             await enter(context, node, entered, write=True)
+            await node.store.write_lock.wait()
     check_primary(context, node)
 
 

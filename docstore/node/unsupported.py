@@ -12,7 +12,6 @@ UNSUPPORTED = {
     "createRole": _USERS,
     "dropRole": _USERS,
     "compact": "collections are compacted in the background",
-    "fsyncUnlock": "fsync cannot lock the server",
     "planCacheSetFilter": "there is no plan cache",
     "profile": "the profiler is not supported",
     "reIndex": "indexes are always consistent with their collection",

@@ -3,6 +3,7 @@
 Always true:
 
 * between entering (primary state, ownership) and the commit of what was then written there is no await;
+* nothing is written while the write lock is held (fsyncLock);
 * one slice holds the loop for about `SLICE_SECONDS`; after each pause the node must still be primary and own the data;
 * an upsert reads and inserts in one step, so two of them never insert the same document twice;
 * what a stale router sent is refused before anything is written (StaleConfig as the command's error); when the
@@ -103,6 +104,8 @@ def drive(context: Context, statements: Statements) -> Awaitable[None] | None:
     """Do all statements; None when they are done already, else what to await."""
     node = node_of(context)
     owned = None
+    if node.store.write_lock.held:
+        return _drive_on(context, node, statements, None)
     if node.ownership is not None:
         entered = node.ownership.enter(context.namespace, context.shard_version, write=True)
         if isawaitable(entered):
@@ -121,6 +124,7 @@ async def _drive_on(
         while True:
             if begun:
                 await node.pause()
+            await node.store.write_lock.wait()
             context.operation.check()
             try:
                 owned = await _enter_again(context, node, entering)

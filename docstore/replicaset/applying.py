@@ -47,6 +47,7 @@ class Applier:
         """Apply entries, oldest first. `tolerant`: they may have been applied before (initial sync)."""
         done = 0
         while done < len(entries):
+            await self._store.write_lock.wait()
             ready = len(entries)
             if delay_seconds:
                 ready = await self._wait_until_old_enough(entries, done, delay_seconds)
@@ -65,6 +66,7 @@ class Applier:
         try:
             while not build.step(self._clock() + SLICE_SECONDS):
                 await asyncio.sleep(0)
+                await self._store.write_lock.wait()
             apply_entry(self._store, entry, tolerant=tolerant, build=build)
         except asyncio.CancelledError:
             build.abort()

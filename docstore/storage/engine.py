@@ -118,6 +118,13 @@ class Engine(Reader, Protocol):
         impossible.
         """
 
+    def hold_files(self) -> bool:
+        """Let no file be rewritten or removed until `release_files`, so that files can be copied; False while such
+        work is still under way: ask again. Nothing may be written meanwhile.
+        """
+
+    def release_files(self) -> None: ...
+
     def size(self, family: Family, start: bytes, end: bytes) -> int:
         """About how many bytes the range takes where it is kept, compressed; whole files are counted where keys
         share one.

@@ -108,6 +108,12 @@ class MemoryEngine:
     def checkpoint(self, path: str) -> None:
         raise StorageError("the inMemory engine keeps nothing on disk: there is no checkpoint to make")
 
+    def hold_files(self) -> bool:
+        return True
+
+    def release_files(self) -> None:
+        return
+
     def size(self, family: Family, start: bytes, end: bytes) -> int:
         return sum(len(key) + len(value) for key, value in self.items(family, start, end))
 

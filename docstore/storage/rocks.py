@@ -44,6 +44,11 @@ from docstore.storage.room import Room
 
 LOG = component("STORAGE")
 _MIB = 1 << 20
+<<<<<<< HEAD
+=======
+_LOCK_FILE = "mongod.lock"
+_WORK_UNDER_WAY = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
+>>>>>>> b4e9075 (node: fsync with lock, backup, and a validate that lets others work)
 _NO_SPACE = "No space left on device"
 _SORTED_FILE = re.compile(r"^ \d+:(\d+)\[.*?\]\['([0-9A-F]*)' seq:\d+, type:\d+ \.\. '([0-9A-F]*)'", re.MULTILINE)
 
@@ -150,6 +155,17 @@ class RocksEngine:
             Checkpoint(self._db).create_checkpoint(path)
         except Exception as error:  # rocksdict raises nothing narrower
             raise StorageError(f"no checkpoint of {self.path} in {path}: {error}") from error
+
+    def hold_files(self) -> bool:
+        self._set_compaction(disabled=True)
+        return not any(family.property_int_value(name) for family in self._families[:1] for name in _WORK_UNDER_WAY)
+
+    def release_files(self) -> None:
+        self._set_compaction(disabled=False)
+
+    def _set_compaction(self, *, disabled: bool) -> None:
+        for family in self._families:
+            family.set_options({"disable_auto_compactions": str(disabled).lower()})
 
     def size(self, family: Family, start: bytes, end: bytes) -> int:
         # rocksdict's list of live files does not say which family a file belongs to; this property does.

@@ -6,6 +6,7 @@ from docstore.commands.builtin import COMMANDS as BUILTIN
 from docstore.commands.declaration import Command
 from docstore.node.commands import (
     aggregate,
+    backup,
     clone_collection_as_capped,
     coll_mod,
     coll_stats,
@@ -25,6 +26,7 @@ from docstore.node.commands import (
     find,
     find_and_modify,
     fsync,
+    fsync_unlock,
     get_cmd_line_opts,
     get_more,
     hello,
@@ -42,11 +44,10 @@ from docstore.node.commands import (
 )
 
 _MODULES = (
-    aggregate, clone_collection_as_capped, coll_mod, convert_to_capped,
-    coll_stats, count, create, create_indexes, current_op, db_hash, db_stats, delete, distinct, drop,
-    drop_database, drop_indexes, explain, find, find_and_modify, fsync, get_cmd_line_opts, get_more,
-    hello, host_info, insert, is_master, list_collections, list_databases, list_indexes,
-    rename_collection, server_status, shutdown, update, validate,
+    aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, convert_to_capped, count, create,
+    create_indexes, current_op, db_hash, db_stats, delete, distinct, drop, drop_database, drop_indexes, explain,
+    find, find_and_modify, fsync, fsync_unlock, get_cmd_line_opts, get_more, hello, host_info, insert, is_master,
+    list_collections, list_databases, list_indexes, rename_collection, server_status, shutdown, update, validate,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (*BUILTIN, *(module.COMMAND for module in _MODULES))

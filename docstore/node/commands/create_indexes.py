@@ -105,6 +105,7 @@ async def _build(context: Context, collection: Collection, specs: list[IndexSpec
             done, total = build.progress
             context.operation.progress = {"msg": "Index Build", "progress": {"done": done, "total": total}}
             await node.pause()
+            await node.store.write_lock.wait()
             context.operation.check()
             check_primary(context, node)
         return await change(context, reply, build.finish)

@@ -12,6 +12,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.node.node import node_of
 from docstore.node.operations_in_progress import in_progress
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
@@ -22,7 +23,13 @@ _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
 def run(context: Context, _arguments: Arguments) -> Result:
     conditions: Mapping[str, Any] = {name: value for name, value in context.body.items() if name not in _OWN}
     wanted = compile_filter(parse_filter(bson.encode(conditions)))
-    return {"inprog": [entry for entry in in_progress(context) if wanted.matches(from_python(entry)[1])]}
+    reply: dict[str, Any] = {
+        "inprog": [entry for entry in in_progress(context) if wanted.matches(from_python(entry)[1])]
+    }
+    if node_of(context).store.write_lock.held:
+        reply["fsyncLock"] = True
+        reply["info"] = "use db.fsyncUnlock() to terminate the fsync write/snapshot lock"
+    return reply
 
 
 COMMAND = Command(

@@ -1,23 +1,54 @@
-"""validate: a collection's documents, indexes and counters are held against each other; nothing is repaired."""
+"""validate: a collection's documents, indexes and counters are held against each other; nothing is repaired.
+
+The check reads a snapshot, in slices: others read and write meanwhile, whatever `full` and `background` say.
+"""
 
 from __future__ import annotations
 
+from time import monotonic
+from typing import Any
+
+from docstore.collection.validate import Validation
 from docstore.collection.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
+from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import node_of
 from docstore.node.statistics import number
 
+_OPTIONS = ("full", "background", "metadata", "enforceFastCount", "repair")
+_FINDINGS: dict[str, Any] = {
+    "valid": True,
+    "repaired": False,
+    "warnings": [],
+    "errors": [],
+    "extraIndexEntries": [],
+    "missingIndexEntries": [],
+    "corruptRecords": [],
+}
 
-def run(context: Context, _arguments: Arguments) -> Result:
-    store = node_of(context).store
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    check_options(arguments)
+    node = node_of(context)
+    store = node.store
     collection = store.collection(context.namespace)
     if collection is None:
         check_no_view(store, context.namespace)
         raise CommandError(Code.NamespaceNotFound, f"Collection '{context.namespace}' does not exist to validate.")
-    report = store.validate(collection)
+    if arguments["metadata"]:
+        return {"ns": context.namespace, **_FINDINGS}
+    snapshot = node.engine.snapshot()
+    try:
+        validation = Validation(collection, snapshot)
+        while not validation.step(monotonic() + SLICE_SECONDS):
+            await node.pause()
+            context.operation.check()
+    finally:
+        snapshot.close()
+    report = validation.report
     return {
         "ns": context.namespace,
         "nInvalidDocuments": 0,
@@ -29,14 +60,29 @@ def run(context: Context, _arguments: Arguments) -> Result:
             name: {"valid": not any(f"index {name} " in error for error in report.errors)}
             for name in collection.indexes
         },
+        **_FINDINGS,
         "valid": report.valid,
-        "repaired": False,
-        "warnings": [],
         "errors": report.errors,
-        "extraIndexEntries": [],
-        "missingIndexEntries": [],
-        "corruptRecords": [],
     }
+
+
+def check_options(arguments: Arguments) -> None:
+    """InvalidOptions for options that exclude each other."""
+    given = [name for name in _OPTIONS if arguments[name]]
+    if "metadata" in given and len(given) > 1:
+        raise CommandError(
+            Code.InvalidOptions, "validate with { metadata: true } is not supported with any other options"
+        )
+    for other in ("full", "enforceFastCount", "repair"):
+        if "background" in given and other in given:
+            raise CommandError(
+                Code.InvalidOptions,
+                f"validate with both {{ background: true }} and {{ {other}: true }} is not supported",
+            )
+    if "repair" in given:
+        raise CommandError(
+            Code.CommandNotSupported, "validate repairs nothing; start the node once with --repair instead"
+        )
 
 
 COMMAND = Command(
@@ -44,9 +90,11 @@ COMMAND = Command(
     parameters=(
         Parameter("full", Type.SAFE_BOOL, default=False),
         Parameter("scandata", Type.SAFE_BOOL, default=False),
-        Parameter("repair", Type.SAFE_BOOL, unsupported="validate repairs nothing"),
-        Parameter("metadata", Type.SAFE_BOOL, unsupported="validate always reads the documents"),
-        Parameter("background", Type.SAFE_BOOL, unsupported="validate holds the server while it runs"),
+        Parameter("background", Type.SAFE_BOOL, default=False),
+        Parameter("metadata", Type.SAFE_BOOL, default=False),
+        Parameter("enforceFastCount", Type.SAFE_BOOL, default=False),
+        Parameter("checkBSONConformance", Type.SAFE_BOOL, default=False),
+        Parameter("repair", Type.SAFE_BOOL, default=False),
     ),
     help="check a collection against its indexes and counters",
 )  # fmt: skip

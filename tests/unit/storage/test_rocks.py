@@ -11,6 +11,7 @@ import pytest
 
 from docstore.bson.layout import FORMAT_KEY
 from docstore.storage import Batch, DatabaseLocked, DataCorrupted, Family, StorageError, open_engine
+from tests.harness.waiting import wait_until
 
 
 def put(path: Path, key: bytes, value: bytes, family: Family = Family.RECORDS) -> None:
@@ -164,4 +165,35 @@ def test_damage_is_met_with_an_error_and_never_with_fewer_documents(tmp_path: Pa
             damaged += 1
     assert 0 < damaged < 200
     snapshot.close()
+    engine.close()
+
+
+def test_held_files_stay_as_they_are_and_a_copy_of_them_opens(tmp_path: Path) -> None:
+    engine = open_engine("rocksdb", str(tmp_path / "db"))
+    batch = Batch()
+    batch.put(Family.RECORDS, b"a", b"1")
+    engine.write(batch)
+    wait_until(engine.hold_files, 10)
+    shutil.copytree(tmp_path / "db", tmp_path / "copy")
+    engine.release_files()
+    engine.close()
+    copy = open_engine("rocksdb", str(tmp_path / "copy"))
+    assert copy.get(Family.RECORDS, b"a") == b"1"
+    copy.close()
+
+
+def test_a_checkpoint_is_a_directory_of_its_own_that_opens(tmp_path: Path) -> None:
+    engine = open_engine("rocksdb", str(tmp_path / "db"))
+    batch = Batch()
+    batch.put(Family.RECORDS, b"a", b"1")
+    engine.write(batch)
+    engine.checkpoint(str(tmp_path / "copy"))
+    batch = Batch()
+    batch.put(Family.RECORDS, b"b", b"1")
+    engine.write(batch)
+    copy = open_engine("rocksdb", str(tmp_path / "copy"))
+    assert list(copy.keys(Family.RECORDS, b"", b"\xff")) == [b"a"]
+    with pytest.raises(StorageError, match="no checkpoint"):
+        engine.checkpoint(str(tmp_path / "copy"))
+    copy.close()
     engine.close()

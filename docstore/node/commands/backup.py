@@ -1,0 +1,43 @@
+"""backup: a directory with the present state, from which another node starts; reads and writes go on meanwhile.
+
+The copy shares the files that never change with the database (hard links) where both are on one file system.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.node.node import node_of
+from docstore.storage import StorageError
+
+LOG = component("STORAGE")
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    path = Path(arguments["path"])
+    if not path.is_absolute():
+        raise CommandError(Code.BadValue, "path must be absolute")
+    if path.exists():
+        raise CommandError(Code.BadValue, f"{path} exists already: a backup makes its directory itself")
+    if not path.parent.is_dir():
+        raise CommandError(Code.BadValue, f"{path.parent} is not a directory")
+    engine = node_of(context).engine
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, engine.checkpoint, str(path))
+    except StorageError as error:
+        raise CommandError(Code.OperationFailed, str(error)) from error
+    LOG.info("Backup made", path=str(path))
+    return {"path": str(path)}
+
+
+COMMAND = Command(
+    "backup", run, privilege=Privilege("fsync", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    parameters=(Parameter("path", Type.STRING, required=True),),
+    help="make a directory from which another node can start",
+)  # fmt: skip

@@ -1,0 +1,28 @@
+"""fsyncUnlock: give the lock of fsync back; writes go on when it was given back as often as it was taken."""
+
+from __future__ import annotations
+
+from bson.int64 import Int64
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.errors import Code, CommandError
+from docstore.node.node import node_of
+
+
+def run(context: Context, _arguments: Arguments) -> Result:
+    node = node_of(context)
+    lock = node.store.write_lock
+    if not lock.held:
+        raise CommandError(Code.IllegalOperation, "fsyncUnlock called when not locked")
+    lock.release()
+    if not lock.held:
+        node.engine.release_files()
+    return {"info": "fsyncUnlock completed", "lockCount": Int64(lock.count)}
+
+
+COMMAND = Command(
+    "fsyncUnlock", run, privilege=Privilege("unlock", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    help="let writes go on after fsync with lock",
+)  # fmt: skip
