@@ -44,11 +44,7 @@ from docstore.storage.room import Room
 
 LOG = component("STORAGE")
 _MIB = 1 << 20
-<<<<<<< HEAD
-=======
-_LOCK_FILE = "mongod.lock"
 _WORK_UNDER_WAY = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
->>>>>>> b4e9075 (node: fsync with lock, backup, and a validate that lets others work)
 _NO_SPACE = "No space left on device"
 _SORTED_FILE = re.compile(r"^ \d+:(\d+)\[.*?\]\['([0-9A-F]*)' seq:\d+, type:\d+ \.\. '([0-9A-F]*)'", re.MULTILINE)
 
