@@ -14,6 +14,7 @@ from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value
 from docstore.query.compile import compile_filter
 from docstore.query.filter import is_operator_document, parse_filter
 from docstore.query.language import PLAIN, Language
+from docstore.query.schema_details import annotations, schema_details
 from docstore.query.values import TYPE_NAMES
 
 _REASONS = {
@@ -56,6 +57,8 @@ class _Leaf:
         return self.predicate.matches(document)
 
     def details(self, document: bytes, negated: bool) -> bytes:
+        if self.operator == "$jsonSchema":
+            return schema_details(self.argument[1], document, negated)
         failed, held = _REASONS.get(self.operator, _BITWISE if self.operator.startswith("$bits") else _COMPARISON)
         considered = self._considered(document)
         if self.operator == "$exists" and self.argument[1] == b"\0":
@@ -128,10 +131,11 @@ class _Branch:
         clauses: list[Value] = []
         for index, child in enumerate(self.children):
             if child.holds(document) == satisfied:
-                clause = document_from(
-                    [("index", *from_python(index)), ("details", OBJECT, child.details(document, satisfied))]
-                )
-                clauses.append((OBJECT, clause))
+                fields: list[tuple[str, int, bytes]] = [("index", *from_python(index))]
+                if isinstance(child, _Leaf) and child.operator == "$jsonSchema":
+                    fields += annotations(child.argument[1])
+                fields.append(("details", OBJECT, child.details(document, satisfied)))
+                clauses.append((OBJECT, document_from(fields)))
         name = "clausesSatisfied" if satisfied else "clausesNotSatisfied"
         return document_from([("operatorName", *from_python(self.operator)), (name, *array_value(clauses))])
 
