@@ -47,7 +47,7 @@ def schema_details(schema: bytes, document: bytes, negated: bool) -> bytes:
     if negated:
         return document_from([name, ("reason", *from_python("schema matched"))])
     rules = array_value(_failures(schema, (OBJECT, document)))
-    return document_from([name, *annotations(schema), ("schemaRulesNotSatisfied", *rules)])
+    return document_from([name, *descriptions(schema), ("schemaRulesNotSatisfied", *rules)])
 
 
 def _failures(schema: bytes, value: Value) -> list[Value]:
@@ -241,10 +241,10 @@ _SPECIAL: dict[str, Callable[[str, dict[str, Value], Value], list[Field] | None]
 def _named(field: str, name: str | int, schema: bytes, value: Value) -> Value:
     """What fails of a value under a sub-schema, with what the sub-schema says about itself."""
     details: Field = ("details", *array_value(_failures(schema, value)))
-    return OBJECT, document_from([(field, *from_python(name)), *annotations(schema), details])
+    return OBJECT, document_from([(field, *from_python(name)), *descriptions(schema), details])
 
 
-def annotations(schema: bytes) -> Iterator[Field]:
+def descriptions(schema: bytes) -> Iterator[Field]:
     """What a schema says about itself."""
     for name in ("title", "description"):
         found = get_field(schema, name)

@@ -14,7 +14,7 @@ from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value
 from docstore.query.compile import compile_filter
 from docstore.query.filter import is_operator_document, parse_filter
 from docstore.query.language import PLAIN, Language
-from docstore.query.schema_details import annotations, schema_details
+from docstore.query.schema_details import descriptions, schema_details
 from docstore.query.values import TYPE_NAMES
 
 _REASONS = {
@@ -133,7 +133,7 @@ class _Branch:
             if child.holds(document) == satisfied:
                 fields: list[tuple[str, int, bytes]] = [("index", *from_python(index))]
                 if isinstance(child, _Leaf) and child.operator == "$jsonSchema":
-                    fields += annotations(child.argument[1])
+                    fields += descriptions(child.argument[1])
                 fields.append(("details", OBJECT, child.details(document, satisfied)))
                 clauses.append((OBJECT, document_from(fields)))
         name = "clausesSatisfied" if satisfied else "clausesNotSatisfied"
