@@ -22,6 +22,7 @@ from mongos.commands import (
     drop_database,
     drop_indexes,
     enable_sharding,
+    explain,
     find,
     find_and_modify,
     flush_router_config,
@@ -49,8 +50,8 @@ from mongos.commands import (
 
 _MODULES = (
     add_shard, aggregate, balancer_start, balancer_status, balancer_stop, coll_stats, count, create, create_indexes,
-    current_op, db_stats, delete, distinct, drop, drop_database, drop_indexes, enable_sharding, find, find_and_modify,
-    flush_router_config, get_cmd_line_opts, get_more, get_shard_version, hello, insert, is_db_grid,
+    current_op, db_stats, delete, distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find,
+    find_and_modify, flush_router_config, get_cmd_line_opts, get_more, get_shard_version, hello, insert, is_db_grid,
     is_master, list_collections, list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard,
     rename_collection, server_status, shard_collection, shutdown, split, update,
 )  # fmt: skip
@@ -58,7 +59,6 @@ _MODULES = (
 TABLE = CommandTable(
     (*BUILTIN, *(module.COMMAND for module in _MODULES)),
     unsupported={
-        "explain": "explain through a router is not supported yet: ask a shard",
         "movePrimary": "movePrimary is not supported yet",
         "reshardCollection": "resharding is not supported yet",
         "refineCollectionShardKey": "refining a shard key is not supported yet",

@@ -110,6 +110,29 @@ def test_reads_across_shards_equal_those_of_one_list(cluster):
     assert list(grouped) == expected
 
 
+def test_explain_shows_the_plan_of_every_shard_that_is_asked(cluster):
+    items = cluster.shard("explained", {"n": 1})
+    items.insert_many([{"n": n, "x": n % 5} for n in range(100)])
+    cluster.split_and_move("explained", {"n": 50})
+    items.create_index("x")
+
+    def winning(find: dict[str, Any]) -> dict[str, Any]:
+        explained = items.database.command({"explain": {"find": "explained", **find}, "verbosity": "executionStats"})
+        assert explained["executionStats"]["nReturned"] == (20 if "x" in find["filter"] else 1)
+        return explained["queryPlanner"]["winningPlan"]
+
+    assert winning({"filter": {"n": 7}})["stage"] == "SINGLE_SHARD"
+    merged = winning({"filter": {"x": 3}})
+    assert merged["stage"] == "SHARD_MERGE"
+    assert {shard["shardName"] for shard in merged["shards"]} == {"one", "two"}
+    assert winning({"filter": {"x": 3}, "sort": {"n": 1}})["stage"] == "SHARD_MERGE_SORT"
+    deletion = {"delete": "explained", "deletes": [{"q": {"x": 3}, "limit": 0}]}
+    explained = items.database.command({"explain": deletion, "verbosity": "executionStats"})
+    assert explained["queryPlanner"]["winningPlan"]["stage"] == "SHARD_WRITE"
+    assert explained["executionStats"]["totalDocsExamined"] == 20
+    assert items.count_documents({}) == 100
+
+
 def test_writes_reach_the_owner_and_multi_writes_every_shard(cluster):
     items = cluster.shard("items", {"k": 1})
     cluster.split_and_move("items", {"k": 50})

@@ -1,0 +1,150 @@
+"""`explain`: how the shards would carry out a command, side by side, under one stage that says how they are merged.
+
+Every shard that the command's filter leads to explains it for itself; nothing is changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
+
+from docstore.bson import array_documents, document_from, elements, get_field
+from docstore.bson.namespace import check_collection_name
+from docstore.bson.walk import ARRAY, OBJECT, STRING
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.values import integer_of, text_of
+from docstore.errors import Code, CommandError
+from docstore.query.filter import parse_filter
+from docstore.sharding.routing import Routing
+from mongos.router import router_of
+from mongos.routing.language import language_of
+from mongos.routing.requests import Answer, forwarded
+from mongos.routing.targeting import filter_shards
+
+_NOTHING = bson.encode({})
+_FILTERS = {
+    "find": "filter",
+    "count": "query",
+    "distinct": "query",
+    "findAndModify": "query",
+    "findandmodify": "query",
+    "update": "updates",
+    "delete": "deletes",
+}
+"""Where each command says which documents it is about."""
+_WRITES = frozenset(("update", "delete", "findAndModify", "findandmodify"))
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    inner: bytes = args.value
+    name, code, data = elements(inner)[0] if elements(inner) else ("", 0, b"")
+    if name == "aggregate":
+        raise CommandError(Code.NotImplemented, "explain of an aggregation through a router is not supported yet")
+    if name not in _FILTERS:
+        raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
+    if code != STRING:
+        raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
+    context.namespace = check_collection_name(context.db, text_of(data))
+    tree = parse_filter(_filter_of(name, inner), language=language_of(context))
+    router = router_of(context)
+
+    async def attempt(routing: Routing) -> list[Answer]:
+        if routing.primary is None:
+            return []
+        shards = filter_shards(routing, tree)
+        body = forwarded(context.raw, without=("explain",))
+        asked = _merged_find(inner) if name == "find" and len(shards) > 1 else inner
+        # The command's name has to come first.
+        body = document_from([("explain", OBJECT, asked), *elements(body)])
+        return await router.ask(context, routing, shards, body)
+
+    began = router.clock()
+    answers = await router.routed(context, attempt)
+    millis = round((router.clock() - began) * 1000)
+    return _reply(_stage_name(name, inner, len(answers)), answers, inner, millis)
+
+
+def _filter_of(name: str, inner: bytes) -> bytes:
+    found = get_field(inner, _FILTERS[name])
+    if found is None:
+        return _NOTHING
+    if found[0] == ARRAY:
+        statements = array_documents(found[1])
+        if len(statements) != 1:
+            raise CommandError(Code.InvalidLength, "explained write batches must be of size 1")
+        found = get_field(statements[0], "q")
+    return found[1] if found is not None and found[0] == OBJECT else _NOTHING
+
+
+def _merged_find(inner: bytes) -> bytes:
+    """The find that each of several shards does: what could be part of the result."""
+    skip, limit = (_number(inner, field) for field in ("skip", "limit"))
+    kept = [field for field in elements(inner) if field[0] not in ("skip", "limit")]
+    add = elements(bson.encode({"limit": Int64(skip + limit)})) if limit else []
+    return document_from([*kept, *add])
+
+
+def _number(inner: bytes, field: str) -> int:
+    found = get_field(inner, field)
+    return 0 if found is None else abs(integer_of(*found))
+
+
+def _stage_name(name: str, inner: bytes, shards: int) -> str:
+    if name in _WRITES:
+        return "SHARD_WRITE"
+    if shards <= 1:
+        return "SINGLE_SHARD"
+    sort = get_field(inner, "sort")
+    return "SHARD_MERGE_SORT" if sort is not None and sort[1] != _NOTHING else "SHARD_MERGE"
+
+
+def _reply(stage: str, answers: list[Answer], inner: bytes, millis: int) -> dict[str, Any]:
+    decoded = [(answer, answer.decoded()) for answer in answers]
+    planned = [_shard_plan(answer, found) for answer, found in decoded]
+    planner = {"mongosPlannerVersion": 1, "winningPlan": {"stage": stage, "shards": planned}}
+    reply: dict[str, Any] = {"queryPlanner": planner}
+    if not decoded:
+        planner["winningPlan"] = {"stage": "EOF"}
+    elif "executionStats" in decoded[0][1]:
+        reply["executionStats"] = _execution(stage, decoded, millis)
+    if decoded:
+        reply |= {field: decoded[0][1][field] for field in ("serverInfo", "serverParameters")}
+    return reply | {"command": RawBSONDocument(inner)}
+
+
+def _shard_plan(answer: Answer, found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "shardName": answer.shard,
+        "connectionString": answer.address,
+        "serverInfo": found["serverInfo"],
+        **found["queryPlanner"],
+    }
+
+
+def _execution(stage: str, decoded: list[tuple[Answer, dict[str, Any]]], millis: int) -> dict[str, Any]:
+    shards = [{"shardName": answer.shard, **found["executionStats"]} for answer, found in decoded]
+    totals = {
+        "nReturned": sum(each["nReturned"] for each in shards),
+        "executionTimeMillis": millis,
+        "totalKeysExamined": sum(each["totalKeysExamined"] for each in shards),
+        "totalDocsExamined": sum(each["totalDocsExamined"] for each in shards),
+    }
+    children = Int64(sum(each["executionTimeMillis"] for each in shards))
+    return totals | {"executionStages": {"stage": stage, **totals, "totalChildMillis": children, "shards": shards}}
+
+
+COMMAND = Command(
+    "explain",
+    run,
+    privilege=Privilege("find", Resource.COLLECTION),
+    role=Role.SECONDARY_OK,
+    value=Type.OBJECT,
+    stable=True,
+    parameters=(Parameter("verbosity", Type.STRING, default="allPlansExecution"),),
+    help="How the shards would carry out a command.",
+)
