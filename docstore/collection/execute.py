@@ -19,6 +19,7 @@ from docstore.bson.fetching import Examined, Fetching
 from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
 from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
+from docstore.collection.ranking import entries_of, tried
 from docstore.collection.sorter import Sorter
 from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery, Hint, KeyBetween
@@ -89,12 +90,17 @@ def plan_query(
     sort: Sort = UNSORTED,
     hint: Hint | None = None,
     between: KeyBetween | None = None,
+    reader: Reader | None = None,
 ) -> Plan:
-    """The plan for a filter and an order; BadValue for a hint that names no index. No collection: nothing is found."""
+    """The plan for a filter and an order; BadValue for a hint that names no index. No collection: nothing is found.
+
+    Where several indexes would do, `reader` shows which of them leads to the fewest entries.
+    """
     if coll is None:
         return _EOF
     visible = [index for index in coll.indexes.values() if not index.hidden]
-    return choose(tree, visible, sort=sort, hint=hint, between=between)
+    plan = choose(tree, visible, sort=sort, hint=hint, between=between)
+    return plan if reader is None or not plan.rejected else tried(coll, plan, reader)
 
 
 def open_find(
@@ -111,7 +117,7 @@ def open_find(
     `clock` and the deadlines of `next_batch` have one unit. `measured`: `plan_stats` counts the documents of a
     collection scan too, which makes that slower. BadValue for a hint that names no index.
     """
-    plan = plan_query(coll, query.filter, sort=query.sort, hint=query.hint, between=query.between)
+    plan = plan_query(coll, query.filter, sort=query.sort, hint=query.hint, between=query.between, reader=reader)
     source = Source(coll, query, plan, reader, owned, clock)
     if measured:
         source.measure()
@@ -249,7 +255,7 @@ class Counting:
             self._found = coll.count
         elif counts_entries(plan, owned):
             assert isinstance(access, IndexScan)
-            self._values = _entries(coll, access, reader)
+            self._values = entries_of(coll, access, reader)
         else:
             self._values = _documents(coll, reader, PlanStats(plan))
 
@@ -286,7 +292,8 @@ def open_count(
     coll: Collection | None, query: FindQuery, reader: Reader, *, owned: Predicate | None = None, clock: Clock
 ) -> Counting:
     """A count of what the query finds. Without filter and `owned` it is the collection's counter, its newest value."""
-    return Counting(coll, query, plan_query(coll, query.filter, hint=query.hint), reader, owned, clock)
+    plan = plan_query(coll, query.filter, hint=query.hint, reader=reader)
+    return Counting(coll, query, plan, reader, owned, clock)
 
 
 def find_matches(
@@ -304,7 +311,7 @@ def find_matches(
     Gives None now and then while it finds nothing, so that the caller can look at its own clock. `clock` counts
     seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
     """
-    plan = plan_query(coll, tree, sort=sort, hint=hint)
+    plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
     pairs = _pairs(coll, reader, PlanStats(plan))
     predicate = _predicate(plan, owned)
     if sort.fields and not plan.provides_sort:
@@ -424,26 +431,11 @@ def _fetched(
     if seen is None and (access.index.multikey or len(access.ranges) > 1):
         seen = set()
     return Fetching(
-        _entries(coll, access, reader),
+        entries_of(coll, access, reader),
         partial(reader.get, _RECORDS),
         partial(reader.values, _RECORDS),
         coll.prefix,
         seen,
         bare,
         examined,
-    )
-
-
-def _entries(coll: Collection, access: IndexScan, reader: Reader) -> Iterator[bytes]:
-    """What ends in the record ids of the entries in the plan's ranges, in its direction."""
-    index = coll.indexes[access.index.name]
-    reverse = access.direction < 0
-    # Entries of the `_id` index hold the record id as their value.
-    read = reader.values if index.is_id else reader.keys
-    prefix = index.prefix
-    ranges = access.ranges
-    if len(ranges) == 1:
-        return read(_INDEXES, prefix + ranges[0][0], prefix + ranges[0][1], reverse)
-    return chain.from_iterable(
-        read(_INDEXES, prefix + lo, prefix + hi, reverse) for lo, hi in (reversed(ranges) if reverse else ranges)
     )

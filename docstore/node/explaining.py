@@ -72,10 +72,15 @@ async def _explained(context: Context, subject: Subject, verbosity: str) -> dict
     try:
         collection = node.store.collection(context.namespace)
         query = subject.query
-        plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint, between=query.between)
+        plan = plan_query(
+            collection, query.filter, sort=query.sort, hint=query.hint, between=query.between, reader=view.reader
+        )
         winning = _stages(subject, plan, view)
         parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
-        found: dict[str, Any] = {"queryPlanner": query_planner(context.namespace, query, winning, parsed=parsed)}
+        rejected = [_stages(subject, each, view) for each in plan.rejected]
+        found: dict[str, Any] = {
+            "queryPlanner": query_planner(context.namespace, query, winning, rejected, parsed=parsed)
+        }
         if verbosity != "queryPlanner":
             found["executionStats"] = await _measured(context, subject, view, collection, winning)
         if verbosity == "allPlansExecution":

@@ -49,8 +49,10 @@ def inputs_shown(name: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     return {"inputStage": inputs[0]} if inputs else {}
 
 
-def query_planner(namespace: str, query: FindQuery, winning: Stage, *, parsed: bool = True) -> dict[str, Any]:
-    """The `queryPlanner` section. There is one plan: nothing is rejected by trying. `parsed`: the filter is shown."""
+def query_planner(
+    namespace: str, query: FindQuery, winning: Stage, rejected: list[Stage], *, parsed: bool = True
+) -> dict[str, Any]:
+    """The `queryPlanner` section. `parsed`: the filter is shown."""
     shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": False}
     if parsed:
         shape = f"{filter_shape(query.filter)} {query.sort} {query.projection is not None}"
@@ -62,7 +64,7 @@ def query_planner(namespace: str, query: FindQuery, winning: Stage, *, parsed: b
         "maxIndexedAndSolutionsReached": False,
         "maxScansToExplodeReached": False,
         "winningPlan": winning.document(),
-        "rejectedPlans": [],
+        "rejectedPlans": [stage.document() for stage in rejected],
     }
 
 

@@ -16,7 +16,7 @@ only set when the source yields them in the order asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, elements
 from docstore.errors import Code, CommandError
@@ -78,11 +78,15 @@ Access = Eof | CollectionScan | IdLookup | IndexScan | Union
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An access path. `residual` is the filter still to be applied to what it yields (None: nothing)."""
+    """An access path. `residual` is the filter still to be applied to what it yields (None: nothing).
+
+    `rejected` are the other plans that would do, the likeliest first.
+    """
 
     access: Access
     residual: Filter | None
     provides_sort: bool
+    rejected: tuple[Plan, ...] = field(default=(), compare=False)
 
 
 _Candidate = tuple[tuple[int, ...], Plan]
@@ -210,7 +214,10 @@ def _best_index(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> Plan 
 
 
 def _best(candidates: list[_Candidate]) -> Plan | None:
-    return max(candidates, key=lambda found: found[0])[1] if candidates else None
+    if not candidates:
+        return None
+    best, *others = sorted(candidates, key=lambda found: found[0], reverse=True)
+    return replace(best[1], rejected=tuple(plan for _, plan in others)) if others else best[1]
 
 
 def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[_Candidate]:

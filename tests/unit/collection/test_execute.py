@@ -305,3 +305,18 @@ def test_explain_counts_what_was_looked_at() -> None:
         source.next_batch(1000, 1 << 24, NEVER)
         stats = source.plan_stats()
         assert (stats.keys_examined, stats.docs_examined, stats.returned, stats.sorts) == counts
+
+
+@pytest.mark.parametrize("few", ["x", "y"])
+def test_of_two_indexes_the_one_with_fewer_entries_is_read(few: str) -> None:
+    """The forms of the bounds are the same: only a look at the entries tells."""
+    many = "y" if few == "x" else "x"
+    documents = [doc(number, **{few: number, many: number % 2}) for number in range(200)]
+    store = store_on()
+    coll = make(store, "db.c", *documents, indexes=(spec(("x", 1)), spec(("y", 1))))
+
+    plan = plan_query(coll, parsed({few: {"$lt": 3}, many: {"$lt": 3}}), reader=store.engine)
+
+    assert isinstance(plan.access, IndexScan)
+    assert plan.access.index.name == f"{few}_1"
+    assert [each.access.index.name for each in plan.rejected if isinstance(each.access, IndexScan)] == [f"{many}_1"]
