@@ -137,6 +137,7 @@ class Dispatcher:
         self._gossip: Mapping[str, Any] | None = None
         self._tail = _OK
         self._last_cluster_time = b""
+        self._told_time = 0
 
     def handle(self, request: Message, peer: Peer) -> Outcome | Pending:
         """Answer a request, or begin to."""
@@ -222,7 +223,9 @@ class Dispatcher:
         if value is None or value[0] != TIMESTAMP:
             found = "missing" if value is None else type_name(value[0])
             raise CommandError(Code.TypeMismatch, f"$clusterTime.clusterTime must be a timestamp, found {found}")
-        self.services.host.observe_cluster_time(bson.decode(raw))
+        if int.from_bytes(value[1], "little") > self._told_time:
+            # Most clients send back what they were told: nothing new to the host.
+            self.services.host.observe_cluster_time(bson.decode(raw))
         self._last_cluster_time = raw
 
     def complete(self, context: Context, result: Result) -> bytes:
@@ -257,6 +260,7 @@ class Dispatcher:
         gossip = self.services.host.gossip()
         if gossip is not self._gossip:
             self._gossip = gossip
+            self._told_time = _cluster_time(gossip)
             self._tail = _OK + bson.encode(gossip)[4:-1]
         return self._tail
 
@@ -328,3 +332,9 @@ def induce(body: bytes, failure: Failure, *, retried: bool) -> bytes:
     if labels:
         extra += encoded_fields(bson.encode({"errorLabels": list(labels)}))
     return append_fields(body, extra)
+
+
+def _cluster_time(gossip: Mapping[str, Any]) -> int:
+    """The packed cluster time that a gossip tells; 0 when it tells none."""
+    told = gossip.get("$clusterTime")
+    return 0 if told is None else int(told["clusterTime"].time) << 32 | int(told["clusterTime"].inc)

@@ -129,6 +129,15 @@ def test_a_cluster_time_is_observed_once_per_change() -> None:
     assert ask(dispatcher, {"a": 1, "$clusterTime": {"clusterTime": 5}})["code"] == 14
 
 
+def test_a_cluster_time_that_the_host_told_itself_is_not_observed() -> None:
+    host = FakeHost()
+    host.times = {"$clusterTime": {"clusterTime": Timestamp(7, 3)}}
+    dispatcher = dispatcher_of(command("ping"), host=host)
+    for time in (Timestamp(6, 9), Timestamp(7, 3), Timestamp(7, 2), Timestamp(7, 4), Timestamp(5, 1)):
+        ask(dispatcher, {"ping": 1, "$clusterTime": {"clusterTime": time}})
+    assert [document["clusterTime"] for document in host.observed] == [Timestamp(6, 9), Timestamp(7, 4)]
+
+
 def test_a_request_with_more_to_come_gets_no_reply_even_when_it_fails() -> None:
     ran = []
     dispatcher = dispatcher_of(command("a", lambda context, arguments: ran.append(1) or {}), command("b", refusing(2)))
