@@ -10,7 +10,10 @@ from mongos.commands import (
     balancer_start,
     balancer_status,
     balancer_stop,
+    clone_collection_as_capped,
+    coll_mod,
     coll_stats,
+    convert_to_capped,
     count,
     create,
     create_indexes,
@@ -49,11 +52,12 @@ from mongos.commands import (
 )  # fmt: skip
 
 _MODULES = (
-    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, coll_stats, count, create, create_indexes,
-    current_op, db_stats, delete, distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find,
-    find_and_modify, flush_router_config, get_cmd_line_opts, get_more, get_shard_version, hello, insert, is_db_grid,
-    is_master, list_collections, list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard,
-    rename_collection, server_status, shard_collection, shutdown, split, update,
+    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clone_collection_as_capped, coll_mod,
+    coll_stats, convert_to_capped, count, create, create_indexes, current_op, db_stats, delete, distinct, drop,
+    drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify, flush_router_config,
+    get_cmd_line_opts, get_more, get_shard_version, hello, insert, is_db_grid, is_master, list_collections,
+    list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard, rename_collection, server_status,
+    shard_collection, shutdown, split, update,
 )  # fmt: skip
 
 TABLE = CommandTable(

@@ -82,6 +82,7 @@ class Context:
     """One request on its way through a command.
 
     * `db`, `namespace`: the request's database; "database.collection" when the command's value is a collection name.
+    * `view`: the view that was asked for, while the request is carried out on what is below it.
     * `node`: the executable's own object. `connection`: who asks. `services`: the process's registries.
     * `raw`: the request's document as it came. `sequences`: its document sequences, by name.
     * `session`, `read_concern`, `write_concern`, `read_preference`, `comment`, `txn_number` on `session`.
@@ -97,6 +98,7 @@ class Context:
     # Most requests carry few of these: what is not carried stays with the class.
     db: str = ""
     namespace: str = ""
+    view: str = ""
     session: Session | None = None
     read_concern: ReadConcern = LOCAL
     write_concern: WriteConcern = DEFAULT_WRITE_CONCERN

@@ -12,10 +12,8 @@ from inspect import isawaitable
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.bson import document_from, elements, from_python
-from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
+from docstore.bson import elements
 from docstore.collection.views import ResolvedView, ViewDefinition, resolve_view
-from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import DocumentSource, ReleasingSource
@@ -26,10 +24,6 @@ from docstore.node.requests import language_at
 from docstore.query.find import Hint
 from docstore.query.language import Language
 
-_NOT_IN_PIPELINES = (
-    "min", "max", "returnKey", "showRecordId", "singleBatch", "noCursorTimeout", "allowPartialResults",
-)  # fmt: skip
-"""Options of find that no pipeline has."""
 _WRITING_STAGES = ("$out", "$merge")
 
 
@@ -72,48 +66,6 @@ def viewed(context: Context) -> ResolvedView | None:
             extra={"resolvedView": resolved},
         )
     return found
-
-
-def find_stages(arguments: Arguments) -> list[bytes]:
-    """A find as stages. Errors: InvalidPipelineOperator for options that no pipeline has."""
-    if arguments["tailable"]:
-        raise CommandError(Code.InvalidPipelineOperator, "Tailable cursors are not supported in aggregation.")
-    for name in _NOT_IN_PIPELINES:
-        if name in arguments and arguments[name] not in (False, EMPTY_DOCUMENT):
-            raise CommandError(Code.InvalidPipelineOperator, f"Option {name} not supported in aggregation.")
-    stages: list[bytes] = []
-    sort = arguments["sort"] or EMPTY_DOCUMENT
-    if natural_sort(arguments) is not None:
-        sort = EMPTY_DOCUMENT
-    for name, raw in (("$match", arguments["filter"]), ("$sort", sort)):
-        if raw is not None and raw != EMPTY_DOCUMENT:
-            stages.append(_stage(name, raw))
-    stages += range_stages(arguments["skip"], arguments["limit"])
-    if arguments["projection"] not in (None, EMPTY_DOCUMENT):
-        stages.append(_stage("$project", arguments["projection"]))
-    return stages
-
-
-def natural_sort(arguments: Arguments) -> bytes | None:
-    """The sort of a find when it is by the natural order, which pipelines take as a hint."""
-    sort: bytes | None = arguments["sort"]
-    names = [] if sort is None else [name for name, _, _ in elements(sort)]
-    return sort if names == ["$natural"] else None
-
-
-def filter_stages(raw: bytes | None) -> list[bytes]:
-    """A filter as stages."""
-    return [] if raw is None or raw == EMPTY_DOCUMENT else [_stage("$match", raw)]
-
-
-def range_stages(skip: int, limit: int) -> list[bytes]:
-    """Skip and limit as stages; 0 is none."""
-    given = (("$skip", skip), ("$limit", limit))
-    return [document_from([(name, *from_python(number))]) for name, number in given if number]
-
-
-def _stage(name: str, raw: bytes) -> bytes:
-    return document_from([(name, OBJECT, raw)])
 
 
 def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], language: Language) -> Pipeline:

@@ -17,7 +17,7 @@ from docstore.aggregation.streams import Feed
 from docstore.bson import elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
@@ -29,12 +29,13 @@ from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import CONFIG
 from mongos.routing.targeting import filter_shards
+from mongos.views import read_below
 
 _NOTHING = bson.encode({})
 _SHARD_BATCH = 10_000
 
 
-async def run(context: Context, args: Arguments) -> bytes:
+async def run(context: Context, args: Arguments) -> Result:
     router = router_of(context)
     if args["explain"]:
         raise CommandError(Code.NotImplemented, "explain of an aggregation through a router is not supported yet")
@@ -48,8 +49,11 @@ async def run(context: Context, args: Arguments) -> bytes:
     async def attempt(routing: Routing) -> MergedCursor:
         return await _open(context, pipeline, language, routing)
 
-    merged = await router.routed(context, attempt)
-    return await first_reply(context, merged, batch_size=batch_size, namespace=namespace)
+    try:
+        merged = await router.routed(context, attempt)
+    except CommandError as error:
+        return await read_below(context, error, args["pipeline"], batch_size=batch_size)
+    return await first_reply(context, merged, batch_size=batch_size, namespace=context.view or namespace)
 
 
 def _collection(code: int, data: bytes) -> str:

@@ -10,14 +10,18 @@ from bson.int64 import Int64
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.view_stages import filter_stages, range_stages
+from docstore.errors import CommandError
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
+from mongos.views import first_document, read_below
 
 _NOTHING = bson.encode({})
+_COUNT = bson.encode({"$count": "n"})
 _INT32_MAX = 2**31 - 1
 
 
@@ -38,7 +42,12 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         total: int = max(sum(answer.decoded()["n"] for answer in answers) - skip, 0)
         return min(total, limit) if limit else total
 
-    count = await router.routed(context, attempt)
+    try:
+        count = await router.routed(context, attempt)
+    except CommandError as error:
+        stages = [*filter_stages(args["query"]), *range_stages(skip, limit), _COUNT]
+        counted = first_document(await read_below(context, error, stages))
+        return {"n": 0} if counted is None else bson.decode(counted)
     return {"n": count if count <= _INT32_MAX else Int64(count)}
 
 

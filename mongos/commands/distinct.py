@@ -9,12 +9,15 @@ from docstore.bson.walk import Value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.view_stages import filter_stages
+from docstore.errors import CommandError
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
+from mongos.views import first_document, read_below
 
 _NOTHING = bson.encode({})
 
@@ -35,7 +38,24 @@ async def run(context: Context, args: Arguments) -> bytes:
                 found.setdefault(encode_key((code, data)), (code, data))
         return document_from([("values", 0x04, array_from(found[key] for key in sorted(found)))])
 
-    return await router.routed(context, attempt)
+    try:
+        return await router.routed(context, attempt)
+    except CommandError as error:
+        grouped = first_document(await read_below(context, error, _stages(args)))
+    values = None if grouped is None else get_field(grouped, "values")
+    held = {} if values is None else {encode_key((code, data)): (code, data) for _, code, data in elements(values[1])}
+    return document_from([("values", 0x04, array_from(held[key] for key in sorted(held)))])
+
+
+def _stages(args: Arguments) -> list[bytes]:
+    """The different values at a path as stages: arrays on the way count by their elements."""
+    parts = args["key"].split(".")
+    stages = filter_stages(args["query"])
+    for length in range(1, len(parts) + 1):
+        path = "$" + ".".join(parts[:length])
+        stages.append(bson.encode({"$unwind": {"path": path, "preserveNullAndEmptyArrays": True}}))
+    stages.append(bson.encode({"$group": {"_id": None, "values": {"$addToSet": f"${args['key']}"}}}))
+    return stages
 
 
 COMMAND = Command(

@@ -14,7 +14,9 @@ from bson.int64 import Int64
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.view_stages import find_stages, natural_sort
+from docstore.errors import Code, CommandError
 from docstore.query.filter import parse_filter
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import parse_sort
@@ -25,17 +27,25 @@ from mongos.router import router_of
 from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
+from mongos.views import read_below
 
 _NOTHING = bson.encode({})
 
 
-async def run(context: Context, args: Arguments) -> bytes:
+async def run(context: Context, args: Arguments) -> Result:
     """The first batch; the merged cursor holds the rest."""
 
     async def attempt(routing: Routing) -> bytes:
         return await _find(context, args, routing)
 
-    return await router_of(context).routed(context, attempt)
+    try:
+        return await router_of(context).routed(context, attempt)
+    except CommandError as error:
+        if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
+            raise
+        return await read_below(
+            context, error, find_stages(args), batch_size=args["batchSize"], natural=natural_sort(args)
+        )
 
 
 async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:

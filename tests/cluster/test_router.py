@@ -259,3 +259,28 @@ def test_a_causal_session_writes_and_reads_across_shards(cluster):
             assert causal.find_one({"k": k}, session=session) is not None
         assert causal.update_many({}, {"$set": {"seen": True}}, session=session).modified_count == 4
         assert causal.count_documents({"seen": True}, session=session) == 4
+
+
+def test_views_over_sharded_collections_are_read_through_the_router(cluster: Cluster) -> None:
+    viewed = cluster.shard("viewed", {"id": 1})
+    viewed.insert_many([{"_id": n, "id": n, "a": n % 3, "b": [n, n + 1]} for n in range(30)])
+    cluster.split_and_move("viewed", {"id": 15})
+    test = cluster.client.test
+    test.command("create", "view", viewOn="viewed", pipeline=[{"$match": {"a": {"$gt": 0}}}])
+    test.command("create", "higher", viewOn="view", pipeline=[{"$match": {"id": {"$gte": 10}}}])
+    found = list(test.higher.find({"a": 1}, {"a": 1}).sort("_id", -1).skip(1).limit(3).batch_size(2))
+    assert found == [{"_id": 25, "a": 1}, {"_id": 22, "a": 1}, {"_id": 19, "a": 1}]
+    assert test.higher.count_documents({}) == 14
+    assert test.command("count", "view")["n"] == 20
+    assert test.higher.distinct("b", {"id": {"$lt": 12}}) == [10, 11, 12]
+    assert list(test.higher.aggregate([{"$group": {"_id": "$a", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}])) == [
+        {"_id": 1, "n": 7}, {"_id": 2, "n": 7},
+    ]  # fmt: skip
+    assert test.command("find", "view", limit=1)["cursor"]["ns"] == "test.view"
+    with pytest.raises(OperationFailure) as caught:
+        test.view.insert_one({"_id": 1})
+    assert caught.value.code == 166
+    test.command("collMod", "view", viewOn="viewed", pipeline=[{"$match": {"a": 0}}])
+    assert test.view.count_documents({}) == 10
+    test.drop_collection("view")
+    assert test.view.find_one() is None

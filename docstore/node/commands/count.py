@@ -10,12 +10,13 @@ from docstore.collection.views import ResolvedView
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.view_stages import filter_stages, range_stages
 from docstore.node.cursors import MAX_BATCH_BYTES, SLICE_SECONDS
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
 from docstore.node.requests import COLLATION, count_query_of, hint_of, language_of
 from docstore.node.statistics import number
-from docstore.node.views import filter_stages, open_view, range_stages, viewed
+from docstore.node.views import open_view, viewed
 
 _STEP_DOCUMENTS = 1000
 

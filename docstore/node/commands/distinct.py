@@ -12,12 +12,13 @@ from docstore.collection.views import ResolvedView
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.view_stages import filter_stages
 from docstore.node.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.distinct_values import DistinctValues
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
 from docstore.node.requests import COLLATION, filter_of, hint_of, language_of
-from docstore.node.views import filter_stages, open_view, viewed
+from docstore.node.views import open_view, viewed
 from docstore.query.find import FindQuery
 from docstore.query.paths import check_field_path
 

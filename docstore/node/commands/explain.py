@@ -15,13 +15,14 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.envelope import ENVELOPE_FIELDS
 from docstore.commands.values import text_of
+from docstore.commands.view_stages import filter_stages, find_stages, range_stages
 from docstore.errors import Code, CommandError
 from docstore.node.deletes import delete_statement
 from docstore.node.explaining import VERBOSITIES, Subject, explain_aggregate, explain_query
 from docstore.node.node import node_of
 from docstore.node.requests import count_query_of, filter_of, find_query_of, hint_of, language_of, sort_of
 from docstore.node.updates import update_statement
-from docstore.node.views import filter_stages, find_stages, range_stages, view_pipeline, viewed
+from docstore.node.views import view_pipeline, viewed
 from docstore.query.find import FindQuery
 from docstore.query.language import Language
 

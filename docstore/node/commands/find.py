@@ -19,6 +19,7 @@ from docstore.collection.views import ResolvedView
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.view_stages import find_stages, natural_sort
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import ReleasingSource, cursor_reply, first_batch
 from docstore.node.node import DataNode, node_of
@@ -33,7 +34,7 @@ from docstore.node.requests import (
     language_of,
 )
 from docstore.node.tailing import CappedLog, Tail
-from docstore.node.views import find_stages, natural_sort, open_view, reply_of, viewed
+from docstore.node.views import open_view, reply_of, viewed
 from docstore.query.find import FindQuery, Hint
 from docstore.query.sort import parse_sort
 

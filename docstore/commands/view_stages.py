@@ -1,0 +1,55 @@
+"""Commands that read, as the stages of a pipeline: what is left of them when they are carried out over a view."""
+
+from __future__ import annotations
+
+from docstore.bson import EMPTY_DOCUMENT, document_from, elements, from_python
+from docstore.bson.walk import OBJECT
+from docstore.commands.arguments import Arguments
+from docstore.errors import Code, CommandError
+
+_NOT_IN_PIPELINES = (
+    "min", "max", "returnKey", "showRecordId", "singleBatch", "noCursorTimeout", "allowPartialResults",
+)  # fmt: skip
+"""Options of find that no pipeline has."""
+
+
+def find_stages(arguments: Arguments) -> list[bytes]:
+    """A find as stages. Errors: InvalidPipelineOperator for options that no pipeline has."""
+    if arguments["tailable"]:
+        raise CommandError(Code.InvalidPipelineOperator, "Tailable cursors are not supported in aggregation.")
+    for name in _NOT_IN_PIPELINES:
+        if name in arguments and arguments[name] not in (False, EMPTY_DOCUMENT):
+            raise CommandError(Code.InvalidPipelineOperator, f"Option {name} not supported in aggregation.")
+    stages: list[bytes] = []
+    sort = arguments["sort"] or EMPTY_DOCUMENT
+    if natural_sort(arguments) is not None:
+        sort = EMPTY_DOCUMENT
+    for name, raw in (("$match", arguments["filter"]), ("$sort", sort)):
+        if raw is not None and raw != EMPTY_DOCUMENT:
+            stages.append(_stage(name, raw))
+    stages += range_stages(arguments["skip"], arguments["limit"])
+    if arguments["projection"] not in (None, EMPTY_DOCUMENT):
+        stages.append(_stage("$project", arguments["projection"]))
+    return stages
+
+
+def natural_sort(arguments: Arguments) -> bytes | None:
+    """The sort of a find when it is by the natural order, which pipelines take as a hint."""
+    sort: bytes | None = arguments["sort"]
+    names = [] if sort is None else [name for name, _, _ in elements(sort)]
+    return sort if names == ["$natural"] else None
+
+
+def filter_stages(raw: bytes | None) -> list[bytes]:
+    """A filter as stages."""
+    return [] if raw is None or raw == EMPTY_DOCUMENT else [_stage("$match", raw)]
+
+
+def range_stages(skip: int, limit: int) -> list[bytes]:
+    """Skip and limit as stages; 0 is none."""
+    given = (("$skip", skip), ("$limit", limit))
+    return [document_from([(name, *from_python(number))]) for name, number in given if number]
+
+
+def _stage(name: str, raw: bytes) -> bytes:
+    return document_from([(name, OBJECT, raw)])

@@ -1,0 +1,74 @@
+"""Reading a view through a router.
+
+Shards do not read views on a router's behalf: they answer with what the view comes down to, a collection and a
+pipeline. The router then carries out the request as an aggregation over that collection, which may be sharded. The
+cursor stays the view's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import bson
+from bson.raw_bson import RawBSONDocument
+
+from docstore.bson import document_from, elements, get_field
+from docstore.commands.arguments import Arguments, take
+from docstore.commands.context import Context
+from docstore.commands.declaration import Result
+from docstore.errors import Code, CommandError
+
+_CARRIED = ("hint", "let", "maxTimeMS", "readConcern", "lsid", "comment", "$clusterTime")
+"""Fields of the request that the aggregation takes over."""
+
+
+async def read_below(
+    context: Context,
+    error: CommandError,
+    stages: Sequence[bytes],
+    *,
+    batch_size: int | None = None,
+    natural: bytes | None = None,
+) -> Result:
+    """The reply of the aggregation that stands for a request whose shard answered with `error`.
+
+    `natural`: the sort of a find by the natural order.
+
+    Raises `error` when it says anything else than that the request was for a view.
+    """
+    if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
+        raise error
+    resolved: dict[str, Any] = error.extra["resolvedView"]
+    database, _, name = resolved["ns"].partition(".")
+    assert database == context.db, "a view stands on a collection of its own database"
+    body: dict[str, Any] = {
+        "aggregate": name,
+        "pipeline": [*resolved["pipeline"], *(RawBSONDocument(stage) for stage in stages)],
+        "cursor": {} if batch_size is None else {"batchSize": batch_size},
+    }
+    if natural is not None:
+        body["hint"] = RawBSONDocument(natural)
+    carried = [field for field in elements(context.raw) if field[0] in _CARRIED and field[0] not in body]
+    command = context.services.table.get("aggregate")
+    context.view = context.view or context.namespace
+    context.command = command
+    context.raw = document_from([*elements(bson.encode(body)), *carried])
+    context.sequences = {}
+    values: dict[str, Any] = {}
+    for field, code, data in elements(context.raw)[1:]:
+        if field in command.by_name:
+            take(command.name, command.by_name[field], code, data, context.db, values)
+    first = get_field(context.raw, "aggregate")
+    reply = command.run(context, Arguments(command.by_name, values, first))
+    return reply if isinstance(reply, (bytes, dict)) else await reply
+
+
+def first_document(reply: Result) -> bytes | None:
+    """The first document of an aggregation's reply."""
+    raw = reply if isinstance(reply, bytes) else bson.encode(reply)
+    cursor = get_field(raw, "cursor")
+    batch = None if cursor is None else get_field(cursor[1], "firstBatch")
+    assert batch is not None, "an aggregation answers with a cursor"
+    documents = [data for _, _, data in elements(batch[1])]
+    return documents[0] if documents else None
