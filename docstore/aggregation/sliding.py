@@ -1,0 +1,393 @@
+"""States of accumulators over a window that slides: values come in at one end and go out at the other.
+
+Adding and removing costs constant or logarithmic time, whatever the window's size.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort_right
+from collections import deque
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Protocol
+
+from docstore.aggregation.expressions.model import is_nullish
+from docstore.bson.build import array_value
+from docstore.bson.keys import encode_key
+from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, Value, get_field, values
+from docstore.query import arithmetic
+from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, to_float
+from docstore.query.values import (
+    INT_MAX,
+    INT_MIN,
+    LONG_MAX,
+    LONG_MIN,
+    NULL_VALUE,
+    NUMBERS,
+    decimal_of,
+    double_of,
+    double_value,
+    int32_value,
+    int64_value,
+    int_of,
+)
+
+
+class Sliding(Protocol):
+    """The state over the values that are in the window. They leave in the order in which they came."""
+
+    def add(self, value: Value | None) -> None: ...
+
+    def remove(self, value: Value | None) -> None: ...
+
+    def result(self) -> Value: ...
+
+
+_UNIT = 1074
+"""Every finite double is a whole number of 2**-1074."""
+
+
+class SlidingSum:
+    """The exact sum of the numbers. Doubles are added as whole numbers, so that nothing of what left stays behind:
+    `units` is their sum.
+    """
+
+    __slots__ = ("_decimal", "_special", "_whole", "counts", "units")
+
+    def __init__(self) -> None:
+        self.counts = {INT32: 0, INT64: 0, DOUBLE: 0, DECIMAL: 0}
+        self._whole = 0
+        self.units = 0
+        self._special = {math.inf: 0, -math.inf: 0, math.nan: 0}
+        self._decimal = Decimal(0)
+
+    def add(self, value: Value | None) -> None:
+        self._change(value, 1)
+
+    def remove(self, value: Value | None) -> None:
+        self._change(value, -1)
+
+    def _change(self, value: Value | None, sign: int) -> None:
+        if value is None or value[0] not in NUMBERS:
+            return
+        code = value[0]
+        self.counts[code] += sign
+        if code == DECIMAL:
+            exact = decimal_of(value).to_decimal()
+            if exact.is_finite():
+                self._decimal = DECIMAL_CONTEXT.add(self._decimal, exact if sign > 0 else exact.copy_negate())
+            else:
+                self._special[_special(float(exact))] += sign
+        elif code == DOUBLE:
+            number = double_of(value)
+            if math.isfinite(number):
+                numerator, denominator = number.as_integer_ratio()
+                self.units += sign * (numerator << (_UNIT + 1 - denominator.bit_length()))
+            else:
+                self._special[_special(number)] += sign
+        else:
+            self._whole += sign * int_of(value)
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts.values())
+
+    def _unusual(self) -> float | None:
+        """What infinities and NaN make of the sum."""
+        if self._special[math.nan] or (self._special[math.inf] and self._special[-math.inf]):
+            return math.nan
+        for number in (math.inf, -math.inf):
+            if self._special[number]:
+                return number
+        return None
+
+    def as_float(self) -> float:
+        unusual = self._unusual()
+        if unusual is not None:
+            return unusual
+        try:
+            return ((self._whole << _UNIT) + self.units) / (1 << _UNIT) + float(self._decimal)
+        except OverflowError:
+            return math.copysign(math.inf, self._whole + self.units)
+
+    def as_decimal(self) -> Decimal:
+        unusual = self._unusual()
+        if unusual is not None:
+            return Decimal(unusual)
+        binary = DECIMAL_CONTEXT.create_decimal_from_float(self.units / (1 << _UNIT))
+        return DECIMAL_CONTEXT.add(DECIMAL_CONTEXT.add(self._decimal, Decimal(self._whole)), binary)
+
+    def result(self) -> Value:
+        if self.counts[DECIMAL]:
+            return from_decimal(self.as_decimal())
+        if self.counts[DOUBLE]:
+            return double_value(self.as_float())
+        if not self.counts[INT64] and INT_MIN <= self._whole <= INT_MAX:
+            return int32_value(self._whole)
+        return int64_value(self._whole) if LONG_MIN <= self._whole <= LONG_MAX else double_value(float(self._whole))
+
+
+def _special(number: float) -> float:
+    return math.nan if math.isnan(number) else number
+
+
+class SlidingAverage(SlidingSum):
+    """The mean; null without numbers."""
+
+    __slots__ = ()
+
+    def result(self) -> Value:
+        count = self.count
+        if not count:
+            return NULL_VALUE
+        if self.counts[DECIMAL]:
+            return from_decimal(DECIMAL_CONTEXT.divide(self.as_decimal(), Decimal(count)))
+        return double_value(self.as_float() / count)
+
+
+class SlidingDeviation:
+    """The standard deviation. The reference's results for one value and for none are its own."""
+
+    __slots__ = ("_sample", "_squares", "_sum", "_unusual")
+
+    def __init__(self, sample: bool) -> None:
+        self._sample = sample
+        self._sum = SlidingSum()
+        self._squares = 0
+        self._unusual = 0
+
+    def add(self, value: Value | None) -> None:
+        self._change(value, 1)
+
+    def remove(self, value: Value | None) -> None:
+        self._change(value, -1)
+
+    def _change(self, value: Value | None, sign: int) -> None:
+        if value is None or value[0] not in NUMBERS:
+            return
+        number = to_float(value)
+        if not math.isfinite(number):
+            self._unusual += sign
+            return
+        binary = double_value(number)
+        (self._sum.add if sign > 0 else self._sum.remove)(binary)
+        numerator, denominator = number.as_integer_ratio()
+        self._squares += sign * ((numerator << (_UNIT + 1 - denominator.bit_length())) ** 2)
+
+    def result(self) -> Value:
+        if self._unusual:
+            return NULL_VALUE
+        count = self._sum.count
+        if self._sample and count == 0:
+            return double_value(-0.0)
+        if count <= int(self._sample):
+            return NULL_VALUE
+        if count == 1:
+            return int32_value(0)
+        total = self._sum.units
+        spread = self._squares * count - total * total
+        divisor = count * (count - 1 if self._sample else count)
+        return double_value(math.sqrt(spread / (divisor << (2 * _UNIT))))
+
+
+class SlidingCovariance:
+    """The covariance of pairs of numbers, by updates of the means; what is no pair of numbers does not count."""
+
+    __slots__ = ("_count", "_products", "_sample", "_x", "_y")
+
+    def __init__(self, sample: bool) -> None:
+        self._sample = sample
+        self._count = 0
+        self._x = SlidingAverage()
+        self._y = SlidingAverage()
+        self._products = SlidingSum()
+
+    @staticmethod
+    def _pair(value: Value | None) -> tuple[Value, Value] | None:
+        members = values(value[1]) if value is not None and value[0] == ARRAY else []
+        if len(members) != 2 or members[0][0] not in NUMBERS or members[1][0] not in NUMBERS:
+            return None
+        return members[0], members[1]
+
+    def add(self, value: Value | None) -> None:
+        pair = self._pair(value)
+        if pair is None:
+            return
+        x, y = pair
+        mean = self._x.result() if self._count else int32_value(0)
+        self._count += 1
+        self._x.add(x)
+        self._y.add(y)
+        self._products.add(times(minus(x, mean), minus(y, self._y.result())))
+
+    def remove(self, value: Value | None) -> None:
+        pair = self._pair(value)
+        if pair is None:
+            return
+        x, y = pair
+        mean = self._y.result()
+        self._count -= 1
+        self._x.remove(x)
+        self._y.remove(y)
+        if not self._count:
+            self._products = SlidingSum()
+            return
+        self._products.remove(times(minus(x, self._x.result()), minus(y, mean)))
+
+    def result(self) -> Value:
+        divisor = self._count - 1 if self._sample else self._count
+        if divisor <= 0:
+            return NULL_VALUE
+        if self._products.counts[DECIMAL]:
+            return from_decimal(DECIMAL_CONTEXT.divide(self._products.as_decimal(), Decimal(divisor)))
+        return double_value(self._products.as_float() / divisor)
+
+
+def plus(a: Value, b: Value) -> Value:
+    found = arithmetic.add(a, b)
+    return double_value(to_float(a) + to_float(b)) if found is None else found
+
+
+def minus(a: Value, b: Value) -> Value:
+    found = arithmetic.subtract(a, b)
+    return double_value(to_float(a) - to_float(b)) if found is None else found
+
+
+def times(a: Value, b: Value) -> Value:
+    found = arithmetic.multiply(a, b)
+    return double_value(to_float(a) * to_float(b)) if found is None else found
+
+
+class SlidingRow:
+    """The values in their order: `choose` makes the result of them."""
+
+    __slots__ = ("_choose", "_keep_missing", "_members")
+
+    def __init__(self, choose: Callable[[deque[Value]], Value], keep_missing: bool) -> None:
+        self._choose = choose
+        self._keep_missing = keep_missing
+        self._members: deque[Value] = deque()
+
+    def add(self, value: Value | None) -> None:
+        if value is not None or self._keep_missing:
+            self._members.append(NULL_VALUE if value is None else value)
+
+    def remove(self, value: Value | None) -> None:
+        if value is not None or self._keep_missing:
+            self._members.popleft()
+
+    def result(self) -> Value:
+        return self._choose(self._members)
+
+
+class SlidingSet:
+    """Every distinct value, as often as it is there."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self) -> None:
+        self._members: dict[bytes, deque[Value]] = {}
+
+    def add(self, value: Value | None) -> None:
+        if value is not None:
+            self._members.setdefault(encode_key(value), deque()).append(value)
+
+    def remove(self, value: Value | None) -> None:
+        if value is not None:
+            key = encode_key(value)
+            self._members[key].popleft()
+            if not self._members[key]:
+                del self._members[key]
+
+    def result(self) -> Value:
+        return array_value([members[0] for members in self._members.values()])
+
+
+_Entry = tuple[bytes, int, Value]
+
+
+class SlidingOrder:
+    """The values in the order of their keys; of equal ones the earlier stand first."""
+
+    __slots__ = ("_choose", "_entries", "_first", "_next", "_ranked")
+
+    def __init__(self, choose: Callable[[list[_Entry]], Value], ranked: bool) -> None:
+        self._choose = choose
+        self._ranked = ranked
+        self._entries: list[_Entry] = []
+        self._first = 0
+        self._next = 0
+
+    def _keyed(self, value: Value | None) -> tuple[bytes, Value] | None:
+        if value is None:
+            return None
+        if self._ranked:
+            key, found = get_field(value[1], "k"), get_field(value[1], "v")
+            assert key is not None
+            assert found is not None
+            return key[1][5:], found
+        return None if is_nullish(value) else (encode_key(value), value)
+
+    def add(self, value: Value | None) -> None:
+        keyed = self._keyed(value)
+        if keyed is not None:
+            insort_right(self._entries, (keyed[0], self._next, keyed[1]))
+            self._next += 1
+
+    def remove(self, value: Value | None) -> None:
+        keyed = self._keyed(value)
+        if keyed is not None:
+            del self._entries[bisect_left(self._entries, (keyed[0], self._first))]
+            self._first += 1
+
+    def result(self) -> Value:
+        return self._choose(self._entries)
+
+
+def _end(index: int) -> Callable[[deque[Value]], Value]:
+    return lambda members: members[index] if members else NULL_VALUE
+
+
+def _extreme(index: int) -> Callable[[list[_Entry]], Value]:
+    return lambda entries: entries[index][2] if entries else NULL_VALUE
+
+
+SLIDING: Mapping[str, Callable[[], Sliding]] = {
+    "$addToSet": SlidingSet,
+    "$avg": SlidingAverage,
+    "$covariancePop": lambda: SlidingCovariance(sample=False),
+    "$covarianceSamp": lambda: SlidingCovariance(sample=True),
+    "$first": lambda: SlidingRow(_end(0), keep_missing=True),
+    "$last": lambda: SlidingRow(_end(-1), keep_missing=True),
+    "$max": lambda: SlidingOrder(_extreme(-1), ranked=False),
+    "$min": lambda: SlidingOrder(_extreme(0), ranked=False),
+    "$push": lambda: SlidingRow(array_value, keep_missing=False),
+    "$stdDevPop": lambda: SlidingDeviation(sample=False),
+    "$stdDevSamp": lambda: SlidingDeviation(sample=True),
+    "$sum": SlidingSum,
+}
+
+
+def sliding_choice(name: str, count: int) -> Sliding:
+    """The state of an accumulator that keeps so many values."""
+    if name == "$firstN":
+        return SlidingRow(lambda members: array_value(list(members)[:count]), keep_missing=True)
+    if name == "$lastN":
+        return SlidingRow(lambda members: array_value(list(members)[-count:]), keep_missing=True)
+    if name == "$minN":
+        return SlidingOrder(lambda entries: _members(entries[:count]), ranked=False)
+    if name == "$maxN":
+        return SlidingOrder(lambda entries: _members(entries[-count:][::-1]), ranked=False)
+    if name == "$top":
+        return SlidingOrder(_extreme(0), ranked=True)
+    if name == "$bottom":
+        return SlidingOrder(_extreme(-1), ranked=True)
+    if name == "$topN":
+        return SlidingOrder(lambda entries: _members(entries[:count]), ranked=True)
+    assert name == "$bottomN"
+    return SlidingOrder(lambda entries: _members(entries[-count:]), ranked=True)
+
+
+def _members(entries: list[_Entry]) -> Value:
+    return array_value([entry[2] for entry in entries])

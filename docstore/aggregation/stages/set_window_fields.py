@@ -1,0 +1,188 @@
+"""`$setWindowFields`: fields calculated from the neighbours of each document in its partition.
+
+Documents are sorted by partition and order first; then one partition at a time is held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.neighbours import Fields, Partition, Placed
+from docstore.aggregation.sorted_runs import SortedRuns
+from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.window_functions import Open, parse_output
+from docstore.bson.build import document_from
+from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.keys import encode_key
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.language import Language
+from docstore.query.paths import check_field_path
+from docstore.query.projection import Branch, Computed, PathCollision, Projection, plant, projection_of
+from docstore.query.sort import parse_sort_fields
+from docstore.query.values import NULL_VALUE, int32_bytes, type_name
+
+_PER_DOCUMENT = 300
+"""Bytes of memory that a document of a partition costs besides its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetWindowFields:
+    raw: bytes
+    partition_by: Expression | None
+    sort_fields: Fields
+    outputs: tuple[tuple[str, Open], ...]
+
+    def start(self, environment: Environment) -> StageRun:
+        return _WindowRun(self, environment)
+
+
+class _Outputs:
+    """The fields being set: a projection that takes the values of the document at hand."""
+
+    def __init__(self, outputs: tuple[tuple[str, Open], ...]) -> None:
+        self._values: list[Value | None] = [None] * len(outputs)
+        self._opens = [function for _, function in outputs]
+        root = Branch()
+        for position, (path, _) in enumerate(outputs):
+            plant(root, path, Computed(self._taking(position)))
+        self._projection: Projection = projection_of(root, keep_others=True, in_place=True)
+
+    def _taking(self, position: int) -> _Taking:
+        return _Taking(self._values, position)
+
+    def documents(self, partition: Partition) -> Iterator[bytes]:
+        opened: list[Placed] = [function(partition) for function in self._opens]
+        for place, document in enumerate(partition.documents):
+            self._values[:] = [value_at(place) for value_at in opened]
+            yield self._projection.apply(document)
+
+
+class _Taking:
+    """The value of one output for the document at hand."""
+
+    __slots__ = ("_position", "_values")
+
+    def __init__(self, values: list[Value | None], position: int) -> None:
+        self._values = values
+        self._position = position
+
+    def __call__(self, document: bytes) -> Value | None:
+        return self._values[self._position]
+
+
+class _WindowRun:
+    satisfied = False
+
+    def __init__(self, stage: SetWindowFields, environment: Environment) -> None:
+        self._stage = stage
+        self._environment = environment
+        self._partition_of: Evaluate | None = None if stage.partition_by is None else stage.partition_by.evaluate
+        self._pattern = KeyPattern(list(stage.sort_fields)) if stage.sort_fields else None
+        self._sorted = SortedRuns("$setWindowFields", environment)
+        self._output: Iterator[bytes | None] | None = None
+
+    def push(self, documents: list[bytes]) -> list[bytes]:
+        self._sorted.add([(self._key(document), document) for document in documents])
+        return []
+
+    def _key(self, document: bytes) -> bytes:
+        """The partition's key behind its length, and the key in the order."""
+        partition = b""
+        if self._partition_of is not None:
+            partition = encode_key(checked_partition(self._partition_of(Scope(document))))
+        order = b"" if self._pattern is None else self._pattern.sort_key(document)
+        return partition + order + int32_bytes(len(partition))
+
+    def finish(self, deadline: float) -> tuple[list[bytes], bool]:
+        if self._output is None:
+            self._output = self._steps()
+        found: list[bytes] = []
+        for step, document in enumerate(self._output, 1):
+            if document is not None:
+                found.append(document)
+            if step % CLOCK_EVERY == 0 and self._environment.clock() >= deadline:
+                return found, False
+        return found, True
+
+    def _steps(self) -> Iterator[bytes | None]:
+        """The documents; None for every one that is only taken in."""
+        outputs = _Outputs(self._stage.outputs)
+        documents: list[bytes] = []
+        keys: list[bytes] = []
+        current: bytes | None = None
+        held = 0
+        for key, document in self._sorted.merged():
+            size = int.from_bytes(key[-4:], "little")
+            partition = key[:size]
+            if partition != current:
+                yield from outputs.documents(Partition(documents, keys, self._stage.sort_fields))
+                documents, keys, current, held = [], [], partition, 0
+            documents.append(document)
+            keys.append(key)
+            held += len(document) + len(key) + _PER_DOCUMENT
+            if held > self._environment.memory_limit:
+                raise memory_exceeded("$setWindowFields", self._environment.memory_limit)
+            yield None
+        yield from outputs.documents(Partition(documents, keys, self._stage.sort_fields))
+
+
+def checked_partition(value: Value | None) -> Value:
+    """The value that names a partition; a missing one is null."""
+    if value is None:
+        return NULL_VALUE
+    if value[0] == ARRAY:
+        raise CommandError(Code.TypeMismatch, "An expression used to partition cannot evaluate to value of type array")
+    return value
+
+
+def wrong_type(stage: str, field: str, value: Value, expected: str) -> CommandError:
+    return CommandError(
+        Code.TypeMismatch,
+        f"BSON field '{stage}.{field}' is the wrong type '{type_name(value)}', expected type '{expected}'",
+    )
+
+
+def _parse(value: Value, language: Language) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(Code.FailedToParse, "the $setWindowFields stage specification must be an object")
+    given: dict[str, Value] = {}
+    for name, code, data in elements(value[1]):
+        if name not in ("partitionBy", "sortBy", "output"):
+            raise CommandError(40415, f"BSON field '$setWindowFields.{name}' is an unknown field.")
+        if name != "partitionBy" and code != OBJECT:
+            raise wrong_type("$setWindowFields", name, (code, data), "object")
+        given[name] = (code, data)
+    if "output" not in given:
+        raise CommandError(40414, "BSON field '$setWindowFields.output' is missing but a required field")
+    partition_by: Expression | None = None
+    if "partitionBy" in given:
+        partition_by = parse_expression(given["partitionBy"], language=language)
+        if partition_by.is_constant:
+            checked_partition(partition_by.constant)
+            partition_by = None
+    sort_fields = parse_sort_fields(given["sortBy"][1]) if "sortBy" in given else ()
+    outputs = parse_outputs(given["output"], sort_fields, language)
+    return [SetWindowFields(document_from([("$setWindowFields", *value)]), partition_by, sort_fields, outputs)]
+
+
+def parse_outputs(value: Value, sort_fields: Fields, language: Language) -> tuple[tuple[str, Open], ...]:
+    """The paths and what is to be set there."""
+    outputs: list[tuple[str, Open]] = []
+    paths = Branch()
+    for path, code, data in elements(value[1]):
+        check_field_path(path)
+        outputs.append((path, parse_output((code, data), sort_fields, language)))
+        try:
+            plant(paths, path, Computed(lambda document: None))
+        except PathCollision:
+            raise CommandError(
+                6307900, "$setWindowFields 'output' specification contains two conflicting paths"
+            ) from None
+    return tuple(outputs)
+
+
+DECLARATIONS = (Declaration("$setWindowFields", _parse),)

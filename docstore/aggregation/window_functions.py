@@ -1,0 +1,135 @@
+"""What `$setWindowFields` calculates: accumulators over windows, ranks, and functions of neighbouring documents.
+
+A function is opened on a partition and asked for each of its documents in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator
+from docstore.aggregation.chosen import CHOOSING, parse_chosen, started
+from docstore.aggregation.expressions.array_order import count_from
+from docstore.aggregation.expressions.model import Evaluate, Scope
+from docstore.aggregation.expressions.parse import Parser
+from docstore.aggregation.neighbours import NEIGHBOURS, Partition, Placed
+from docstore.aggregation.sliding import SLIDING, Sliding, sliding_choice
+from docstore.aggregation.windows import Window, parse_window
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.language import Language
+from docstore.query.values import NULL_VALUE, int32_value
+
+Open = Callable[[Partition], Placed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Accumulated:
+    """An accumulator over a window."""
+
+    argument: Evaluate
+    window: Window
+    start: Callable[[], Accumulator] | None
+    slide: Callable[[], Sliding]
+
+    def open(self, partition: Partition) -> Placed:
+        slices = self.window.slices(
+            partition.sort_values if self.window.ranged else [None] * len(partition), partition.descending
+        )
+        found: list[Value | None] = []
+        argument = self.argument
+
+        def at(place: int) -> Value | None:
+            while len(found) <= place:
+                found.append(argument(Scope(partition.documents[len(found)])))
+            return found[place]
+
+        if self.window.lower is None and self.start is not None:
+            return _growing(self.start(), at, slices)
+        return _sliding(self.slide(), at, slices)
+
+
+def _growing(state: Accumulator, at: Placed, slices: Callable[[int], tuple[int, int]]) -> Placed:
+    """A window that only ever grows."""
+    reached = 0
+
+    def result(place: int) -> Value:
+        nonlocal reached
+        _, end = slices(place)
+        while reached < end:
+            state.add(at(reached))
+            reached += 1
+        return state.result()
+
+    return result
+
+
+def _sliding(state: Sliding, at: Placed, slices: Callable[[int], tuple[int, int]]) -> Placed:
+    first = reached = 0
+
+    def result(place: int) -> Value:
+        nonlocal first, reached
+        start, end = slices(place)
+        while reached < end:
+            if reached >= start or reached >= first:
+                state.add(at(reached))
+            reached += 1
+        while first < start:
+            if first < reached:
+                state.remove(at(first))
+            first += 1
+        reached = max(reached, first)
+        return state.result()
+
+    return result
+
+
+def parse_output(value: Value, sort_fields: tuple[tuple[str, int], ...], language: Language) -> Open:
+    """The function of one output field. Errors: FailedToParse for most."""
+    if value[0] != OBJECT:
+        raise CommandError(Code.FailedToParse, "a field of 'output' must be an object")
+    function: tuple[str, Value] | None = None
+    window: Value | None = None
+    for name, code, data in elements(value[1]):
+        if name == "window":
+            window = (code, data)
+        elif not name.startswith("$"):
+            raise CommandError(Code.FailedToParse, f"Window function found an unknown argument: {name}")
+        elif function is not None:
+            raise CommandError(Code.FailedToParse, "Cannot specify two functions in window function spec")
+        else:
+            function = name, (code, data)
+    if function is None:
+        raise CommandError(Code.FailedToParse, "Expected a $-prefixed window function")
+    name, argument = function
+    parser = Parser(language)
+    if name in NEIGHBOURS:
+        return NEIGHBOURS[name](name, argument, window, sort_fields, parser)
+    return _parse_accumulated(name, argument, window, sort_fields, parser)
+
+
+def _parse_accumulated(
+    name: str, argument: Value, window: Value | None, sort_fields: tuple[tuple[str, int], ...], parser: Parser
+) -> Open:
+    if name == "$count":
+        if argument[0] != OBJECT or elements(argument[1]):
+            raise CommandError(Code.FailedToParse, "$count only accepts an empty object as input")
+        name, argument = "$sum", int32_value(1)
+    if name in CHOOSING:
+        source, count, start = parse_chosen(name, argument, parser)
+        parsed = parse_window(window, len(sort_fields))
+
+        def state() -> Accumulator:
+            return started(start, count, NULL_VALUE)
+
+        def slide() -> Sliding:
+            kept = 1 if count is None else count_from(count.evaluate(Scope(EMPTY_DOCUMENT)))
+            return sliding_choice(name, kept)
+
+        return _Accumulated(source.evaluate, parsed, state, slide).open
+    if name not in SLIDING:
+        raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")
+    parsed = parse_window(window, len(sort_fields))
+    evaluate = parser.expression(argument).evaluate
+    return _Accumulated(evaluate, parsed, ACCUMULATORS.get(name), SLIDING[name]).open

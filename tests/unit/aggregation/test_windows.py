@@ -1,0 +1,106 @@
+"""`$setWindowFields`. Expected values are the real server's."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.decimal128 import Decimal128
+
+from docstore.errors import CommandError
+from tests.unit.aggregation.running import aggregate, refusal
+
+DAY = 86_400_000
+DOCUMENTS: list[dict[str, Any]] = [
+    {"_id": place, "k": place % 2, "q": q, "d": DatetimeMS(DAY * place * 10)}
+    for place, q in enumerate([3, None, 1, 2.5, Decimal128("2"), 5])
+]
+
+
+def stage(output: dict[str, Any], **given: Any) -> dict[str, Any]:
+    return {"$setWindowFields": {"sortBy": {"_id": 1}, **given, "output": {"w": output}}}
+
+
+def outputs(output: dict[str, Any], **given: Any) -> list[Any]:
+    return [document.get("w", ...) for document in aggregate([stage(output, **given)], DOCUMENTS)]
+
+
+def over(kind: str, low: object, high: object, **more: Any) -> dict[str, Any]:
+    return {"window": {kind: [low, high], **more}}
+
+
+@pytest.mark.parametrize(
+    ("output", "given", "expected"),
+    [
+        ({"$sum": 1, **over("documents", -1, 1)}, {}, [2, 3, 3, 3, 3, 2]),
+        ({"$sum": 1, **over("documents", "unbounded", -1)}, {}, [0, 1, 2, 3, 4, 5]),
+        ({"$sum": 1, **over("range", -1.5, 0)}, {}, [1, 2, 2, 2, 2, 2]),
+        ({"$sum": 1, **over("range", "unbounded", "current")}, {"sortBy": {"k": 1}}, [1, 2, 3, 4, 5, 6]),
+        ({"$sum": 1, **over("range", -1, 0)}, {"sortBy": {"k": 1}}, [3, 3, 3, 6, 6, 6]),
+        ({"$sum": 1, **over("range", -1, 0, unit="month")}, {"sortBy": {"d": 1}}, [1, 2, 3, 4, 4, 4]),
+        ({"$min": "$q", **over("documents", 1, 2)}, {}, [1, 1, Decimal128("2"), Decimal128("2"), 5, None]),
+        ({"$stdDevPop": "$q", **over("documents", -1, 0)}, {}, [0, 0, 0, 0.75, 0.25, 1.5]),
+        (
+            {"$push": "$_id", **over("documents", -1, 0)},
+            {"partitionBy": "$k"},
+            [[0], [0, 2], [2, 4], [1], [1, 3], [3, 5]],
+        ),
+        ({"$topN": {"n": 2, "sortBy": {"q": 1}, "output": "$_id"}, **over("documents", -1, 1)}, {}, None),
+        ({"$rank": {}}, {"sortBy": {"k": 1}}, [1, 1, 1, 4, 4, 4]),
+        ({"$denseRank": {}}, {"sortBy": {"k": 1}}, [1, 1, 1, 2, 2, 2]),
+        ({"$shift": {"output": "$zz", "by": 1}}, {}, [..., ..., ..., ..., ..., None]),
+        (
+            {"$derivative": {"input": "$_id", "unit": "day"}, **over("documents", -1, 0)},
+            {"sortBy": {"d": 1}},
+            [None] + [0.1] * 5,
+        ),
+        ({"$integral": {"input": "$_id"}, **over("documents", -1, 0)}, {}, [0, 0.5, 1.5, 2.5, 3.5, 4.5]),
+        ({"$covariancePop": ["$_id", "$k"]}, {}, [0.25] * 6),
+        ({"$linearFill": "$q"}, {}, [3, 2.0, 1, 2.5, Decimal128("2"), 5]),
+        ({"$locf": "$q"}, {"sortBy": {"k": 1, "_id": -1}}, [Decimal128("2"), 1, 3, 5, 2.5, 2.5]),
+    ],
+)
+def test_functions_give_the_values_of_the_real_server(
+    output: dict[str, Any], given: dict[str, Any], expected: list[Any] | None
+) -> None:
+    assert outputs(output, **given) == (expected or [[1, 0], [1, 2], [1, 2], [2, 4], [4, 3], [4, 5]])
+
+
+@pytest.mark.parametrize(
+    ("output", "given", "code"),
+    [
+        ({}, {}, 9),
+        ({"$mergeObjects": {}}, {}, 9),
+        ({"$sum": 1, "$avg": 1}, {}, 9),
+        ({"$sum": 1, **over("documents", 1, -1)}, {}, 5339900),
+        ({"$sum": 1, **over("documents", 0, 1)}, {"sortBy": {}}, 5339901),
+        ({"$sum": 1, **over("range", 0, 1)}, {"sortBy": {"a": 1, "b": 1}}, 5339902),
+        ({"$sum": 1, **over("range", 0, 1)}, {"sortBy": {"q": 1}}, 5429414),
+        ({"$sum": 1, **over("range", 0, 1)}, {"sortBy": {"d": 1}}, 5429413),
+        ({"$sum": 1, **over("range", 0, 1, unit="day")}, {}, 5429513),
+        ({"$rank": {}}, {"sortBy": {"a": 1, "b": 1}}, 5371602),
+        ({"$linearFill": "$_id"}, {"sortBy": {"k": 1}}, 6050106),
+        ({"$sum": 1}, {"partitionBy": ["$k"]}, 14),
+    ],
+)
+def test_refusals_have_the_codes_of_the_real_server(output: dict[str, Any], given: dict[str, Any], code: int) -> None:
+    try:
+        found = refusal([stage(output, **given)], DOCUMENTS)
+    except CommandError as error:
+        found = error.code
+    assert found == code
+
+
+@pytest.mark.parametrize("name", ["$sum", "$avg", "$min", "$max", "$push", "$first", "$last"])
+def test_a_window_that_slides_gives_what_it_gives_afresh(name: str) -> None:
+    rnd = Random(4)
+    numbers = [rnd.choice([rnd.randint(-9, 9), rnd.uniform(-9, 9), None, "x"]) for _ in range(60)]
+    documents = [{"_id": place, "q": number} for place, number in enumerate(numbers)]
+    low, high = -rnd.randint(0, 5), rnd.randint(0, 5)
+    found = aggregate([stage({name: "$q", **over("documents", low, high)})], documents)
+    for place, document in enumerate(found):
+        part = documents[max(0, place + low) : place + high + 1]
+        [expected] = aggregate([{"$group": {"_id": None, "w": {name: "$q"}}}], part)
+        assert document["w"] == (pytest.approx(expected["w"]) if isinstance(expected["w"], float) else expected["w"])
