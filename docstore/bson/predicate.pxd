@@ -36,6 +36,7 @@ cdef class PathPredicate(Predicate):
     cdef list _names
     cdef list _places
     cdef Py_ssize_t _last
+    cdef bint _elements
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef bint _test_field(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t depth) except -1
     cdef bint _test_at(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t depth) except -1

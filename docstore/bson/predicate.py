@@ -136,6 +136,7 @@ class PathPredicate(Predicate):
     _names: list[bytes]
     _places: list[int]
     _last: int
+    _elements: bool
 
     def __init__(self, path: str, into_arrays: bool) -> None:
         names = path.split(".")
@@ -144,6 +145,8 @@ class PathPredicate(Predicate):
         self._names = [encoded_name(name) for name in names]
         self._places = [place_in_array(name) for name in names]
         self._last = len(names) - 1
+        # An empty part behind an array asks for the array's elements, as no part at all would do.
+        self._elements = self._last > 0 and not names[self._last]
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         return self._test_field(raw, start, limit, 0)
@@ -164,7 +167,7 @@ class PathPredicate(Predicate):
         self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.bint:
         """Whether a value passes, given what was found for the path's part at `depth`."""
-        if depth == self._last:
+        if depth == self._last or (code == ARRAY and self._elements and depth == self._last - 1):
             if code == ARRAY and self.into_arrays and self._test_members(raw, at, end):
                 return True
             return self.test_value(code, raw, at, end)

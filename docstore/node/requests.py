@@ -103,10 +103,11 @@ def hint_of(value: Value | None) -> Hint | None:
 
 def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
     """What a find asks for, apart from its cursor. Errors: those of the filter, sort, projection and hint."""
+    tree = filter_of(arguments["filter"], language)
     projection = arguments["projection"]
     return FindQuery(
-        filter=filter_of(arguments["filter"], language),
-        projection=None if projection is None else parse_projection(projection, language=language),
+        filter=tree,
+        projection=None if projection is None else parse_projection(projection, language=language, tree=tree),
         sort=sort_of(arguments["sort"]),
         skip=arguments["skip"],
         limit=arguments["limit"],

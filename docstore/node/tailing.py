@@ -20,7 +20,7 @@ from docstore.node.cursors import Batch, Documents
 from docstore.node.node import DataNode
 from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery
-from docstore.query.projection import Projection
+from docstore.query.projection import DocumentProjection
 from docstore.storage import Family
 
 
@@ -42,7 +42,7 @@ class Selection:
 
     def __init__(self, query: FindQuery) -> None:
         self.predicate: Predicate = compile_filter(query.filter)
-        self._projection: Projection | None = query.projection
+        self._projection: DocumentProjection | None = query.projection
         self._skip = query.skip
         self._left = query.limit or None
 

@@ -6,6 +6,8 @@ ones that are not served get NotImplemented (`docstore.query.unsupported`). Code
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.bits import BIT_OPERATORS
@@ -26,11 +28,22 @@ from docstore.query.tree import (
     conjunction,
 )
 from docstore.query.unsupported import FILTER_OPERATORS, not_supported
-from docstore.query.values import display, integral_of
+from docstore.query.values import NUMBERS, display, integral_of, number_of
 
 _DBREF_FIELDS = ("$ref", "$id", "$db")
 _GEO = frozenset(("$geoNear", "$near", "$nearSphere"))
-_LOGICAL_IN_ELEM_MATCH = frozenset(("$and", "$expr", "$nor", "$or", "$where"))
+_ONLY_AT_TOP = frozenset(("$expr", "$sampleRate", "$text", "$where"))
+_ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
+    "$alwaysFalse",
+    "$alwaysTrue",
+    "$and",
+    "$comment",
+    "$jsonSchema",
+    "$nor",
+    "$or",
+    "$ref",
+}
+"""Operators that make an `$elemMatch` one on embedded documents."""
 
 
 def parse_filter(raw: bytes, *, language: Language = PLAIN) -> Filter:
@@ -91,6 +104,8 @@ def is_operator_document(raw: bytes) -> bool:
 def _top_level(name: str, value: Value, language: Language) -> Filter | None:
     if name in language.excluded:
         raise _excluded(name)
+    if language.nested and name in _ONLY_AT_TOP:
+        raise CommandError(Code.BadValue, f"{name} can only be applied to the top-level document")
     match name:
         case "$and":
             return conjunction(list(_clauses(name, value, language)))
@@ -107,11 +122,28 @@ def _top_level(name: str, value: Value, language: Language) -> Filter | None:
             return None
         case "$expr" if language.expressions is not None:
             return DocumentTest(language.expressions.test(value, language), name, value)
+        case "$sampleRate":
+            return _parse_sample_rate(value, language)
         case "$jsonSchema":
             schema = parse_schema(value)
             return DocumentTest(lambda document: schema((OBJECT, document)), name, value)
         case _:
             raise _unknown_at_top(name)
+
+
+def _parse_sample_rate(value: Value, language: Language) -> Filter:
+    """True of about this share of the documents, by the language's dice."""
+    if value[0] not in NUMBERS:
+        raise CommandError(Code.BadValue, "argument to $sampleRate must be a numeric type")
+    rate = number_of(value)
+    if not 0 <= rate <= 1:
+        raise CommandError(Code.BadValue, "numeric argument to $sampleRate must be in [0, 1]")
+    if rate in (0, 1):
+        return Always(rate == 1)
+    dice = language.dice
+    if dice is None:
+        raise not_supported("query operator", "$sampleRate")
+    return DocumentTest(lambda document: dice() < rate, "$sampleRate", value)
 
 
 def _excluded(name: str) -> CommandError:
@@ -134,7 +166,7 @@ def _unknown_at_top(name: str) -> CommandError:
 def _unknown_operator(name: str) -> CommandError:
     if name == "$where":
         return CommandError(Code.BadValue, "$where cannot be applied to a field")
-    if name in FILTER_OPERATORS and name not in ("$expr", "$sampleRate", "$text"):
+    if name in FILTER_OPERATORS and name not in ("$expr", "$text"):
         return not_supported("query operator", name)
     return CommandError(Code.BadValue, f"unknown operator: {name}")
 
@@ -165,12 +197,9 @@ def parse_elem_match(path: str, value: Value, language: Language = PLAIN) -> Fil
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$elemMatch needs an Object")
     raw = value[1]
-    if is_operator_document(raw) and elements(raw)[0][0] not in _LOGICAL_IN_ELEM_MATCH:
+    if is_operator_document(raw) and elements(raw)[0][0] not in _ABOUT_DOCUMENTS:
         return ElemMatchValue(path, parse_operators("", raw, language))
-    for name, _, _ in elements(raw):
-        if name in ("$expr", "$where"):
-            raise CommandError(Code.BadValue, f"{name} can only be applied to the top-level document")
-    return ElemMatchObject(path, parse_filter(raw, language=language))
+    return ElemMatchObject(path, parse_filter(raw, language=replace(language, nested=True)))
 
 
 def _parse_all(path: str, value: Value, language: Language) -> Filter:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from docstore.bson.keys import encode_key
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.projection import Projection
+from docstore.query.projection import DocumentProjection
 from docstore.query.sort import UNSORTED, Sort, natural_direction
 from docstore.query.tree import MATCH_ALL, Filter
 from docstore.query.values import display, text_of
@@ -41,7 +41,7 @@ class FindQuery:
     """
 
     filter: Filter = MATCH_ALL
-    projection: Projection | None = None
+    projection: DocumentProjection | None = None
     sort: Sort = UNSORTED
     skip: int = 0
     limit: int = 0

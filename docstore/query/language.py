@@ -35,7 +35,7 @@ class Language:
     """`variables` are the values of user variables (`let`) and of the system's that have one (NOW, CLUSTER_TIME), by
     name; None is a missing value. `dice` gives numbers from 0 up to 1. Without `expressions` every expression is
     refused as not supported. `excluded` names operators that have no place in what is parsed, as in the conditions of
-    an update.
+    an update; `nested` says that it is about embedded documents, not about stored ones.
     """
 
     collation: None = None
@@ -45,6 +45,7 @@ class Language:
     dice: Callable[[], float] | None = None
     expressions: Expressions | None = None
     excluded: frozenset[str] = frozenset()
+    nested: bool = False
 
     def binding(self, variables: Mapping[str, Value | None]) -> Language:
         """The language with more variables, which hide those of the same name."""

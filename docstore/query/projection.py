@@ -18,6 +18,8 @@ from typing import Protocol
 
 from docstore.bson.build import append_fields, array_from, document_from, encoded_fields, project_fields
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, get_field, values
+from docstore.errors import CommandError
+from docstore.query.positions import Positions
 
 
 class Plain(Enum):
@@ -155,7 +157,10 @@ class Projection:
                 fields.append((name, *value))
         if branch.computes:
             self._compute_missing(branch, document, seen, later)
-        fields.extend((name, *value) for name, value in later.items() if value is not None)
+        for name in branch.children if len(later) > 1 else later:
+            value = later.get(name)
+            if value is not None:
+                fields.append((name, *value))
         return document_from(fields)
 
     def _compute_missing(self, branch: Branch, document: bytes, seen: set[str], later: dict[str, Value | None]) -> None:
@@ -186,5 +191,42 @@ def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) ->
     plain = DROP if keep_others else KEEP
     added = tuple((name, child.compute) for name, child in root.children.items() if isinstance(child, Computed))
     named = frozenset(name for name, child in root.children.items() if child is plain)
-    shallow = len(added) + len(named) == len(root.children)
+    shallow = len(added) + len(named) == len(root.children) and (in_place or not (keep_others and added))
     return Projection(root, keep_others, in_place, named if shallow else None, added)
+
+
+@dataclass(frozen=True, slots=True)
+class PositionalProjection:
+    """A projection of which one path ends in `$`: of the first array on it stays the element that the filter matched.
+
+    Errors, for a document: 51246 when the filter points at no element, 51247 when the array has no such element.
+    """
+
+    projection: Projection
+    path: str
+    positions: Positions
+
+    def apply(self, raw: bytes) -> bytes:
+        return self._document(self.projection.apply(raw), self.path.split("."), raw)
+
+    def _document(self, projected: bytes, parts: list[str], raw: bytes) -> bytes:
+        found = get_field(projected, parts[0])
+        if found is None or found[0] not in (ARRAY, OBJECT):
+            return projected
+        if found[0] == ARRAY:
+            changed: Value = (ARRAY, array_from([self._element(values(found[1]), raw)]))
+        elif len(parts) == 1:
+            return projected
+        else:
+            changed = (OBJECT, self._document(found[1], parts[1:], raw))
+        return document_from(
+            (name, *(changed if name == parts[0] else (code, data))) for name, code, data in elements(projected)
+        )
+
+    def _element(self, members: list[Value], raw: bytes) -> Value:
+        position = self.positions.of(raw)
+        if position is None:
+            raise CommandError(51246, "positional operator '.$' couldn't find a matching element in the array")
+        if int(position) >= len(members):
+            raise CommandError(51247, "positional operator '.$' element mismatch")
+        return members[int(position)]

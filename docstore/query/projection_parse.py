@@ -6,15 +6,16 @@ spell dotted paths. What is neither a number, a boolean nor one of find's operat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from docstore.bson.build import array_from, document_from
-from docstore.bson.walk import ARRAY, BOOL, OBJECT, Value, elements, values
+from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_elem_match
 from docstore.query.language import PLAIN, Language
 from docstore.query.paths import check_field_path
+from docstore.query.positions import Positions
 from docstore.query.projection import (
     DROP,
     KEEP,
@@ -22,22 +23,34 @@ from docstore.query.projection import (
     Computed,
     Leaf,
     PathCollision,
+    PositionalProjection,
     Projection,
     Rewrite,
     plant,
     projection_of,
 )
+from docstore.query.tree import MATCH_ALL, Filter
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NUMBERS, is_true, truncated_of, type_name
+from docstore.query.values import NUMBERS, is_true, text_of, truncated_of, type_name
 
 _POSITIONAL = ".$"
+_NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSphere", "$where"))
 
 
-def parse_projection(raw: bytes, *, language: Language = PLAIN) -> Projection | None:
-    """The projection of a find command; None for an empty one, which returns whole documents."""
+def parse_projection(
+    raw: bytes, *, language: Language = PLAIN, tree: Filter = MATCH_ALL
+) -> Projection | PositionalProjection | None:
+    """The projection of a find command; None for an empty one, which returns whole documents.
+
+    `tree` is the filter of the same find: it decides what a positional projection (`a.$`) picks.
+    """
     if not elements(raw):
         return None
-    return _Parser(language, for_find=True).parse(raw)
+    parser = _Parser(language, for_find=True)
+    projection = parser.parse(raw)
+    if parser.positional is None:
+        return projection
+    return PositionalProjection(projection, parser.positional, Positions(tree))
 
 
 def parse_project_stage(raw: bytes, *, language: Language = PLAIN) -> Projection:
@@ -57,9 +70,13 @@ class _Parser:
     leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
     id_kept: bool | None = None
     slices: bool = False
+    positional: str | None = None
+    picks: bool = False
 
     def parse(self, raw: bytes) -> Projection:
         self._fields("", raw)
+        if self.picks and self.positional is not None:
+            raise CommandError(31255, "Cannot specify positional operator and $elemMatch.")
         excludes = self._resolve_kind()
         root = Branch()
         if not excludes and self.id_kept is None and not any(self._is_id(path) for path, _ in self.leaves):
@@ -77,6 +94,8 @@ class _Parser:
                         31249, f"Path collision at {path} remaining portion {collision.remaining}"
                     ) from None
                 raise CommandError(31250, f"Path collision at {path}") from None
+        if self.id_kept is not None and any(path.startswith("_id.") for path, _ in self.leaves):
+            raise CommandError(31249, "Path collision at _id")
         if self.id_kept is (not excludes):
             plant(root, "_id", DROP if excludes else KEEP)
         return projection_of(root, keep_others=excludes)
@@ -98,11 +117,10 @@ class _Parser:
 
     def _field(self, prefix: str, name: str, value: Value) -> None:
         path = prefix + name
-        if name == "$" or name.endswith(_POSITIONAL):
-            if not self.for_find:
-                raise CommandError(31324, "Cannot use positional projection in aggregation projection")
-            raise not_supported("projection", "positional $")
-        if self.for_find and "$" in name.split("."):
+        if name.endswith(_POSITIONAL) and name != _POSITIONAL:
+            self._positional(path.removesuffix(_POSITIONAL), name.removesuffix(_POSITIONAL), value)
+            return
+        if self.for_find and name != "$" and not name.startswith("$.") and "$" in name.split("."):
             raise CommandError(31394, "a positional operator in a projection may only stand at the end of a path")
         check_field_path(name)
         if value[0] == BOOL or value[0] in NUMBERS:
@@ -111,6 +129,21 @@ class _Parser:
             self._document(path, value)
         else:
             self._expression(path, value)
+
+    def _positional(self, path: str, name: str, value: Value) -> None:
+        if not self.for_find:
+            raise CommandError(31324, "Cannot use positional projection in aggregation projection")
+        check_field_path(name)
+        if value[0] == OBJECT:
+            raise CommandError(31271, "positional projection cannot be used with an expression or sub object")
+        if value[0] != BOOL and value[0] not in NUMBERS:
+            raise CommandError(31308, "positional projection cannot be used with a literal")
+        if not is_true(value):
+            raise CommandError(31395, "positional projection cannot be used with exclusion")
+        if self.positional is not None:
+            raise CommandError(31276, "Cannot specify more than one positional projection per query.")
+        self.positional = path
+        self._plain(path, True)
 
     def _plain(self, path: str, included: bool) -> None:
         if path == "_id":
@@ -134,46 +167,42 @@ class _Parser:
             self._fields(path + ".", value[1])
             return
         name, code, data = fields[0]
-        if self.for_find and name == "$slice":
-            self._slice(path, (code, data))
+        if self.for_find and name == "$slice" and (cut := _slice((code, data))) is not None:
+            self.slices = True
+            self.leaves.append((path, cut))
         elif self.for_find and name == "$elemMatch":
+            self.picks = True
             self.leaves.append((path, _elem_match(path, (code, data), self.language)))
         elif name == "$meta":
-            raise not_supported("projection operator", name)
+            self.slices = True
+            self.leaves.append((path, _metadata((code, data))))
         else:
             self._expression(path, value)
-
-    def _slice(self, path: str, value: Value) -> None:
-        self.slices = True
-        self.leaves.append((path, _slice(value)))
 
     def _expression(self, path: str, value: Value) -> None:
         expressions = self.language.expressions
         if expressions is None:
             raise not_supported("projection operator", "expression")
         if self.excludes:
-            raise CommandError(31252, "Cannot use expression other than $meta in exclusion projection")
+            code = 31252 if value[0] == OBJECT else 31310
+            raise CommandError(code, "Cannot use expression other than $meta in exclusion projection")
         self.excludes = False
         self.leaves.append((path, Computed(expressions.compute(value, self.language))))
 
 
-def _slice(value: Value) -> Rewrite:
-    """`{$slice: n}` (first or last n) or `{$slice: [skip, limit]}` of an array; other values stay."""
-    skip, limit = 0, 0
+def _slice(value: Value) -> Rewrite | None:
+    """`{$slice: n}` (first or last n) or `{$slice: [skip, limit]}` of an array; other values stay.
+
+    None for everything else, which is the expression of the same name.
+    """
     if value[0] in NUMBERS:
         count = truncated_of(value) or 0
         skip, limit = (0, count) if count >= 0 else (count, -count)
-    elif value[0] == ARRAY:
-        pair = values(value[1])
-        if len(pair) < 2:
-            raise CommandError(28667, "Invalid $slice syntax: $slice array argument should be of form [skip, limit]")
-        if len(pair) > 2 or any(item[0] not in NUMBERS for item in pair) or (truncated_of(pair[1]) or 0) <= 0:
-            raise CommandError(
-                28724, "First argument to $slice must be an array, but is of type: " + type_name(pair[0])
-            )
-        skip, limit = truncated_of(pair[0]) or 0, truncated_of(pair[1]) or 0
     else:
-        raise CommandError(28667, "Invalid $slice syntax: $slice only supports numbers and [skip, limit] arrays")
+        pair = values(value[1]) if value[0] == ARRAY else []
+        if len(pair) != 2 or any(item[0] not in NUMBERS for item in pair) or (truncated_of(pair[1]) or 0) <= 0:
+            return None
+        skip, limit = truncated_of(pair[0]) or 0, truncated_of(pair[1]) or 0
 
     def cut(stored: Value) -> Value:
         if stored[0] != ARRAY:
@@ -185,13 +214,41 @@ def _slice(value: Value) -> Rewrite:
     return Rewrite(cut)
 
 
+_NO_METADATA = frozenset(
+    (
+        "randVal",
+        "searchHighlights",
+        "searchScore",
+        "searchScoreDetails",
+        "timeseriesBucketMaxTime",
+        "timeseriesBucketMinTime",
+    )
+)
+"""Kinds of metadata that no document of a find has here."""
+
+
+def _metadata(value: Value) -> Computed:
+    """`{$meta: kind}`: what kinds there are, and which of them a find can have."""
+    if value[0] != STRING:
+        raise CommandError(17307, "$meta only supports string arguments")
+    kind = text_of(value)
+    if kind in ("geoNearDistance", "geoNearPoint", "textScore"):
+        raise CommandError(40218, f"query requires {kind} metadata, but it is not available")
+    if kind in ("indexKey", "recordId", "sortKey"):
+        raise not_supported("metadata", kind)
+    if kind not in _NO_METADATA:
+        raise CommandError(17308, f"Unsupported argument to $meta: {kind}")
+    return Computed(lambda document: None)
+
+
 def _elem_match(path: str, value: Value, language: Language) -> Rewrite:
     """The first element of an array that satisfies a condition; nothing when there is none."""
     if "." in path:
         raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
     if value[0] != OBJECT:
         raise CommandError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(value)}")
-    predicate = compile_filter(parse_elem_match("a", value, language))
+    inner = replace(language, excluded=language.excluded | _NOT_ABOUT_ELEMENTS)
+    predicate = compile_filter(parse_elem_match("a", value, inner))
 
     def first(stored: Value) -> Value | None:
         if stored[0] != ARRAY:

@@ -15,7 +15,7 @@ from typing import cast
 
 import pcre2
 
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 
 Search = Callable[[str], bool]
 """Tells whether a string matches, by a true value or a false one."""
@@ -51,7 +51,7 @@ def _check(pattern: str, options: str) -> None:
         if letter not in _FLAGS:
             raise CommandError(51108, f" invalid flag in regex options: {letter}")
     if "\0" in pattern:
-        raise CommandError(51091, "Regular expression cannot contain an embedded null byte")
+        raise CommandError(Code.BadValue, "Regular expression cannot contain an embedded null byte")
 
 
 @lru_cache(maxsize=512)

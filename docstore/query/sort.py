@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.walk import OBJECT, Value, elements
+from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.paths import check_field_path
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NUMBERS, display, truncated_of
+from docstore.query.values import NUMBERS, display, text_of, truncated_of
 
 MAX_SORT_KEYS = 32
 
@@ -67,11 +67,26 @@ def parse_sort_fields(raw: bytes) -> tuple[tuple[str, int], ...]:
     return tuple(fields)
 
 
+def _by_metadata(operators: list[tuple[str, int, bytes]]) -> CommandError:
+    """Why no find is sorted by metadata: there are none, or they are no order."""
+    if len(operators) > 1:
+        return CommandError(Code.FailedToParse, "Cannot have additional keys in a $meta sort specification")
+    _, code, data = operators[0]
+    kind = text_of((code, data)) if code == STRING else ""
+    if kind == "textScore":
+        return CommandError(40218, "query requires text score metadata, but it is not available")
+    if kind == "searchScore":
+        return CommandError(31218, "$meta sort by 'searchScore' metadata is not supported")
+    if kind == "randVal":
+        return not_supported("sort by metadata", kind)
+    return CommandError(31138, f"Illegal $meta sort: $meta: {display((code, data))}")
+
+
 def _direction(name: str, value: Value) -> int:
     if value[0] == OBJECT:
         operators = elements(value[1])
-        if len(operators) == 1 and operators[0][0] == "$meta":
-            raise not_supported("sort by", "$meta")
+        if any(operator == "$meta" for operator, _, _ in operators):
+            raise _by_metadata(operators)
         raise CommandError(17312, "$meta is the only expression supported by $sort right now")
     if value[0] not in NUMBERS:
         raise CommandError(15974, f"Illegal key in $sort specification: {name}: {display(value)}")

@@ -16,7 +16,6 @@ FILTER_OPERATORS = frozenset(
         "$geoWithin",
         "$near",
         "$nearSphere",
-        "$sampleRate",
         "$text",
         "$where",
         "$within",

@@ -137,6 +137,13 @@ def decimal_of(value: Value) -> Decimal128:
     return Decimal128.from_bid(value[1])
 
 
+def number_of(value: Value) -> float:
+    """A number of any type as a double, rounded where it must be."""
+    if value[0] == DOUBLE:
+        return double_of(value)
+    return float(decimal_of(value).to_decimal()) if value[0] == DECIMAL else float(int_of(value))
+
+
 def regex_of(value: Value) -> tuple[str, str]:
     """(pattern, options) of a regular expression value."""
     pattern, options, _ = value[1].split(b"\x00", 2)

@@ -59,9 +59,8 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     shards = filter_shards(routing, tree)
     merge = len(shards) > 1
     sort = parse_sort(args["sort"]) if merge and args["sort"] != _NOTHING else None
-    projection = (
-        parse_projection(args["projection"], language=language) if sort and args["projection"] != _NOTHING else None
-    )
+    wanted = args["projection"] if sort else _NOTHING
+    projection = None if wanted == _NOTHING else parse_projection(wanted, language=language, tree=tree)
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
     add: dict[str, Any] = {}
     if merge and limit:

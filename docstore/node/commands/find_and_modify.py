@@ -24,6 +24,7 @@ from docstore.node.writes import (
     wait_for_write,
 )
 from docstore.query.language import Language
+from docstore.query.projection import PositionalProjection
 from docstore.query.projection_parse import parse_projection
 
 
@@ -90,14 +91,17 @@ def request_of(node: DataNode, arguments: Arguments, language: Language) -> Find
     else:
         check_form(update)
     tree = filter_of(arguments["query"], language)
-    projection = arguments["fields"]
+    fields = arguments["fields"]
+    projection = None if fields is None else parse_projection(fields, language=language, tree=tree)
+    if new and isinstance(projection, PositionalProjection):
+        raise CommandError(Code.BadValue, "cannot use a positional projection and return the new document")
     return FindAndModifyRequest(
         tree=tree,
         sort=sort_of(arguments["sort"]),
         modification=None if remove else modification_of(node, tree, update, arguments["arrayFilters"], language),
         new=new,
         upsert=upsert,
-        projection=None if projection is None else parse_projection(projection, language=language),
+        projection=projection,
         hint=hint_of(arguments["hint"]),
     )
 

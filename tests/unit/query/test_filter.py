@@ -11,6 +11,7 @@ from bson.regex import Regex
 from docstore.errors import Code, CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
+from docstore.query.language import Language
 from docstore.query.tree import And, Comparison, ElemMatchObject, ElemMatchValue, Op
 from tests.unit.query.raw import raw, value
 
@@ -146,3 +147,25 @@ def test_refusals_that_have_codes_of_their_own() -> None:
 @pytest.mark.parametrize("condition", [{"$where": "1"}, {"$text": {}}, {"$expr": True}, {"a": {"$near": [1, 2]}}])
 def test_known_operators_that_are_not_served_say_so(condition: dict[str, Any]) -> None:
     assert code_of(condition) == Code.NotImplemented
+
+
+def test_an_empty_last_part_of_a_path_asks_for_the_elements_of_an_array() -> None:
+    assert matches({"a.": 1}, {"a": [1, 2]})
+    assert matches({"a.": 1}, {"a": {"": 1}})
+    assert not matches({"a.": 1}, {"a": 1})
+
+
+def test_what_is_about_documents_makes_an_elem_match_one_on_documents() -> None:
+    assert matches({"a": {"$elemMatch": {"$jsonSchema": {"required": ["k"]}}}}, {"a": [{"k": 1}]})
+    assert matches({"a": {"$elemMatch": {"$comment": "x"}}}, {"a": [{}]})
+    assert code_of({"a": {"$elemMatch": {"$and": [{"$expr": 1}]}}}) == Code.BadValue
+    assert code_of({"a": {"$elemMatch": {"$sampleRate": 1}}}) == Code.BadValue
+
+
+def test_a_sample_is_drawn_by_the_dice_of_the_language() -> None:
+    def drawn(rate: float) -> bool:
+        language = Language(dice=lambda: 0.3)
+        return compile_filter(parse_filter(raw({"$sampleRate": rate}), language=language)).matches(raw({}))
+
+    assert [drawn(rate) for rate in (0, 0.2, 0.4, 1)] == [False, False, True, True]
+    assert [code_of({"$sampleRate": rate}) for rate in (-0.1, 1.5, "x", float("nan"))] == [Code.BadValue] * 4

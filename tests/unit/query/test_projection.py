@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from docstore.aggregation.find_language import FULL
 from docstore.errors import Code, CommandError
+from docstore.query.filter import parse_filter
 from docstore.query.projection_parse import parse_projection
 from tests.unit.query.raw import decoded, raw
 
@@ -17,14 +19,14 @@ DOCUMENT = {
 
 
 def project(specification: dict[str, Any], document: dict[str, Any] | None = None) -> dict[str, Any]:
-    projection = parse_projection(raw(specification))
+    projection = parse_projection(raw(specification), language=FULL)
     assert projection is not None
     return decoded(projection.apply(raw(document or DOCUMENT)))
 
 
 def code_of(specification: dict[str, Any]) -> int:
     with pytest.raises(CommandError) as refused:
-        parse_projection(raw(specification))
+        parse_projection(raw(specification), language=FULL)
     return refused.value.code
 
 
@@ -89,10 +91,54 @@ def test_bytes_of_what_is_kept_do_not_change() -> None:
         ({"e": {"$elemMatch": 1}}, 31274),
         ({"e": {"$slice": "x"}}, 28667),
         ({"e": {"$slice": [1, -1]}}, 28724),
-        ({"e.$": 1}, Code.NotImplemented),
-        ({"a": "$b"}, Code.NotImplemented),
-        ({"a": {"$meta": "textScore"}}, Code.NotImplemented),
+        ({"e.$": 0}, 31395),
+        ({"e.$": "x"}, 31308),
+        ({"e.$": {"$slice": 1}}, 31271),
+        ({"e.$": 1, "f.$": 1}, 31276),
+        ({"e.$": 1, "f": {"$elemMatch": {"$gt": 1}}}, 31255),
+        ({"b": 0, "a": "$b"}, 31310),
+        ({"_id": 0, "_id.x": 1}, 31249),
+        ({"a": {"$meta": "textScore"}}, 40218),
+        ({"a": {"$meta": "sortKey"}}, Code.NotImplemented),
+        ({"a": {"$meta": "foo"}}, 17308),
+        ({"a": {"$meta": 5}}, 17307),
     ],
 )
 def test_refusals(specification: dict[str, Any], code: int) -> None:
     assert code_of(specification) == code
+
+
+def positional(condition: dict[str, Any], path: str, document: dict[str, Any]) -> dict[str, Any]:
+    projection = parse_projection(raw({path: 1}), tree=parse_filter(raw(condition)))
+    assert projection is not None
+    return decoded(projection.apply(raw(document)))
+
+
+def test_a_positional_projection_keeps_the_element_that_the_filter_matched() -> None:
+    document = {"_id": 1, "a": [1, 2, 3], "o": [{"t": [1], "u": 1}, {"t": [3], "u": 2}]}
+    assert positional({"a": {"$gt": 1}}, "a.$", document) == {"_id": 1, "a": [2]}
+    assert positional({"o.t": 3}, "o.t.$", document) == {"_id": 1, "o": [{"t": [3]}]}
+    assert positional({"a": 3}, "a.$", {"_id": 1, "a": 3}) == {"_id": 1, "a": 3}
+
+
+def test_a_positional_projection_needs_an_element() -> None:
+    document = {"_id": 1, "a": [1, 2, 3], "b": [1]}
+    with pytest.raises(CommandError) as refused:
+        positional({"_id": 1}, "a.$", document)
+    assert refused.value.code == 51246
+    with pytest.raises(CommandError) as refused:
+        positional({"a": 3}, "b.$", document)
+    assert refused.value.code == 51247
+
+
+def test_a_slice_of_another_form_is_the_expression() -> None:
+    assert project({"x": {"$slice": ["$a", 1]}}, {"_id": 1, "a": [1, 2]}) == {"_id": 1, "x": [1]}
+
+
+def test_metadata_that_no_document_has_leave_the_field_out() -> None:
+    assert project({"a": {"$meta": "searchScore"}}, {"_id": 1, "a": 1, "b": 2}) == {"_id": 1, "b": 2}
+
+
+def test_picked_elements_stand_behind_in_the_order_of_the_projection() -> None:
+    specification = {"r": {"$elemMatch": {"$gt": 1}}, "a": {"$elemMatch": {"$gt": 1}}}
+    assert list(project(specification, {"_id": 1, "a": [2], "r": [2]})) == ["_id", "r", "a"]

@@ -47,7 +47,8 @@ def test_the_pattern_of_a_sort_orders_documents() -> None:
         ({"a..b": 1}, 15998),
         ({"a.$b": 1}, 16410),
         ({"a": {"x": 1}}, 17312),
-        ({"a": {"$meta": "textScore"}}, Code.NotImplemented),
+        ({"a": {"$meta": "textScore"}}, 40218),
+        ({"a": {"$meta": "foo"}}, 31138),
         ({f"f{number}": 1 for number in range(33)}, 13103),
     ],
 )
