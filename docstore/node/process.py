@@ -101,7 +101,7 @@ class NodeProcess:
             parts.callback(each.close)
         # Port 0 has become a real one.
         settings = self._settings = replace(self._settings, port=sockets[0].getsockname()[1])
-        engine = open_engine(settings.engine, str(settings.dbpath))
+        engine = open_engine(settings.engine, str(settings.dbpath), cache_bytes=settings.cache_bytes)
         parts.callback(engine.close)
         store = Store(engine, clock=time.time)
         self.pool = Pool(application=settings.process)

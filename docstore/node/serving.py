@@ -13,6 +13,7 @@ from typing import Any
 from docstore.net.process import CANNOT_LISTEN, CANNOT_OPEN_DATA, Process, StartError
 from docstore.net.services import apply_options
 from docstore.node.process import Extension, NodeProcess
+from docstore.node.repairing import repair
 from docstore.node.settings import ClusterRole, NodeSettings
 from docstore.options import Options
 from docstore.storage import DatabaseLocked, StorageError
@@ -28,6 +29,9 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
             f"the data directory {settings.dbpath} is not there: make it, or name another one with --dbpath",
             CANNOT_OPEN_DATA,
         )
+    if options.storage.repair:
+        _repair(settings)
+        return
     network = options.network
     running = NodeProcess(settings, network.addresses, extension, max_connections=network.max_connections)
     try:
@@ -55,6 +59,15 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         await running.stop()
 
 
+def _repair(settings: NodeSettings) -> None:
+    if settings.engine == "inMemory":
+        raise StartError("there is nothing on disk to repair where data is kept in memory")
+    try:
+        repair(settings.dbpath)
+    except StorageError as error:
+        raise StartError(str(error), CANNOT_OPEN_DATA) from None
+
+
 def settings_of(name: str, options: Options, role: ClusterRole) -> NodeSettings:
     """The node's settings from the command line."""
     address = options.network.addresses[0]
@@ -67,6 +80,7 @@ def settings_of(name: str, options: Options, role: ClusterRole) -> NodeSettings:
         port=options.port,
         dbpath=options.dbpath.absolute(),
         engine=options.storage.engine,
+        cache_bytes=options.storage.cache_bytes,
         set_name=options.replication.set_name,
         role=role,
         argv=options.argv,

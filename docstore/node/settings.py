@@ -22,7 +22,7 @@ class NodeSettings:
     """How the process was started.
 
     * `process`: the executable's name. `host`: the name under which members of a set and routers reach the node.
-    * `engine`: "rocksdb" or "inMemory". `oplog_bytes`: where the oplog is cut, in bytes.
+    * `engine`: "rocksdb" or "inMemory"; `cache_bytes` bounds its cache. `oplog_bytes`: where the oplog is cut.
     * `argv`, `parsed`: the command line as typed and as understood, for getCmdLineOpts.
     """
 
@@ -31,6 +31,7 @@ class NodeSettings:
     port: int
     dbpath: Path
     engine: str = "rocksdb"
+    cache_bytes: int = 64 << 20
     set_name: str | None = None
     role: ClusterRole = ClusterRole.NONE
     oplog_bytes: int = 990 * 1024 * 1024

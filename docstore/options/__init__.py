@@ -78,6 +78,10 @@ class StorageOptions:
     engine: str = "rocksdb"
     scripting: bool = True
     """Whether JavaScript is run for clients."""
+    repair: bool = False
+    """Repair the data and end."""
+    cache_bytes: int = 64 << 20
+    """Most that the block cache takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,10 @@ STORAGE = Group((
     Setting("--journal", "storage.journal.enabled", None,
             "Taken for compatibility: every write is in the write-ahead log before it is acknowledged, always."),
     Setting("--storageEngine", "storage.engine", click.Choice(["rocksdb", "inMemory"]), "How data is kept [rocksdb]."),
+    Setting("--rocksdbCacheSizeGB", "storage.rocksdb.engineConfig.cacheSizeGB", click.FloatRange(0.001, 10_000),
+            "Most that the cache of blocks read from disk takes [0.0625].", "GB"),
+    Setting("--repair", "storage.repair", None,
+            "Save what can be read of a damaged database, rebuild indexes and counters from the documents, and end."),
 ))  # fmt: skip
 SCRIPTING = Group((
     Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),
@@ -389,6 +397,8 @@ def _build(given: Mapping[str, Any]) -> Options:
             given.get("storage.dbPath"),
             given.get("storage.engine", "rocksdb"),
             not given.get("security.noscripting"),
+            bool(given.get("storage.repair")),
+            int(given.get("storage.rocksdb.engineConfig.cacheSizeGB", 1 / 16) * (1 << 30)),
         ),
         replication=ReplicationOptions(
             _set_name(given.get("replication.replSetName")), None if oplog_mb is None else oplog_mb * 1024 * 1024

@@ -20,7 +20,7 @@ UNSUPPORTED = {
     **dict.fromkeys(
         (
             "dur", "smallfiles", "noprealloc", "nssize", "syncdelay", "quota", "wiredTigerCacheSizeGB",
-            "wiredTigerCollectionBlockCompressor", "journalCommitInterval", "repair", "upgrade",
+            "wiredTigerCollectionBlockCompressor", "journalCommitInterval", "upgrade",
         ),
         "it belongs to another storage engine",
     ),

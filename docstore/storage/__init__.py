@@ -7,6 +7,7 @@ does not know is refused rather than guessed at.
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 from docstore.bson.layout import FORMAT_KEY
 from docstore.log import component
@@ -23,6 +24,7 @@ from docstore.storage.engine import (
 )
 from docstore.storage.memory import MemoryEngine
 from docstore.storage.rocks import RocksEngine
+from docstore.storage.salvage import unfinished
 
 __all__ = [
     "FORMAT_VERSION",
@@ -56,6 +58,8 @@ def open_engine(kind: str, path: str, *, cache_bytes: int = 64 << 20) -> Engine:
         return MemoryEngine()
     if kind != "rocksdb":
         raise StorageError(f"there is no storage engine named {kind!r}: use rocksdb or inMemory")
+    if unfinished(Path(path)):
+        raise StorageError(f"a repair of {path} was not finished: start once more with --repair")
     engine = RocksEngine(path, cache_bytes=cache_bytes)
     stored = engine.get(Family.META, FORMAT_KEY)
     if stored is None:

@@ -23,6 +23,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from rocksdict import (
@@ -45,6 +46,7 @@ from docstore.storage.room import Room
 LOG = component("STORAGE")
 _MIB = 1 << 20
 _WORK_UNDER_WAY = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
+_POLL_SECONDS = 0.005
 _NO_SPACE = "No space left on device"
 _SORTED_FILE = re.compile(r"^ \d+:(\d+)\[.*?\]\['([0-9A-F]*)' seq:\d+, type:\d+ \.\. '([0-9A-F]*)'", re.MULTILINE)
 
@@ -111,6 +113,10 @@ class RocksEngine:
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return values_of(self._families[family], start, end, reverse)
 
+    def walk(self, family: Family) -> Any:
+        """rocksdict's own iterator over a family, which can step over damage."""
+        return self._families[family].iter()
+
     def write(self, batch: Batch) -> None:
         self._room.check(batch)
         self._versions.before_write(batch)
@@ -148,6 +154,11 @@ class RocksEngine:
 
     def checkpoint(self, path: str) -> None:
         try:
+            # A checkpoint that must first write the memtables holds the interpreter as long as that takes.
+            for family in self._families:
+                family.flush(wait=False)
+            while any(family.property_int_value("rocksdb.num-immutable-mem-table") for family in self._families):
+                sleep(_POLL_SECONDS)
             Checkpoint(self._db).create_checkpoint(path)
         except Exception as error:  # rocksdict raises nothing narrower
             raise StorageError(f"no checkpoint of {self.path} in {path}: {error}") from error
@@ -195,6 +206,14 @@ class RocksEngine:
         except Exception as error:  # rocksdict raises nothing narrower
             LOG.warning("The storage engine has not closed cleanly", path=self.path, error=str(error))
         os.close(self._lock)
+
+
+def remake_file_list(path: str) -> None:
+    """Make the list of files, without which a database cannot be opened, from the files. StorageError."""
+    try:
+        Rdict.repair(path, _options(Cache(_MIB), 4 * _MIB))
+    except Exception as error:  # rocksdict raises nothing narrower
+        raise StorageError(f"the database in {path} is beyond repair: {error}") from error
 
 
 def _options(cache: Cache, memtable_bytes: int) -> Options:

@@ -1,0 +1,90 @@
+"""Making a store agree with its records: everything that can be computed from the documents is computed anew.
+
+Always true afterwards: each document is BSON and has an `_id` that no other document of its collection has; indexes,
+multikey flags and counters are what the documents ask for (`validate` finds nothing, but for documents that collide
+under a unique index, which are reported and kept).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from docstore.bson import encode_key, get_field
+from docstore.bson.layout import record_id_bytes
+from docstore.bson.validation import validate as validate_document
+from docstore.collection.collection import Collection, pack_counters
+from docstore.errors import CommandError
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+
+_BATCH_ENTRIES = 10_000
+
+
+@dataclass(slots=True)
+class Repaired:
+    """What was done to one collection: `removed` says of each record that had to go why."""
+
+    ns: str
+    count: int = 0
+    entries: int = 0
+    was_valid: bool = False
+    removed: list[str] = field(default_factory=list)
+
+
+def repair_collection(store: Store, coll: Collection) -> Repaired:
+    """Rebuild indexes and counters from the records, and take out records that are no documents."""
+    engine = store.engine
+    done = Repaired(coll.ns, was_valid=store.validate(coll).valid)
+    indexes = list(coll.indexes.values())
+    batch = Batch()
+    for index in indexes:
+        batch.delete_range(Family.INDEXES, index.prefix, index.end)
+        index.multikey = False
+    engine.write(batch)
+    batch = Batch()
+    size = 0
+    for record_id, raw in coll.records(engine):
+        rid = record_id_bytes(record_id)
+        id_key = b""
+        reason = _unfit(raw)
+        if reason is None:
+            value = get_field(raw, "_id")
+            assert value is not None, "a fit document has an _id"
+            id_key = coll.id_prefix + encode_key(value)
+            if id_key in batch.changes[Family.INDEXES] or engine.get(Family.INDEXES, id_key) is not None:
+                reason = "has an _id that another document has"
+        if reason is not None:
+            done.removed.append(f"record {record_id} {reason}")
+            batch.delete(Family.RECORDS, coll.prefix + rid)
+            continue
+        done.count += 1
+        size += len(raw)
+        batch.put(Family.INDEXES, id_key, rid)
+        for index in indexes:
+            if not index.is_id:
+                keys, multikey = index.keys(raw, tolerant=True)
+                index.multikey = index.multikey or multikey
+                for key in keys:
+                    batch.put(Family.INDEXES, index.prefix + key + rid, b"")
+        if len(batch.changes[Family.INDEXES]) >= _BATCH_ENTRIES:
+            done.entries += len(batch.changes[Family.INDEXES])
+            engine.write(batch)
+            batch = Batch()
+    done.entries += len(batch.changes[Family.INDEXES])
+    coll.count, coll.size = done.count, size
+    batch.put(Family.META, coll.counters_key, pack_counters(coll.count, coll.size))
+    batch.put(Family.META, *store.catalog.row(coll))
+    engine.write(batch)
+    return done
+
+
+def _unfit(raw: bytes) -> str | None:
+    """Why a record is no document."""
+    try:
+        validate_document(raw)
+    except CommandError as error:
+        return f"is not BSON: {error.message}"
+    return "has no _id" if get_field(raw, "_id") is None else None

@@ -1,0 +1,65 @@
+"""A backup made while clients write is a database of its own, and a damaged one serves again after --repair."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scripts.deployment import Deployment, Member, stopped_at_end
+from tests.harness.mixed_load import DocumentClient, check_consistent, connect
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_backup_under_load_starts_as_a_node_and_validates(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    with stopped_at_end(deployment):
+        node = Member("node", "mongod", [])
+        deployment.start(node)
+        writers = [DocumentClient(node.port, random.Random(n), f"w{n}") for n in range(2)]
+        with closing(connect(node.port)) as client:
+            client.load.before.insert_many([{"_id": n} for n in range(500)])
+            client.load.w0.create_index("tags")
+            for writer in writers:
+                writer.start()
+            reply = client.admin.command("backup", path=str(tmp_path / "copy"))
+            assert reply["path"] == str(tmp_path / "copy")
+            deployment.kill("node")
+        for writer in writers:
+            writer.join(30)
+        copy = Member("copy", "mongod", [])
+        deployment.start(copy)
+        with closing(connect(copy.port)) as client:
+            assert client.load.before.count_documents({}) == 500
+            assert check_consistent(client) >= 2
+            assert set(client.load.w0.index_information()) == {"_id_", "tags_1"}
+
+
+def test_a_damaged_directory_serves_again_after_repair(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    noise = random.Random(1)
+    with stopped_at_end(deployment):
+        node = Member("node", "mongod", [])
+        deployment.start(node)
+        with closing(connect(node.port)) as client:
+            client.load.c.create_index("a")
+            client.load.c.insert_many([{"_id": n, "a": n % 7, "noise": noise.randbytes(300)} for n in range(3000)])
+        deployment.kill("node")
+        deployment.restart("node")
+        deployment.kill("node")
+        [directory] = {file.parent for file in tmp_path.rglob("CURRENT")}
+        table = max(directory.glob("*.sst"), key=lambda file: file.stat().st_size)
+        content = bytearray(table.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        table.write_bytes(content)
+        repair = [sys.executable, "-m", "mongod", "--repair", "--dbpath", str(directory)]
+        subprocess.run(repair, check=True, timeout=60, capture_output=True)
+        deployment.restart("node")
+        with closing(connect(node.port)) as client:
+            assert check_consistent(client) == 1
+            assert 2700 < client.load.c.estimated_document_count() < 3000
