@@ -18,6 +18,7 @@ from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
+from docstore.aggregation.stages.project import Project
 from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.sources import Documents, ProcessDocuments
 from docstore.aggregation.stages.table import STAGES
@@ -118,7 +119,8 @@ class Pipeline:
 
 def parse_pipeline(stages: Sequence[bytes], *, language: Language = PLAIN) -> Pipeline:
     """A pipeline of raw stage specifications. Expressions are served whatever the language."""
-    return _parsed(stages, Place.TOP, with_expressions(language))
+    pipeline = _parsed(stages, Place.TOP, with_expressions(language))
+    return replace(pipeline, stages=tuple(_as_planned(pipeline.stages)))
 
 
 def _parsed(stages: Sequence[bytes], place: Place, language: Language) -> Pipeline:
@@ -140,6 +142,34 @@ def _parsed(stages: Sequence[bytes], place: Place, language: Language) -> Pipeli
         if declaration.position.only_last and number < len(declarations) - 1:
             raise CommandError(40601, f"{declaration.name} can only be the final stage in the pipeline")
     return Pipeline(tuple(parsed), language)
+
+
+def _as_planned(stages: Sequence[Stage]) -> list[Stage]:
+    """The stages, told of what real servers do otherwise where they give them to the query planner.
+
+    That are the `$group` and plain `$lookup` stages that follow what a find can do, unless the `$lookup` is unwound.
+    """
+    _, begins = _leading_find(stages)
+    planned = list(stages)
+    if begins < len(planned) and _is_plain_project(planned[begins]):
+        begins += 1
+    for position in range(begins, len(planned)):
+        stage = planned[position]
+        following = planned[position + 1] if position + 1 < len(planned) else None
+        if isinstance(stage, Lookup) and stage.is_plain:
+            if isinstance(following, Unwind) and following.path == stage.as_path:
+                break
+            planned[position] = replace(stage, appends=True)
+        elif isinstance(stage, Group):
+            planned[position] = replace(stage, last_extremes=True)
+        else:
+            break
+    return planned
+
+
+def _is_plain_project(stage: Stage) -> bool:
+    """Whether the stage keeps or drops fields and calculates none."""
+    return isinstance(stage, Project) and not stage.calculates
 
 
 def _declaration(raw: bytes) -> tuple[Declaration, Value]:

@@ -126,29 +126,36 @@ class SumState(State):
 
 
 class ExtremeState(State):
-    """The least (`sign` -1) or greatest (1) value, null when there was none; null and missing values do not count."""
+    """The least (`sign` -1) or greatest (1) value, null when there was none; null and missing values do not count.
+
+    Of equal values the first one stays, or with `last` the last.
+    """
 
     _sign: cython.int
+    _last: cython.bint
     _code: cython.int
     _raw: bytes
 
-    def __init__(self, sign: int) -> None:
+    def __init__(self, sign: int, last: bool) -> None:
         super().__init__()
         self._sign = sign
+        self._last = last
         self._code = NULL
         self._raw = b""
 
     def add(self, found: Place) -> cython.int:
         if found.code in (0, NULL, UNDEFINED):
             return 0
-        if self._code != NULL and self._sign != compare_at(
-            found.code, found.raw, found.at, found.end, self._code, self._raw, 0, len(self._raw), 0
-        ):
+        order: cython.int = self._sign
+        if self._code != NULL:
+            order = compare_at(found.code, found.raw, found.at, found.end, self._code, self._raw, 0, len(self._raw), 0)
+        if order != self._sign and not (self._last and order == 0):
             return 0
         grown: cython.int = found.end - found.at - len(self._raw)
         self._code = found.code
         self._raw = part(found.raw, found.at, found.end)
-        return grown
+        # Less than zero would be taken for an exception where this is compiled.
+        return grown if grown > 0 else 0
 
     def partial(self) -> Value:
         return self._code, self._raw
@@ -176,11 +183,17 @@ class EndState(State):
         return OBJECT, document_from([("v", *self._value)])
 
 
+LAST_MIN = "last $min"
+LAST_MAX = "last $max"
+"""`$min` and `$max` that give the last of equal values."""
+
 STATES: dict[str, Callable[[], State]] = {
     "$sum": lambda: SumState(False),
     "$avg": lambda: SumState(True),
-    "$min": lambda: ExtremeState(-1),
-    "$max": lambda: ExtremeState(1),
+    "$min": lambda: ExtremeState(-1, False),
+    "$max": lambda: ExtremeState(1, False),
+    LAST_MIN: lambda: ExtremeState(-1, True),
+    LAST_MAX: lambda: ExtremeState(1, True),
     "$first": lambda: EndState(False),
     "$last": lambda: EndState(True),
 }

@@ -25,6 +25,9 @@ from docstore.query.tree import And, Comparison, Op
 
 _CLOCK_EVERY = 16
 
+_BY_SETTING = (WhenMatched.KEEP, WhenMatched.MERGE)
+"""Modes in which a new document is put together field by field."""
+
 Match = tuple[int, bytes]
 """(record id, document)."""
 
@@ -106,6 +109,8 @@ class MergeOutput:
             self._change(unit, collection, match, document, identity)
         elif self._stage.not_matched is WhenNotMatched.INSERT:
             assert collection is not None, "it is made before anything is inserted"
+            if self._stage.matched in _BY_SETTING:
+                document = _seeded(document, identity)
             made = prepare(document, _new_id, self._node.timestamp)
             if self._validator is not None:
                 self._validator.check_new(made)
@@ -144,7 +149,7 @@ class MergeOutput:
             made = document
         elif matched is WhenMatched.MERGE:
             fields = {name: (name, code, data) for name, code, data in elements(before)}
-            fields.update({name: (name, code, data) for name, code, data in elements(document)})
+            fields.update({name: (name, code, data) for name, code, data in sorted(elements(document))})
             made = document_from(fields.values())
         else:
             made = self._stage.update(document)(before)
@@ -160,6 +165,14 @@ def _duplicate(identity: Identity) -> CommandError:
             "keyValue": {path: to_python(value) for path, value in identity},
         },
     )
+
+
+def _seeded(document: bytes, identity: Identity) -> bytes:
+    """The document with its fields in the order that an upsert with `$set` or `$setOnInsert` gives them."""
+    first = [path for path, _ in identity if "." not in path]
+    fields = {name: (name, code, data) for name, code, data in elements(document)}
+    names = [*first, *sorted(name for name in fields if name not in first)]
+    return document_from(fields[name] for name in names)
 
 
 def _identifies(index: Index, wanted: set[str]) -> bool:

@@ -118,6 +118,11 @@ class Projection:
     """The kept (or dropped) fields where there is nothing but such and `_added` at the top level."""
     _added: tuple[tuple[str, Compute], ...] = ()
 
+    @property
+    def computes(self) -> bool:
+        """Whether some field is a computed value."""
+        return self.root.computes or any(isinstance(child, Computed) for child in self.root.children.values())
+
     def apply(self, raw: bytes) -> bytes:
         """The projected document."""
         if self._plain is None:

@@ -17,7 +17,7 @@ from docstore.aggregation.sorted_runs import SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
 from docstore.aggregation.stages.bucket import COUNTED, is_groupable
 from docstore.aggregation.stages.group import Field, parse_field
-from docstore.aggregation.stages.preferred_numbers import Rounding, rounding
+from docstore.aggregation.stages.preferred_numbers import Rounding, is_zero, rounding
 from docstore.bson.build import document_from
 from docstore.bson.keys import encode_key
 from docstore.bson.walk import OBJECT, STRING, Value, elements, get_field
@@ -96,7 +96,9 @@ class _BucketAutoRun:
 
     @staticmethod
     def _round_up(bucket: _Bucket, rows: _Rows, rounded: Rounding) -> Value:
-        """The upper limit; all that is below it joins the bucket."""
+        """The upper limit; all that is below it joins the bucket. Above zero it is what is next, rounded down."""
+        if is_zero(bucket.last):
+            return bucket.last if rows.current is None else rounded.down(rows.value)
         high = rounded.up(bucket.last)
         limit = encode_key(high)
         while rows.current is not None and rows.key < limit:

@@ -18,6 +18,8 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.aggregation.unsupported import ACCUMULATORS as UNSUPPORTED
 from docstore.bson.build import document_from
 from docstore.bson.group import (
+    LAST_MAX,
+    LAST_MIN,
     STATES,
     CallSource,
     ConstantSource,
@@ -37,8 +39,7 @@ from docstore.query.values import NULL_VALUE, int32_value, string_value
 WILL_BE_MERGED = "$willBeMerged"
 DOING_MERGE = "$doingMerge"
 
-_IN_KERNEL = STATES.keys() - {"$max", "$min"}
-"""What the kernel gathers. Its compiled `$max` and `$min` fail where the better value is one byte shorter."""
+_LAST = {"$min": LAST_MIN, "$max": LAST_MAX}
 
 _PER_GROUP = 300
 """Bytes of memory that a group costs besides its key and what its states report."""
@@ -69,6 +70,8 @@ class Group:
     fields: tuple[Field, ...]
     will_be_merged: bool = False
     doing_merge: bool = False
+    last_extremes: bool = False
+    """Whether `$min` and `$max` give the last of equal values, where the kernel gathers them."""
 
     def start(self, environment: Environment) -> StageRun:
         if not self._is_for_kernel():
@@ -88,10 +91,13 @@ class Group:
             return None
 
     def _is_for_kernel(self) -> bool:
-        return not self.doing_merge and all(field.accumulator in _IN_KERNEL for field in self.fields)
+        return not self.doing_merge and all(field.accumulator in STATES for field in self.fields)
 
     def _sources(self) -> list[tuple[str, Source]]:
-        return [(field.accumulator, _source(field.argument)) for field in self.fields]
+        names = [field.accumulator for field in self.fields]
+        if self.last_extremes:
+            names = [_LAST.get(name, name) for name in names]
+        return [(name, _source(field.argument)) for name, field in zip(names, self.fields, strict=True)]
 
 
 def _source(expression: Expression) -> Source:

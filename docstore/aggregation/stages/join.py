@@ -50,6 +50,7 @@ class BatchJoin:
         self._reading: Stream | None = None
         self._table = Table(stage.foreign)
         self._opened = False
+        self._joining = False
         self._finding: Iterator[bytes] | None = None
         self._found: list[bytes] = []
         self._single: Value | None = None
@@ -115,9 +116,10 @@ class BatchJoin:
     def _prepare(self, deadline: float) -> bool:
         """Have a batch of documents, and the table of their partners."""
         if self._reading is None:
-            if self._at < len(self._given):
+            if self._joining and self._at < len(self._given):
                 return True
-            if self._at:
+            if self._joining:
+                self._joining = False
                 self._given, self._at = [], 0
             while len(self._given) < BATCH and not self._last:
                 documents, self._last = self._source.next_batch(deadline)
@@ -135,6 +137,7 @@ class BatchJoin:
             self._table.add(documents)
             if last:
                 self._reading = None
+                self._joining = True
                 return True
             if not documents or self._environment.clock() >= deadline:
                 return False

@@ -24,7 +24,7 @@ from docstore.aggregation.stages.join import BatchJoin
 from docstore.aggregation.stages.unwind import Unwind, replaced
 from docstore.bson.build import document_from, documents_array
 from docstore.bson.keys import encode_key
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.paths import check_field_path
 from docstore.query.values import display, text_of, type_name
@@ -52,6 +52,8 @@ class Lookup:
     variables: dict[str, Value | None]
     pipeline: Pipeline
     unwind: Unwind | None = None
+    appends: bool = False
+    """Whether each part of the path comes last among its neighbours, even where it was there before."""
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         if self.local is not None and not self.pipeline.stages and self.collection is not None:
@@ -67,7 +69,16 @@ class Lookup:
             raise CommandError(
                 4568, f"Total size of documents in {self.collection} matching pipeline exceeds maximum document size"
             )
+        if self.appends:
+            return [_with_last(document, parts, (ARRAY, documents_array(matches)))]
         return [with_array(document, parts, matches)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but an equality of two paths without numbers."""
+        if self.local is None or self.foreign is None or self.pipeline.stages or self.let:
+            return False
+        return not any(part.isdigit() for path in (self.local, self.foreign) for part in path.split("."))
 
     def _unwound(self, document: bytes, parts: list[str], matches: list[bytes]) -> list[bytes]:
         assert self.unwind is not None, "called for a lookup that unwinds"
@@ -83,6 +94,14 @@ class Lookup:
 def with_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
     """The document with an array of documents at a path."""
     return replaced(document, parts, (ARRAY, documents_array(documents)))
+
+
+def _with_last(document: bytes, parts: list[str], value: Value) -> bytes:
+    fields = elements(document)
+    if len(parts) > 1:
+        inner = next((data for name, code, data in fields if name == parts[0] and code == OBJECT), EMPTY_DOCUMENT)
+        value = (OBJECT, _with_last(inner, parts[1:], value))
+    return document_from([*(field for field in fields if field[0] != parts[0]), (parts[0], *value)])
 
 
 class _LookupStream:

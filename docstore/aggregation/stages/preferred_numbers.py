@@ -1,57 +1,56 @@
 """Rounding to preferred numbers: the Renard and E series, 1-2-5, and the powers of two.
 
-A series is given by its members from 1 to 10; the others are those times powers of ten.
+A series is given by its members between two powers of ten; the others are those times powers of ten.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Protocol
 
-from docstore.bson.walk import DECIMAL, DOUBLE, INT32, INT64, Value
+from docstore.bson.walk import DECIMAL, DOUBLE, Value
 from docstore.errors import CommandError
 from docstore.query.arithmetic import from_decimal
 from docstore.query.values import decimal_of, double_of, double_value, int32_value, int64_value, int_of
 
 _R80 = (
-    "1 1.03 1.06 1.09 1.12 1.15 1.18 1.22 1.25 1.28 1.32 1.36 1.4 1.45 1.5 1.55 1.6 1.65 1.7 1.75 1.8 1.85 1.9 1.95 2 "
-    "2.06 2.12 2.18 2.24 2.3 2.36 2.43 2.5 2.58 2.65 2.72 2.8 2.9 3 3.07 3.15 3.25 3.35 3.45 3.55 3.65 3.75 3.87 4 "
-    "4.12 4.25 4.37 4.5 4.62 4.75 4.87 5 5.15 5.3 5.45 5.6 5.8 6 6.15 6.3 6.5 6.7 6.9 7.1 7.3 7.5 7.75 8 8.25 8.5 8.75 "
-    "9 9.25 9.5 9.75"
+    "100 103 106 109 112 115 118 122 125 128 132 136 140 145 150 155 160 165 170 175 180 185 190 195 200 206 212 218 "
+    "224 230 236 243 250 258 265 272 280 290 300 307 315 325 335 345 355 365 375 387 400 412 425 437 450 462 475 487 "
+    "500 515 530 545 560 580 600 615 630 650 670 690 710 730 750 775 800 825 850 875 900 925 950 975"
 )
-_E24 = "1 1.1 1.2 1.3 1.5 1.6 1.8 2 2.2 2.4 2.7 3 3.3 3.6 3.9 4.3 4.7 5.1 5.6 6.2 6.8 7.5 8.2 9.1"
+_E24 = "10 11 12 13 15 16 18 20 22 24 27 30 33 36 39 43 47 51 56 62 68 75 82 91"
 
 
-def _of(text: str) -> list[float]:
-    return [float(number) for number in text.split()]
+def _of(text: str) -> list[int]:
+    return [int(number) for number in text.split()]
 
 
-def _e_series(size: int) -> list[float]:
-    """The E series of three digits: steps of equal ratio, rounded; 9.2 is as the standard has it."""
+def _e_series(size: int) -> list[int]:
+    """An E series of three digits: steps of equal ratio, rounded; 920 is as the standard has it."""
     made = [round(100 * 10 ** (step / size)) for step in range(size)]
-    return [(920 if number == 919 else number) / 100 for number in made]
+    return [920 if number == 919 else number for number in made]
 
 
-SERIES: dict[str, Sequence[float]] = {
-    "1-2-5": (1.0, 2.0, 5.0),
-    "R5": _of("1 1.6 2.5 4 6.3"),
-    "R10": _of("1 1.25 1.6 2 2.5 3.15 4 5 6.3 8"),
-    "R20": _of("1 1.12 1.25 1.4 1.6 1.8 2 2.24 2.5 2.8 3.15 3.55 4 4.5 5 5.6 6.3 7.1 8 9"),
+SERIES: dict[str, list[int]] = {
+    "1-2-5": [10, 20, 50],
+    "R5": _of("10 16 25 40 63"),
+    "R10": _of("100 125 160 200 250 315 400 500 630 800"),
+    "R20": _of("100 112 125 140 160 180 200 224 250 280 315 355 400 450 500 560 630 710 800 900"),
     "R40": _of(
-        "1 1.06 1.12 1.18 1.25 1.32 1.4 1.5 1.6 1.7 1.8 1.9 2 2.12 2.24 2.36 2.5 2.65 2.8 3 3.15 3.35 3.55 3.75 4 4.25 "
-        "4.5 4.75 5 5.3 5.6 6 6.3 6.7 7.1 7.5 8 8.5 9 9.5"
+        "100 106 112 118 125 132 140 150 160 170 180 190 200 212 224 236 250 265 280 300 315 335 355 375 400 425 450 "
+        "475 500 530 560 600 630 670 710 750 800 850 900 950"
     ),
     "R80": _of(_R80),
-    "E6": _of("1 1.5 2.2 3.3 4.7 6.8"),
-    "E12": _of("1 1.2 1.5 1.8 2.2 2.7 3.3 3.9 4.7 5.6 6.8 8.2"),
+    "E6": _of("10 15 22 33 47 68"),
+    "E12": _of("10 12 15 18 22 27 33 39 47 56 68 82"),
     "E24": _of(_E24),
     "E48": _e_series(48),
     "E96": _e_series(96),
     "E192": _e_series(192),
 }
+"""The members between two powers of ten, as whole numbers."""
 
 
 class Rounding(Protocol):
@@ -65,105 +64,100 @@ class Rounding(Protocol):
 class PreferredNumbers:
     """Rounding in a series of powers of ten. Zero stays zero; decimals stay decimals."""
 
-    def __init__(self, series: Sequence[float]) -> None:
+    def __init__(self, series: list[int]) -> None:
         self._series = series
 
     def up(self, value: Value) -> Value:
+        if is_zero(value) or _is_infinite(value):
+            return value
         if value[0] == DECIMAL:
             exact = decimal_of(value).to_decimal()
-            return value if exact.is_zero() or exact.is_infinite() else from_decimal(self._decimal_up(exact))
+            members = self._decimals(exact)
+            return from_decimal(members[bisect_right(members, exact)])
         number = _double(value)
-        if number == 0.0 or math.isinf(number):
-            return double_value(0.0) if number == 0.0 else value
         scale = 1.0
         while number >= self._series[-1] * scale:
             scale *= 10
         while number < self._series[0] * scale:
             scale /= 10
-        members = [member * scale for member in self._series]
-        at = bisect_right(members, number)
-        return double_value(members[at] if at < len(members) else self._series[0] * scale * 10)
+        members_here = [member * scale for member in self._series]
+        at = bisect_right(members_here, number)
+        return double_value(members_here[at] if at < len(members_here) else self._series[0] * scale * 10)
 
     def down(self, value: Value) -> Value:
+        if is_zero(value) or _is_infinite(value):
+            return value
         if value[0] == DECIMAL:
             exact = decimal_of(value).to_decimal()
-            return value if exact.is_zero() or exact.is_infinite() else from_decimal(self._decimal_down(exact))
+            members = self._decimals(exact)
+            return from_decimal(members[bisect_left(members, exact) - 1])
         number = _double(value)
-        if number == 0.0 or math.isinf(number):
-            return double_value(0.0) if number == 0.0 else value
         scale = 1.0
         while number > self._series[-1] * scale:
             scale *= 10
         while number <= self._series[0] * scale:
             scale /= 10
-        members = [member * scale for member in self._series]
-        return double_value(members[bisect_left(members, number) - 1])
+        members_here = [member * scale for member in self._series]
+        return double_value(members_here[bisect_left(members_here, number) - 1])
 
     def _decimals(self, exact: Decimal) -> list[Decimal]:
-        """The members of the decades around a number."""
+        """The members of the decades around a number, of 15 digits each."""
         exponent = exact.adjusted()
         return [
-            Decimal(repr(member)).scaleb(exponent + decade).normalize()
+            Decimal(member).scaleb(12 + 3 - len(str(member))).quantize(Decimal(1)).scaleb(exponent + decade - 14)
             for decade in (-1, 0, 1)
             for member in self._series
         ]
 
-    def _decimal_up(self, exact: Decimal) -> Decimal:
-        members = self._decimals(exact)
-        return members[bisect_right(members, exact)]
-
-    def _decimal_down(self, exact: Decimal) -> Decimal:
-        members = self._decimals(exact)
-        return members[bisect_left(members, exact) - 1]
-
 
 class PowersOfTwo:
-    """Rounding to powers of two; numbers of a type stay numbers of it where they can."""
+    """Rounding to powers of two: integers from 1 upwards, else doubles; decimals stay decimals."""
 
     def up(self, value: Value) -> Value:
-        if value[0] in (INT32, INT64):
-            power = 1 << int_of(value).bit_length() if int_of(value) else 0
-            return int32_value(power) if value[0] == INT32 and power < 1 << 31 else int64_value(power)
-        if value[0] == DECIMAL:
-            exact = decimal_of(value).to_decimal()
-            return value if exact.is_zero() or exact.is_infinite() else from_decimal(_power_above(exact))
-        number = _double(value)
-        if number == 0.0 or math.isinf(number):
+        if is_zero(value) or _is_infinite(value):
             return value
-        return double_value(2.0 ** math.frexp(number)[1])
+        if value[0] == DECIMAL:
+            return _decimal_power(decimal_of(value).to_decimal(), above=True)
+        return _power(math.frexp(_double(value))[1])
 
     def down(self, value: Value) -> Value:
-        if value[0] in (INT32, INT64):
-            number = int_of(value)
-            if not number:
-                return value
-            power = 1 << (number - 1).bit_length() - 1 if number > 1 else 0
-            return (int32_value if value[0] == INT32 else int64_value)(power) if power else double_value(0.5)
-        if value[0] == DECIMAL:
-            exact = decimal_of(value).to_decimal()
-            return value if exact.is_zero() or exact.is_infinite() else from_decimal(_power_below(exact))
-        fraction, exponent = math.frexp(_double(value))
-        if fraction == 0.0 or math.isinf(fraction):
+        if is_zero(value) or _is_infinite(value):
             return value
-        return double_value(2.0 ** (exponent - 2 if fraction == 0.5 else exponent - 1))
+        if value[0] == DECIMAL:
+            return _decimal_power(decimal_of(value).to_decimal(), above=False)
+        fraction, exponent = math.frexp(_double(value))
+        return _power(exponent - 2 if fraction == 0.5 else exponent - 1)
 
 
-def _power_above(exact: Decimal) -> Decimal:
+def _power(exponent: int) -> Value:
+    if not 0 <= exponent < 63:
+        return double_value(2.0**exponent)
+    return int32_value(1 << exponent) if exponent < 31 else int64_value(1 << exponent)
+
+
+def _decimal_power(exact: Decimal, *, above: bool) -> Value:
     power = Decimal(1)
-    while power <= exact:
+    while power <= exact if above else power * 2 < exact:
         power *= 2
-    while power / 2 > exact:
+    while power / 2 > exact if above else power >= exact:
         power /= 2
-    return power
+    return from_decimal(power.quantize(Decimal(1).scaleb(power.adjusted() - 33), context=_WIDE))
 
 
-def _power_below(exact: Decimal) -> Decimal:
-    power = Decimal(1)
-    while power >= exact:
-        power /= 2
-    while power * 2 < exact:
-        power *= 2
-    return power
+_WIDE = Context(prec=40)
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a number is zero."""
+    if value[0] == DECIMAL:
+        return decimal_of(value).to_decimal().is_zero()
+    return _double(value) == 0.0
+
+
+def _is_infinite(value: Value) -> bool:
+    if value[0] == DECIMAL:
+        return decimal_of(value).to_decimal().is_infinite()
+    return math.isinf(_double(value))
 
 
 def _double(value: Value) -> float:

@@ -22,6 +22,8 @@ class Project:
 
     raw: bytes
     projection: Projection
+    calculates: bool = False
+    """Whether there are fields in it that are not those of the document."""
 
     def start(self, environment: Environment) -> StageRun:
         apply = self.projection.apply
@@ -33,7 +35,7 @@ def parse_project(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15969, "$project specification must be an object")
     projection = parse_project_stage(value[1], language=language)
-    return [Project(document_from([("$project", *value)]), projection)]
+    return [Project(document_from([("$project", *value)]), projection, projection.computes)]
 
 
 def _parse_add_fields(value: Value, language: Language) -> list[Stage]:
@@ -42,7 +44,7 @@ def _parse_add_fields(value: Value, language: Language) -> list[Stage]:
     root = Branch()
     _plant_fields(root, "", value, language)
     projection = projection_of(root, keep_others=True, in_place=True)
-    return [Project(document_from([("$addFields", *value)]), projection)]
+    return [Project(document_from([("$addFields", *value)]), projection, True)]
 
 
 def _plant_fields(root: Branch, prefix: str, value: Value, language: Language) -> None:

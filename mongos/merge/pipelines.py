@@ -1,0 +1,181 @@
+"""Pipelines over the cluster: the shards' half over what they own, the router's half over all results.
+
+A pipeline that only one shard can answer passes as it is: also one that reads other collections, when none of them is
+sharded, since they all live on the primary shard of their database. Otherwise such stages run here, and what they read
+of other collections are pipelines of this kind again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import random
+from typing import Any
+
+import bson
+from bson.raw_bson import RawBSONDocument
+
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.split import SplitPipeline
+from docstore.aggregation.stage import Environment, Stream
+from docstore.aggregation.streams import Feed
+from docstore.bson import Value, document_from, elements, get_field
+from docstore.bson.walk import OBJECT
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.query.values import string_value
+from docstore.sharding.routing import Routing
+from mongos.merge.merged import Finish, MergedCursor, Shape
+from mongos.router import router_of
+from mongos.routing.requests import forwarded
+from mongos.routing.targeting import filter_shards
+
+_SHARD_BATCH = 10_000
+_FOREIGN_DOCUMENTS = 2000
+_FOREIGN_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What shards are asked: an aggregate's fields but for pipeline and cursor, the namespace, and the stages."""
+
+    base: bytes
+    namespace: str
+    pipeline: Pipeline
+
+    def body(self, stages: list[bytes], cursor: Mapping[str, Any] | RawBSONDocument) -> bytes:
+        return forwarded(
+            self.base, without=("explain",), add={"pipeline": [RawBSONDocument(stage) for stage in stages],
+                                                  "cursor": cursor},
+        )  # fmt: skip
+
+
+async def open_pipeline(context: Context, request: Request) -> MergedCursor:
+    """The merged results of a pipeline."""
+    router = router_of(context)
+
+    async def attempt(routing: Routing) -> MergedCursor:
+        return await _opened(context, request, routing)
+
+    try:
+        return await router.cache.routed(request.namespace, attempt)
+    except CommandError as error:
+        view = error.extra.get("resolvedView")
+        if error.code != Code.CommandOnShardedViewNotSupportedOnMongod or view is None:
+            raise
+    below = parse_pipeline([bson.encode(stage) for stage in view["pipeline"]], language=request.pipeline.language)
+    collection = view["ns"].partition(".")[2]
+    fields = [field for field in elements(request.base) if field[0] != "aggregate"]
+    base = document_from([("aggregate", *string_value(collection)), *fields])
+    return await open_pipeline(context, Request(base, view["ns"], request.pipeline.over(below)))
+
+
+async def _opened(context: Context, request: Request, routing: Routing) -> MergedCursor:
+    router = router_of(context)
+    pipeline = request.pipeline
+    if not pipeline.needs_collection or routing.primary is None:
+        # Nothing is read, or nothing is there: what other stages read, they read from here.
+        return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(context, request, pipeline))
+    shards = filter_shards(routing, pipeline.leading_filter())
+    whole = len(shards) == 1 and await _only_on(context, request, routing)
+    split = SplitPipeline([stage.raw for stage in pipeline.stages], [], None) if whole else pipeline.split()
+    cursor = get_field(request.base, "cursor")
+    given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
+    answers = await router.ask(context, routing, shards, request.body(split.shard_stages, given))
+    remotes = await router.remotes(context, routing, answers, None)
+    shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
+    finish = None
+    if split.merge_stages:
+        finish = _finish(context, request, parse_pipeline(split.merge_stages, language=pipeline.language))
+    return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
+
+
+async def _only_on(context: Context, request: Request, routing: Routing) -> bool:
+    """Whether the one shard that holds the collection's part of interest has all the other collections too."""
+    others = request.pipeline.others
+    if not others:
+        return True
+    if routing.collection is not None:
+        return False
+    cache = router_of(context).cache
+    found = [await cache.refresh(f"{context.db}.{name}") for name in others]
+    return all(other.collection is None and other.primary == routing.primary for other in found)
+
+
+def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:
+    collections = RoutedCollections(context, request.base)
+    environment = Environment(clock=router_of(context).clock, foreign=collections, dice=random)
+    feed = Feed()
+    if not pipeline.needs_collection:
+        return Finish(feed, pipeline.open_own(environment), collections.pending)
+    return Finish(feed, pipeline.open(feed, environment), collections.pending)
+
+
+class RoutedCollections:
+    """The collections of the request's database. Serves `docstore.aggregation.stage.Foreign`."""
+
+    def __init__(self, context: Context, base: bytes) -> None:
+        self._context = context
+        self._base = base
+        self._wanting: list[_Read] = []
+
+    def open(self, namespace: str, pipeline: Pipeline) -> Stream:
+        let = get_field(self._base, "let")
+        variables: dict[str, Value | None] = {} if let is None else {n: (c, d) for n, c, d in elements(let[1])}
+        kept = [field for field in elements(self._base) if field[0] in _KEPT]
+        late = [(name, *_constant(value)) for name, value in pipeline.language.late.items()]
+        given = [(name, *value) for name, value in variables.items() if value is not None]
+        names = {name for name, _, _ in late}
+        bound = [field for field in given if field[0] not in names] + late
+        if bound:
+            kept.append(("let", OBJECT, document_from(bound)))
+        base = document_from([("aggregate", *string_value(namespace)), *kept])
+        return _Read(self._context, self._wanting, Request(base, f"{self._context.db}.{namespace}", pipeline))
+
+    def equality(self, namespace: str, path: str) -> None:
+        """Nothing can be had at once from other processes."""
+
+    async def pending(self) -> None:
+        """Fetch what reads are waiting for."""
+        wanting = list(self._wanting)
+        self._wanting.clear()
+        for read in wanting:
+            await read.fetch()
+        if not wanting:
+            await asyncio.sleep(0)
+
+
+_KEPT = frozenset(("lsid", "readConcern", "allowDiskUse", "comment"))
+
+
+def _constant(value: Value | None) -> Value:
+    """An expression whose value it is."""
+    return string_value("$$REMOVE") if value is None else (OBJECT, document_from([("$literal", *value)]))
+
+
+class _Read:
+    """One pipeline over another collection, as a stream; with nothing at hand it enters itself in `wanting`."""
+
+    def __init__(self, context: Context, wanting: list[_Read], request: Request) -> None:
+        self._context = context
+        self._wanting = wanting
+        self._request = request
+        self._cursor: MergedCursor | None = None
+        self._ready: list[bytes] = []
+        self._ended = False
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        del deadline
+        if not self._ready and not self._ended:
+            if self not in self._wanting:
+                self._wanting.append(self)
+            return [], False
+        documents, self._ready = self._ready, []
+        return documents, self._ended
+
+    async def fetch(self) -> None:
+        """Have the next documents at hand."""
+        if self._cursor is None:
+            self._cursor = await open_pipeline(self._context, self._request)
+        self._ready, self._ended = await self._cursor.next_batch(_FOREIGN_DOCUMENTS, _FOREIGN_BYTES)
