@@ -143,7 +143,9 @@ class Code(IntEnum):
     QueryFeatureNotAllowed = 224
     TransactionTooOld = 225
     NotImplemented = 238
+    SnapshotTooOld = 239
     ConversionFailure = 241
+    SnapshotUnavailable = 246
     NoSuchTransaction = 251
     TooManyLogicalSessions = 261
     ExceededTimeLimit = 262

@@ -204,6 +204,13 @@ def parse_read_concern(code: int, data: bytes) -> ReadConcern:
             raise CommandError(Code.NotImplemented, "readConcern.afterOpTime is not supported; use afterClusterTime")
     if "atClusterTime" in times and level is not ReadLevel.SNAPSHOT:
         raise CommandError(Code.InvalidOptions, "readConcern.atClusterTime needs readConcern level 'snapshot'")
+    if times.get("atClusterTime") == 0:
+        raise CommandError(Code.InvalidOptions, "atClusterTime cannot be a null timestamp")
+    if "afterClusterTime" in times and level in (ReadLevel.LINEARIZABLE, ReadLevel.AVAILABLE):
+        raise CommandError(
+            Code.InvalidOptions,
+            "afterClusterTime field can be set only with level majority, local or snapshot",
+        )
     if len(times) == 2:
         raise CommandError(Code.InvalidOptions, "Can not specify both afterClusterTime and atClusterTime")
     return ReadConcern(level, times.get("afterClusterTime"), times.get("atClusterTime"))

@@ -89,6 +89,7 @@ class Context:
       `explicit_*` say whether the client gave the concern itself.
     * `started`, `deadline`: in seconds of `services.clock`; the deadline comes from maxTimeMS, None without.
     * `exhaust`: the client takes several replies to this one request.
+    * `at_cluster_time`: the packed timestamp of the state that a snapshot read sees, once that is known.
     * `api_version`; `api_strict`: the client asked for the Stable API and nothing else.
     * `shard_version`: the raw document of a router.
     * `help_asked`: answer with the command's help instead of running it.
@@ -109,6 +110,7 @@ class Context:
     max_time_ms: int = 0
     comment: Value | None = None
     cluster_time: bytes | None = None
+    at_cluster_time: int | None = None
     shard_version: bytes | None = None
     api_version: str | None = None
     api_strict: bool = False

@@ -29,13 +29,13 @@ class Source(Protocol):
 class ClientCursor:
     """One open cursor. `source` is the command layer's own object; `lsid` the session it belongs to, or None.
 
-    `returned` counts documents given out so far, `batches` the batches; `comment` and `origin` (the command that opened
-    it) serve currentOp.
+    `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
+    currentOp. `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
     """
 
     __slots__ = (
-        "batches", "id", "killed", "last_used", "lsid", "namespace", "no_timeout", "origin", "pinned",
-        "returned", "source",
+        "at_cluster_time", "batches", "id", "killed", "last_used", "lsid", "namespace", "no_timeout", "origin",
+        "pinned", "returned", "source",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,7 @@ class ClientCursor:
         self.pinned = False
         self.killed = False
         self.returned = 0
+        self.at_cluster_time: int | None = None
         self.batches = 0
 
 

@@ -154,6 +154,8 @@ class Command:
     """Unknown fields are let pass, as the real server does for hello and buildInfo."""
     read_concern: bool = False
     """Takes a readConcern level other than `local`."""
+    snapshot_reads: bool = False
+    """Takes readConcern level `snapshot`."""
     write_concern: bool | None = None
     """Takes a writeConcern; None: exactly those that need a primary."""
     retryable: bool = False

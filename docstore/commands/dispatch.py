@@ -37,6 +37,8 @@ _LOGGED_BYTES = 10_000
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
 _EMPTY = b"\x05\0\0\0\0"
 
+_VERSIONED_CODES = STATE_CHANGE_CODES - {Code.ShutdownInProgress, Code.InterruptedAtShutdown}
+"""Codes that tell which topology the node knows. One that shuts down sends none: its news are always new."""
 RETRYABLE_WRITE_CODES = STATE_CHANGE_CODES | {
     Code.HostUnreachable,
     Code.HostNotFound,
@@ -251,7 +253,7 @@ class Dispatcher:
         extra: dict[str, Any] = {}
         if number in RETRYABLE_WRITE_CODES:
             extra["errorLabels"] = [RETRYABLE_WRITE_LABEL]
-        if number in STATE_CHANGE_CODES:
+        if number in _VERSIONED_CODES:
             extra["topologyVersion"] = self.services.host.state_version()
         return append_fields(body, bson.encode(extra)[4:-1]) if extra else body
 
@@ -276,7 +278,7 @@ class Dispatcher:
         if labels:
             reply["errorLabels"] = labels
         host = self.services.host
-        if error.code in STATE_CHANGE_CODES and "topologyVersion" not in reply:
+        if error.code in _VERSIONED_CODES and "topologyVersion" not in reply:
             version = host.state_version()
             if version is not None:
                 reply["topologyVersion"] = version

@@ -143,6 +143,10 @@ def _finish(envelope: Envelope, command: Command) -> None:
         context.session = Session(envelope.lsid, txn_number, envelope.stmt_ids)
     if context.explicit_write_concern and not command.takes_write_concern:
         raise CommandError(Code.InvalidOptions, "Command does not support writeConcern")
+    if context.read_concern.level is ReadLevel.SNAPSHOT and not command.snapshot_reads:
+        raise CommandError(
+            Code.InvalidOptions, f"Command {command.name} does not support readConcern level 'snapshot' here"
+        )
     if context.explicit_read_concern and not command.read_concern:
         concern = context.read_concern
         # A write needs no wait to come after a cluster time: the timestamp it gets is above all that were gossiped.

@@ -192,17 +192,26 @@ def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, 
         )
         cursor.returned = len(filling.documents)
         cursor.batches = 1
+        cursor.at_cluster_time = context.at_cluster_time
         cursor_id = cursor.id
-    return cursor_reply(filling.documents, cursor_id, namespace, catalog=catalog)
+    return cursor_reply(filling.documents, cursor_id, namespace, catalog=catalog, at=context.at_cluster_time)
 
 
 def cursor_reply(
-    documents: list[bytes], cursor_id: int, namespace: str, *, first: bool = True, catalog: bool = False
+    documents: list[bytes],
+    cursor_id: int,
+    namespace: str,
+    *,
+    first: bool = True,
+    catalog: bool = False,
+    at: int | None = None,
 ) -> bytes:
-    """`{cursor: {firstBatch | nextBatch, id, ns}}`."""
+    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`; `at` is a packed timestamp."""
     batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
     name = namespace.encode()
     identity = b"\x12id\0" + _LONG.pack(cursor_id) + b"\x02ns\0" + _INT.pack(len(name) + 1) + name + b"\0"
+    if at is not None:
+        identity += b"\x11atClusterTime\0" + at.to_bytes(8, "little")
     before, after = (identity + batch, b"\0\0") if catalog else (batch, identity + b"\0\0")
     parts, size = documents_array_parts(documents)
     # Lengths count themselves; of the two NULs at the end one is the inner document's, one the outer's.

@@ -2,7 +2,9 @@
 
 * `local` and `available` read the newest state; without `afterClusterTime` they never wait.
 * `majority` reads the newest state that a majority has.
-* `linearizable` and `snapshot` are refused.
+* `linearizable` reads the newest state and waits until a majority has confirmed that this node was the primary.
+* `snapshot` reads the majority's state at one cluster time, and says which; refused where the catalog has changed.
+* Both need a member of a replica set.
 * A read enters the ownership after all waiting, in the step in which its snapshot is taken, so that filter and state
   agree.
 """
@@ -13,11 +15,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from inspect import isawaitable
 
-from docstore.bson import Predicate
+from docstore.bson import Predicate, document_to_python
+from docstore.bson.layout import CATALOG_PREFIX, after_prefix
 from docstore.commands.concerns import LOCAL, ReadLevel
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
+from docstore.replicaset.standalone import Standalone
+from docstore.storage import Family
 from docstore.storage.engine import Reader
 
 _NEWEST = (ReadLevel.LOCAL, ReadLevel.AVAILABLE)
@@ -58,10 +63,8 @@ def view_of(context: Context) -> View | Awaitable[View]:
 
 def check_level(node: DataNode, level: ReadLevel) -> None:
     """Refuse the levels that this node cannot give."""
-    if level in (ReadLevel.LINEARIZABLE, ReadLevel.SNAPSHOT):
-        if node.replication.set_name is None:
-            raise CommandError(Code.NotAReplicaSet, f"read concern {level.value} needs a member of a replica set")
-        raise CommandError(Code.NotImplemented, f"read concern {level.value} is not supported")
+    if level in (ReadLevel.LINEARIZABLE, ReadLevel.SNAPSHOT) and node.replication.set_name is None:
+        raise CommandError(Code.NotAReplicaSet, f"read concern {level.value} needs a member of a replica set")
 
 
 def newest(context: Context) -> tuple[bool, Predicate | None]:
@@ -91,7 +94,7 @@ async def _view_when_owned(context: Context, node: DataNode, entering: Awaitable
 
 
 async def _view_later(context: Context, node: DataNode) -> View:
-    reader, release = await node.replication.reader(context.read_concern, context.deadline)
+    reader, release = await _reader(context, node)
     try:
         while node.ownership is not None:
             entered = node.ownership.enter(context.namespace, context.shard_version, write=False)
@@ -100,11 +103,38 @@ async def _view_later(context: Context, node: DataNode) -> View:
             # What the wait was for may have changed what a majority has: take a newer state with the newer filter.
             release()
             await entered
-            reader, release = await node.replication.reader(context.read_concern, context.deadline)
+            reader, release = await _reader(context, node)
     except BaseException:
         release()
         raise
     return View(reader, release, None)
+
+
+async def _reader(context: Context, node: DataNode) -> tuple[Reader, Callable[[], None]]:
+    concern = context.read_concern
+    if concern.level is not ReadLevel.SNAPSHOT or isinstance(node.replication, Standalone):
+        return await node.replication.reader(concern, context.deadline)
+    at, reader, release = await node.replication.snapshot_reader(concern, context.deadline)
+    if not _same_catalog(node, context.namespace, reader):
+        release()
+        raise CommandError(
+            Code.SnapshotUnavailable,
+            "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation.",
+        )
+    context.at_cluster_time = at
+    return reader, release
+
+
+def _same_catalog(node: DataNode, namespace: str, reader: Reader) -> bool:
+    """Whether the collection stood in the catalog of that state as it does now."""
+    collection = node.store.collection(namespace)
+    if collection is None:
+        return not any(
+            document_to_python(row)["ns"] == namespace
+            for _, row in reader.items(Family.META, CATALOG_PREFIX, after_prefix(CATALOG_PREFIX))
+        )
+    key, row = node.store.catalog.row(collection)
+    return reader.get(Family.META, key) == row
 
 
 async def enter(

@@ -197,6 +197,12 @@ class ReplicaSet:
         """
         return await self._reading.open(read_concern, deadline)
 
+    async def snapshot_reader(
+        self, read_concern: ReadConcern, deadline: float | None
+    ) -> tuple[int, Reader, Callable[[], None]]:
+        """(packed timestamp, the majority's state at it, call to release it), for read concern "snapshot"."""
+        return await self._reading.open_snapshot(read_concern, deadline)
+
     def gossip(self) -> dict[str, Any]:
         """`operationTime` and `$clusterTime` for replies; the same object while nothing has changed."""
         current = (self._oplog.last.timestamp, self._oplog.cluster_time)

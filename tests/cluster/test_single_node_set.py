@@ -15,6 +15,7 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 from pymongo.errors import OperationFailure, WriteConcernError
+from pymongo.read_concern import ReadConcern
 
 from docstore.net import Pool
 from scripts.deployment import Deployment, Member, stopped_at_end
@@ -147,3 +148,22 @@ def test_a_shutdown_command_ends_the_process(deployment: Deployment, member: Mem
     deployment.restart("node")
     with connect(member) as client:
         wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 20)
+
+
+def test_a_snapshot_session_reads_one_state(member: Member) -> None:
+    client = connect(member)
+    collection = client.snapshots.c
+    collection.insert_many([{"_id": number} for number in range(3)])
+    with client.start_session(snapshot=True) as session:
+        before = list(collection.find({}, session=session))
+        collection.insert_one({"_id": 99})
+        assert list(collection.find({}, session=session)) == before
+        assert collection.distinct("_id", session=session) == [0, 1, 2]
+        assert len(list(collection.aggregate([], session=session))) == 3
+    assert len(list(collection.find({}))) == 4
+
+
+def test_a_linearizable_read_sees_the_newest_write(member: Member) -> None:
+    collection = connect(member).linear.get_collection("c", read_concern=ReadConcern("linearizable"))
+    collection.insert_one({"_id": 1})
+    assert collection.find_one({}) == {"_id": 1}

@@ -99,7 +99,7 @@ def _take_namespace(context: Context, arguments: Arguments, pipeline: Pipeline) 
 
 COMMAND = Command(
     "aggregate", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=(Type.COLLECTION, Type.INT), read_concern=True, write_concern=True, stable=True,
+    value=(Type.COLLECTION, Type.INT), read_concern=True, snapshot_reads=True, write_concern=True, stable=True,
     parameters=(
         Parameter("pipeline", Type.DOCUMENTS, required=True),
         CURSOR,

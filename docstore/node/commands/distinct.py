@@ -48,7 +48,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     if not done:
         return _go_on(context, source, viewing, found)
     _close(source, viewing)
-    return _reply(found)
+    return _reply(context, found)
 
 
 async def _run_later(context: Context, query: FindQuery, found: DistinctValues, viewing: Awaitable[View]) -> Result:
@@ -64,7 +64,7 @@ async def _go_on(context: Context, source: DocumentSource, view: View, found: Di
             context.operation.check()
     finally:
         _close(source, view)
-    return _reply(found)
+    return _reply(context, found)
 
 
 async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
@@ -77,7 +77,7 @@ async def _run_on_view(context: Context, arguments: Arguments, resolved: Resolve
             context.operation.check()
     finally:
         source.close()
-    return _reply(found)
+    return _reply(context, found)
 
 
 def _open(context: Context, query: FindQuery, view: View) -> DocumentSource:
@@ -109,8 +109,10 @@ def _step(context: Context, source: DocumentSource, found: DistinctValues) -> bo
             return False
 
 
-def _reply(found: DistinctValues) -> bytes:
-    return enclosed(b"\x04values\0" + array_from(found.in_order()))
+def _reply(context: Context, found: DistinctValues) -> bytes:
+    at = context.at_cluster_time
+    tail = b"" if at is None else b"\x11atClusterTime\0" + at.to_bytes(8, "little")
+    return enclosed(b"\x04values\0" + array_from(found.in_order()) + tail)
 
 
 COMMAND = Command(
@@ -121,5 +123,5 @@ COMMAND = Command(
         Parameter("hint", Type.ANY),
         COLLATION,
     ),
-    read_concern=True, help="the different values at a path",
+    read_concern=True, snapshot_reads=True, help="the different values at a path",
 )  # fmt: skip

@@ -146,5 +146,6 @@ def _by_id(node: DataNode, namespace: str, identity: Value, owned: Predicate | N
 
 COMMAND = Command(
     "find", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
-    parameters=FIND_PARAMETERS, read_concern=True, stable=True, help="the documents that match a filter",
+    parameters=FIND_PARAMETERS, read_concern=True, snapshot_reads=True, stable=True,
+    help="the documents that match a filter",
 )  # fmt: skip

@@ -70,7 +70,7 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
         cursor_id = 0
     else:
         cursor_id = cursor.id if cursors.checkin(cursor) else 0
-    return cursor_reply(filling.documents, cursor_id, cursor.namespace, first=False)
+    return cursor_reply(filling.documents, cursor_id, cursor.namespace, first=False, at=cursor.at_cluster_time)
 
 
 COMMAND = Command(

@@ -1,0 +1,89 @@
+"""States that were read with read concern "snapshot", kept a while for those who ask for the same cluster time again.
+
+At most `MOST` are kept, each for `SECONDS`; one that is being read outlives its lease until the last reader has
+released it. A state is whole: the majority had it, and nothing in it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from docstore.storage.engine import Reader
+
+SECONDS = 60.0
+MOST = 32
+
+
+class _Lease:
+    __slots__ = ("holders", "release", "snapshot", "until")
+
+    def __init__(self, snapshot: Reader, release: Callable[[], None], until: float) -> None:
+        self.snapshot = snapshot
+        self.release = release
+        self.until = until
+        self.holders = 1
+
+    def let_go(self) -> None:
+        self.holders -= 1
+        if self.holders == 0:
+            self.release()
+
+
+class SnapshotLeases:
+    """Leases by packed timestamp, the oldest first."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._leases: dict[int, _Lease] = {}
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def has(self, at: int) -> bool:
+        """Whether the state at that timestamp is kept."""
+        self.expire()
+        return at in self._leases
+
+    def keep(self, at: int, snapshot: Reader, release: Callable[[], None]) -> None:
+        """Take over a state; when that of the timestamp is kept already, this one is released and that one renewed."""
+        known = self._leases.pop(at, None)
+        if known is not None:
+            release()
+            known.until = self._clock() + SECONDS
+            self._leases[at] = known
+            return
+        self._leases[at] = _Lease(snapshot, release, self._clock() + SECONDS)
+        if len(self._leases) > MOST:
+            self._leases.pop(next(iter(self._leases))).let_go()
+
+    def open(self, at: int) -> tuple[Reader, Callable[[], None]]:
+        """(the state, call to release it once)."""
+        lease = self._leases[at]
+        lease.holders += 1
+        released = False
+
+        def release() -> None:
+            nonlocal released
+            if not released:
+                released = True
+                lease.let_go()
+
+        return lease.snapshot, release
+
+    def expire(self) -> None:
+        """Let go of what was kept long enough."""
+        now = self._clock()
+        while self._leases:
+            at, lease = next(iter(self._leases.items()))
+            if lease.until > now:
+                return
+            del self._leases[at]
+            lease.let_go()
+
+    def close(self) -> None:
+        """Let all go."""
+        for lease in self._leases.values():
+            lease.let_go()
+        self._leases.clear()
