@@ -63,7 +63,10 @@ class Switches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What all commands of a process share. `clock`: monotonic seconds; `wall_clock`: seconds since 1970."""
+    """What all commands of a process share. `clock`: monotonic seconds; `wall_clock`: seconds since 1970.
+
+    `observers` are told of each request that has been answered, with the body of its reply.
+    """
 
     table: CommandTable
     host: Host
@@ -72,6 +75,7 @@ class Services:
     operations: OperationRegistry
     clock: Callable[[], float]
     wall_clock: Callable[[], float]
+    observers: list[Callable[[Context, bytes], None]] = field(default_factory=list)
     parameters: ParameterTable = field(default_factory=ParameterTable)
     switches: Switches = field(default_factory=Switches)
     fail_points: FailPoints | None = None

@@ -102,6 +102,8 @@ class Pending:
             body = dispatcher.refuse_unexpected(error, context)
         finally:
             context.services.operations.finish(self.operation)
+        if context.services.observers:
+            dispatcher.tell(context, body)
         return self._outcome(context, body)
 
     def interrupted(self) -> Outcome:
@@ -161,6 +163,8 @@ class Dispatcher:
         if context is not None:
             if services.clock() - started >= self.slow_seconds:
                 self._log_slow(context, len(body))
+            if services.observers:
+                self.tell(context, body)
             if context.started_operation is not None:
                 services.operations.finish(context.started_operation)
         if request.flags:
@@ -305,6 +309,11 @@ class Dispatcher:
             if next_body is not None:
                 return Answer(body, request._replace(body=next_body))
         return body
+
+    def tell(self, context: Context, body: bytes) -> None:
+        """Tell the observers of a request that has been answered."""
+        for observer in list(self.services.observers):
+            observer(context, body)
 
     def _log_slow(self, context: Context, reply_bytes: int | None = None) -> None:
         LOG.info(

@@ -11,6 +11,7 @@ from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
+from docstore.node.profiler import SYSTEM_PROFILE
 from docstore.node.validators import check_validator
 from docstore.node.views import checked_definition
 from docstore.node.writes import check_writable
@@ -94,7 +95,7 @@ def created_view(node: DataNode, arguments: Arguments, namespace: str) -> ViewDe
 def check_creatable(namespace: str) -> None:
     """Refuse names that belong to the server. Errors: InvalidNamespace, BadValue."""
     name = split_namespace(namespace)[1]
-    if name != SYSTEM_VIEWS:
+    if name not in (SYSTEM_VIEWS, SYSTEM_PROFILE):
         check_writable(namespace)
     if ".system." in name and not name.startswith("system."):
         raise CommandError(Code.BadValue, f"Invalid namespace: {namespace}")

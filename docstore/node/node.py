@@ -20,6 +20,7 @@ from docstore.net.listener import NetworkStatistics
 from docstore.node.counters import Counters
 from docstore.node.expiry_settings import Expiry
 from docstore.node.ownership import Ownership
+from docstore.node.profiler import Profiler
 from docstore.node.settings import NodeSettings
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
@@ -54,6 +55,7 @@ class DataNode:
     wall_clock: Callable[[], float]
     started: float
     counters: Counters = field(default_factory=Counters)
+    profiler: Profiler = field(default_factory=Profiler)
     expiry: Expiry = field(default_factory=Expiry)
     ownership: Ownership | None = None
     workers: Workers | None = None

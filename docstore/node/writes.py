@@ -192,7 +192,7 @@ def check_batch_size(count: int) -> None:
 @lru_cache(maxsize=1024)
 def check_writable(namespace: str) -> None:
     """InvalidNamespace for collections that only the server itself writes."""
-    if namespace == "local.oplog.rs" or namespace.endswith(".system.views"):
+    if namespace == "local.oplog.rs" or namespace.endswith((".system.views", ".system.profile")):
         raise CommandError(Code.InvalidNamespace, f"cannot write to {namespace}")
     collection = namespace.partition(".")[2]
     if collection.startswith("system.") and collection[7:].partition(".")[0] not in _WRITABLE_SYSTEM:

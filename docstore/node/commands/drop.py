@@ -15,12 +15,16 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
+from docstore.node.profiler import SYSTEM_PROFILE
 from docstore.node.schema import change
 from docstore.node.writes import check_writable
 
 
 async def run(context: Context, _arguments: Arguments) -> Result:
-    if split_namespace(context.namespace)[1] != SYSTEM_VIEWS:
+    name = split_namespace(context.namespace)[1]
+    if name == SYSTEM_PROFILE and node_of(context).profiler.of(context.db).level:
+        raise CommandError(Code.IllegalOperation, "turn off profiling before dropping system.profile collection")
+    if name not in (SYSTEM_VIEWS, SYSTEM_PROFILE):
         check_writable(context.namespace)
     store = node_of(context).store
     reply: dict[str, Any] = {}
