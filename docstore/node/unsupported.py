@@ -13,7 +13,6 @@ UNSUPPORTED = {
     "dropRole": _USERS,
     "compact": "collections are compacted in the background",
     "planCacheSetFilter": "there is no plan cache",
-    "reIndex": "indexes are always consistent with their collection",
     "setIndexCommitQuorum": "index builds have no quorum",
     "top": "times per collection are not kept",
 }

@@ -37,6 +37,7 @@ from docstore.node.commands import (
     list_databases,
     list_indexes,
     profile,
+    re_index,
     rename_collection,
     server_status,
     shutdown,
@@ -48,7 +49,8 @@ _MODULES = (
     aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, convert_to_capped, count, create,
     create_indexes, current_op, db_hash, db_stats, delete, distinct, drop, drop_database, drop_indexes, explain, find,
     find_and_modify, fsync, fsync_unlock, get_cmd_line_opts, get_more, hello, host_info, insert, is_master,
-    list_collections, list_databases, list_indexes, profile, rename_collection, server_status, shutdown, update,
+    list_collections, list_databases, list_indexes, profile, re_index, rename_collection, server_status, shutdown,
+    update,
     validate,
 )  # fmt: skip
 

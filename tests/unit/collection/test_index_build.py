@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from docstore.bson import from_python
 from docstore.collection.collection import Collection
 from docstore.collection.index_build import IndexBuild
+from docstore.collection.index_spec import parse_index_spec
 from docstore.collection.store import Store
 from docstore.errors import CommandError
 from docstore.storage import Family, open_engine
@@ -51,6 +53,16 @@ def test_a_step_ends_with_its_time() -> None:
     assert build.progress[0] == 10
 
 
+EVERY_KIND = [
+    spec(("x", 1)),
+    spec(("x", -1), name="partial", partialFilterExpression={"y": {"$gt": 1}}),
+    spec(("_id", 1), ("x", 1), name="unique", unique=True, partialFilterExpression={"y": 1}),
+    parse_index_spec(bson.encode({"key": {"y": "hashed", "_id": 1}, "name": "hashed"})),
+    spec(("$**", 1), name="wildcard"),
+    spec(("z", 1), name="sparse", sparse=True),
+]
+
+
 @given(
     st.lists(
         st.one_of(
@@ -64,8 +76,8 @@ def test_a_step_ends_with_its_time() -> None:
 @settings(max_examples=60, deadline=None)
 def test_writes_during_the_build_are_in_the_index(steps: list[tuple[str, int, list[int]]]) -> None:
     store = store_on()
-    coll = make(store, "db.c", *(doc(n, x=[n]) for n in range(40)))
-    build = store.build_index(coll, [spec(("x", 1))])
+    coll = make(store, "db.c", *(doc(n, x=[n], y=n % 3) for n in range(40)))
+    build = store.build_index(coll, EVERY_KIND)
     for kind, identity, value in steps:
         found = coll.by_id(store.engine, from_python(identity))
         if kind == "slice":
@@ -77,9 +89,9 @@ def test_writes_during_the_build_are_in_the_index(steps: list[tuple[str, int, li
             if found is not None:
                 remove(store, coll, identity)
         elif found is None:
-            insert(store, coll, doc(identity, x=value))
+            insert(store, coll, doc(identity, x=value, y=len(value)))
         else:
-            update(store, coll, doc(identity, x=value))
+            update(store, coll, doc(identity, x=value, y=len(value)))
     assert build.step(FOREVER)
     finish(store, build)
     check(store)
@@ -110,6 +122,20 @@ def test_a_collision_made_during_the_build_refuses_its_end_and_not_the_write() -
     finish(store, build)
     with pytest.raises(CommandError, match="dup key"):
         insert(store, coll, doc(4, q=1))
+    check(store)
+
+
+def test_a_partial_unique_index_refuses_only_what_it_holds() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1, q=1, on=True), doc(2, q=1, on=False))
+    build = store.build_index(coll, [spec(("q", 1), unique=True, partialFilterExpression={"on": True})])
+    assert build.step(FOREVER)
+    finish(store, build)
+    insert(store, coll, doc(3, q=1))
+    with pytest.raises(CommandError, match="dup key"):
+        update(store, coll, doc(3, q=1, on=True))
+    update(store, coll, doc(1, q=1, on=False))
+    update(store, coll, doc(3, q=1, on=True))
     check(store)
 
 

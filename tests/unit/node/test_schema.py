@@ -191,3 +191,25 @@ def test_hashes_depend_on_the_documents_and_not_on_their_order() -> None:
         assert (await one.run({"dbHash": 1}))["md5"] != (await other.run({"dbHash": 1}))["md5"]
 
     loop(work())
+
+
+def test_indexes_are_built_anew_on_a_standalone_only() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": number, "x": [number, -number]} for number in range(50)))
+        await node.run({"createIndexes": "c", "indexes": [index("x_1", "x"), index("y_1", "y", sparse=True)]})
+        collection = node.node.store.collection("test.c")
+        assert collection is not None
+        before = collection.indexes["x_1"].ident
+
+        reply = await node.run({"reIndex": "c"})
+
+        assert (reply["nIndexesWas"], reply["nIndexes"]) == (3, 3)
+        assert [each["name"] for each in reply["indexes"]] == ["_id_", "x_1", "y_1"]
+        assert collection.indexes["x_1"].ident != before
+        assert before in node.node.store.catalog.garbage
+        assert (await node.run({"validate": "c"}))["valid"]
+        assert (await node.reply({"reIndex": "nosuch"}))["code"] == Code.NamespaceNotFound
+        assert (await LocalNode(replicated=True).reply({"reIndex": "c"}))["code"] == Code.IllegalOperation
+
+    loop(work())

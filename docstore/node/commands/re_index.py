@@ -1,0 +1,58 @@
+"""reIndex: the indexes of a collection of a standalone are built anew beside the old ones, then take their places.
+
+The `_id` index stays: it is what record ids are found by, and has nothing that could be built better.
+"""
+
+from __future__ import annotations
+
+from bson.raw_bson import RawBSONDocument
+
+from docstore.collection.index_build import IndexBuild
+from docstore.collection.unit import WriteUnit
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.node import node_of
+from docstore.node.schema import change
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    del arguments
+    node = node_of(context)
+    if node.replication.set_name is not None:
+        raise CommandError(Code.IllegalOperation, "reIndex is only allowed on a standalone mongod instance")
+    collection = node.store.collection(context.namespace)
+    if collection is None:
+        raise CommandError(Code.NamespaceNotFound, "collection does not exist")
+    specs = [index.spec for index in collection.indexes.values()]
+    reply = {
+        "nIndexesWas": len(specs),
+        "nIndexes": len(specs),
+        "indexes": [RawBSONDocument(spec.raw) for spec in specs],
+    }
+    old = [index for index in collection.indexes.values() if not index.is_id]
+    if not old:
+        return reply
+    build = IndexBuild(node.store, collection, [index.spec for index in old], tolerant=False)
+
+    def act(unit: WriteUnit) -> None:
+        build.finish(unit)
+        for index in old:
+            node.store.catalog.discard(unit, collection, index.ident)
+
+    try:
+        while not build.step(node.clock() + SLICE_SECONDS):
+            await node.pause()
+            context.operation.check()
+        return await change(context, reply, act)
+    except BaseException:
+        build.abort()
+        raise
+
+
+COMMAND = Command(
+    "reIndex", run, aliases=("reindex",), privilege=Privilege("reIndex", Resource.COLLECTION), role=Role.PRIMARY,
+    value=Type.COLLECTION, tolerant=True, help="build the indexes of a collection anew",
+)  # fmt: skip
