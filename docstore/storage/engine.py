@@ -125,10 +125,8 @@ class Engine(Reader, Protocol):
 
     def release_files(self) -> None: ...
 
-    def size(self, family: Family, start: bytes, end: bytes) -> int:
-        """About how many bytes the range takes where it is kept, compressed; whole files are counted where keys
-        share one.
-        """
+    def ratio(self, family: Family) -> float:
+        """How many bytes a byte of keys and values of the family takes where it is kept, on the average."""
 
     def stats(self) -> dict[str, Any]:
         """Figures for serverStatus: flat, of numbers and strings; the names depend on the engine."""

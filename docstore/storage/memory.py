@@ -114,8 +114,8 @@ class MemoryEngine:
     def release_files(self) -> None:
         return
 
-    def size(self, family: Family, start: bytes, end: bytes) -> int:
-        return sum(len(key) + len(value) for key, value in self.items(family, start, end))
+    def ratio(self, family: Family) -> float:
+        return 1.0
 
     def stats(self) -> dict[str, Any]:
         return {"name": "inMemory", "keys": sum(map(len, self._maps)), "batches": self._writes}

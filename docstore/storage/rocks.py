@@ -23,7 +23,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 from rocksdict import (
@@ -48,7 +48,8 @@ _MIB = 1 << 20
 _WORK_UNDER_WAY = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
 _POLL_SECONDS = 0.005
 _NO_SPACE = "No space left on device"
-_SORTED_FILE = re.compile(r"^ \d+:(\d+)\[.*?\]\['([0-9A-F]*)' seq:\d+, type:\d+ \.\. '([0-9A-F]*)'", re.MULTILINE)
+_FIGURE = re.compile(r"(raw (?:key|value) size)=(\d+)")
+_RATIO_SECONDS = 5.0
 
 # Records take most of the writes; the other families flush small memtables so that an idle node stays small.
 _MEMTABLE_BYTES = {
@@ -94,6 +95,7 @@ class RocksEngine:
         self._versions = Versions(self._families)
         self._room = Room(path)
         self._out_of_space = False
+        self._ratios: dict[Family, tuple[float, float]] = {}
         self._writes = 0
         self._open = True
 
@@ -174,14 +176,18 @@ class RocksEngine:
         for family in self._families:
             family.set_options({"disable_auto_compactions": str(disabled).lower()})
 
-    def size(self, family: Family, start: bytes, end: bytes) -> int:
-        # rocksdict's list of live files does not say which family a file belongs to; this property does.
-        listing = self._families[family].property_value("rocksdb.sstables") or ""
-        return sum(
-            int(size)
-            for size, first, last in _SORTED_FILE.findall(listing)
-            if bytes.fromhex(first) < end and bytes.fromhex(last) >= start
-        )
+    def ratio(self, family: Family) -> float:
+        known = self._ratios.get(family)
+        now = monotonic()
+        if known is None or now - known[0] > _RATIO_SECONDS:
+            known = self._ratios[family] = (now, self._measure_ratio(family))
+        return known[1]
+
+    def _measure_ratio(self, family: Family) -> float:
+        source = self._families[family]
+        figures = dict(_FIGURE.findall(source.property_value("rocksdb.aggregated-table-properties") or ""))
+        raw = int(figures.get("raw key size", 0)) + int(figures.get("raw value size", 0))
+        return (source.property_int_value("rocksdb.total-sst-files-size") or 0) / raw if raw else 1.0
 
     def stats(self) -> dict[str, Any]:
         figures: dict[str, Any] = {"name": "rocksdb", "batches": self._writes, "cacheBytes": self._cache.get_usage()}
