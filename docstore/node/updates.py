@@ -21,6 +21,7 @@ from docstore.node.schema import make_collection
 from docstore.node.search import Match, Search, identity_of
 from docstore.node.statements import UNIT_DOCUMENTS, WriteTarget, entry_operation
 from docstore.query.filter import parse_filter
+from docstore.query.update.upsert import refuse_expressions
 
 _FIELDS = declared(
     Parameter("q", Type.OBJECT, required=True),
@@ -119,9 +120,12 @@ class UpdateWork:
             if statement.update[0] != ARRAY:
                 raise CommandError(51198, "Constant values may only be specified for pipeline updates")
             language = with_constants(language, statement.constants)
+        tree = parse_filter(statement.filter, language=language)
+        if statement.upsert:
+            refuse_expressions(tree)
         return modification_of(
             target.node,
-            parse_filter(statement.filter, language=language),
+            tree,
             statement.update,
             statement.array_filters,
             language,

@@ -1,7 +1,8 @@
 """The array element that a filter matched: what `$` in an update's path or in a projection stands for.
 
 It is the first element of the first array on the way of a condition that satisfies the condition all alone. Of several
-conditions the last one counts, in the order of `_RANKS` and then of paths. Negations and disjunctions point at nothing,
+conditions the last one counts: in the order of `_RANKS` and then of paths for an update, as written for a projection.
+Negations and disjunctions point at nothing,
 except a disjunction of equalities of one path, which is an `$in`. All as in MongoDB.
 """
 
@@ -38,8 +39,10 @@ _RANKS = {ElemMatchObject: 1, ElemMatchValue: 2, RegexMatch: 8, Mod: 9, Exists: 
 class Positions:
     """The positions that one filter points at, in any number of documents."""
 
-    def __init__(self, tree: Filter) -> None:
-        conditions = sorted(_conditions(tree), key=lambda condition: (_rank(condition), condition.path))
+    def __init__(self, tree: Filter, *, as_written: bool = False) -> None:
+        conditions = list(_conditions(tree))
+        if not as_written:
+            conditions.sort(key=lambda condition: (_rank(condition), condition.path))
         self._conditions = [(each.path.split("."), compile_filter(each)) for each in reversed(conditions)]
 
     def of(self, raw: bytes) -> str | None:

@@ -50,7 +50,7 @@ def parse_projection(
     projection = parser.parse(raw)
     if parser.positional is None:
         return projection
-    return PositionalProjection(projection, parser.positional, Positions(tree))
+    return PositionalProjection(projection, parser.positional, Positions(tree, as_written=True))
 
 
 def parse_project_stage(raw: bytes, *, language: Language = PLAIN) -> Projection:

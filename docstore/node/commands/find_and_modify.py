@@ -26,6 +26,7 @@ from docstore.node.writes import (
 from docstore.query.language import Language
 from docstore.query.projection import PositionalProjection
 from docstore.query.projection_parse import parse_projection
+from docstore.query.update.upsert import refuse_expressions
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
@@ -86,11 +87,15 @@ def request_of(node: DataNode, arguments: Arguments, language: Language) -> Find
             )
         if upsert:
             raise CommandError(Code.FailedToParse, "Cannot specify both upsert=true and remove=true")
+        if arguments["arrayFilters"]:
+            raise CommandError(Code.FailedToParse, "Cannot specify arrayFilters and remove=true")
     elif update is None:
         raise CommandError(Code.FailedToParse, "Either an update or remove=true must be specified")
     else:
         check_form(update)
     tree = filter_of(arguments["query"], language)
+    if upsert:
+        refuse_expressions(tree)
     fields = arguments["fields"]
     projection = None if fields is None else parse_projection(fields, language=language, tree=tree)
     if new and isinstance(projection, PositionalProjection):

@@ -14,7 +14,7 @@ from docstore.query.update.tree import PathNode, apply_tree
 
 def seed_document(tree: Filter) -> bytes:
     """The document that the filter's equalities describe; refused where they overlap (NotSingleValueField)."""
-    _refuse_expressions(tree)
+    refuse_expressions(tree)
     root = PathNode()
     fixed = fixed_values(tree)
     _refuse_overlaps([path for path, _ in fixed])
@@ -25,7 +25,7 @@ def seed_document(tree: Filter) -> bytes:
 
 def seeded_id(tree: Filter) -> Value | None:
     """The `_id` that the filter fixes for a replacement; a part of it alone is refused."""
-    _refuse_expressions(tree)
+    refuse_expressions(tree)
     found: Value | None = None
     for path, value in fixed_values(tree):
         if path == "_id":
@@ -37,12 +37,13 @@ def seeded_id(tree: Filter) -> Value | None:
     return found
 
 
-def _refuse_expressions(tree: Filter) -> None:
+def refuse_expressions(tree: Filter) -> None:
+    """Errors: QueryFeatureNotAllowed for an `$expr`, which no update that may insert can have."""
     if isinstance(tree, DocumentTest) and tree.name == "$expr":
         raise CommandError(Code.QueryFeatureNotAllowed, "$expr is not allowed in the query predicate for an upsert")
     if isinstance(tree, And | Or | Nor):
         for child in tree.children:
-            _refuse_expressions(child)
+            refuse_expressions(child)
 
 
 def _refuse_overlaps(paths: list[str]) -> None:

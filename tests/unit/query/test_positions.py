@@ -7,6 +7,14 @@ from docstore.query.filter import parse_filter
 from docstore.query.positions import Positions
 
 
+def test_a_projection_takes_the_conditions_as_they_are_written() -> None:
+    document = bson.encode({"a": [1, 2, 3], "b": [5, 6]})
+    tree = parse_filter(bson.encode({"b": 6, "a": 1}))
+    assert Positions(tree, as_written=True).of(document) == "0"
+    tree = parse_filter(bson.encode({"a": 1, "b": 6}))
+    assert Positions(tree, as_written=True).of(document) == "1"
+
+
 def position(condition: dict[str, object], document: dict[str, object]) -> str | None:
     return Positions(parse_filter(bson.encode(condition))).of(bson.encode(document))
 
