@@ -5,7 +5,7 @@ A name is in one of these tables or in a table of what is served, never in both.
 
 from __future__ import annotations
 
-STAGES = frozenset(["$changeStream", "$densify", "$fill", "$geoNear", "$shardedDataDistribution"])
+STAGES = frozenset(["$changeStream", "$geoNear", "$shardedDataDistribution"])
 
 EXPRESSIONS = frozenset(
     [

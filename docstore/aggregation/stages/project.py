@@ -38,7 +38,8 @@ def parse_project(value: Value, language: Language) -> list[Stage]:
     return [Project(document_from([("$project", *value)]), projection, projection.computes)]
 
 
-def _parse_add_fields(value: Value, language: Language) -> list[Stage]:
+def parse_add_fields(value: Value, language: Language) -> list[Stage]:
+    """The stage of a specification of `$addFields`."""
     if value[0] != OBJECT:
         raise CommandError(40272, f"$addFields specification stage must be an object, got {type_name(value)}")
     root = Branch()
@@ -97,8 +98,8 @@ def _parse_unset(value: Value, language: Language) -> list[Stage]:
 
 
 DECLARATIONS = (
-    Declaration("$addFields", _parse_add_fields),
+    Declaration("$addFields", parse_add_fields),
     Declaration("$project", parse_project),
-    Declaration("$set", _parse_add_fields),
+    Declaration("$set", parse_add_fields),
     Declaration("$unset", _parse_unset),
 )

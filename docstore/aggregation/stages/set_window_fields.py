@@ -146,7 +146,8 @@ def wrong_type(stage: str, field: str, value: Value, expected: str) -> CommandEr
     )
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def parse_set_window_fields(value: Value, language: Language) -> list[Stage]:
+    """The stage of a specification. Errors: FailedToParse, and the codes of each part."""
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "the $setWindowFields stage specification must be an object")
     given: dict[str, Value] = {}
@@ -185,4 +186,4 @@ def parse_outputs(value: Value, sort_fields: Fields, language: Language) -> tupl
     return tuple(outputs)
 
 
-DECLARATIONS = (Declaration("$setWindowFields", _parse),)
+DECLARATIONS = (Declaration("$setWindowFields", parse_set_window_fields),)

@@ -1,0 +1,95 @@
+"""`$fill`: what is null or missing becomes a value, the last one seen, or a point on a line.
+
+It stands for a `$setWindowFields` for the last two and an `$addFields` for the first.
+"""
+
+from __future__ import annotations
+
+from docstore.aggregation.stage import Declaration, Stage
+from docstore.aggregation.stages.project import parse_add_fields
+from docstore.aggregation.stages.set_window_fields import parse_set_window_fields, wrong_type
+from docstore.bson.build import array_value, document_from
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.language import Language
+from docstore.query.values import string_value, text_of, type_name
+
+_METHODS = {"linear": "$linearFill", "locf": "$locf"}
+_TYPES = {"partitionBy": ("object", OBJECT), "sortBy": ("object", OBJECT), "output": ("object", OBJECT)}
+
+_Fields = list[tuple[str, int, bytes]]
+
+
+def _parse(value: Value, language: Language) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(
+            Code.FailedToParse, f"The $fill stage specification must be an object, found {type_name(value)}"
+        )
+    given: dict[str, Value] = {}
+    for name, code, data in elements(value[1]):
+        if name not in ("partitionBy", "partitionByFields", "sortBy", "output"):
+            raise CommandError(40415, f"BSON field '$fill.{name}' is an unknown field.")
+        expected, wanted = _TYPES.get(name, ("array", ARRAY))
+        if code != wanted:
+            raise wrong_type("$fill", name, (code, data), expected)
+        given[name] = (code, data)
+    if "output" not in given:
+        raise CommandError(40414, "BSON field '$fill.output' is missing but a required field")
+    if "partitionBy" in given and "partitionByFields" in given:
+        raise CommandError(6050204, "Maximum one of 'partitionBy' and 'partitionByFields can be specified in '$fill'")
+    windowed, added = _outputs(given["output"])
+    stages: list[Stage] = []
+    if windowed:
+        specification = [*_order_and_partition(given), ("output", OBJECT, document_from(windowed))]
+        stages += parse_set_window_fields((OBJECT, document_from(specification)), language)
+    if added:
+        stages += parse_add_fields((OBJECT, document_from(added)), language)
+    return stages
+
+
+def _outputs(output: Value) -> tuple[_Fields, _Fields]:
+    """(outputs of a `$setWindowFields`, fields of an `$addFields`)."""
+    fields = elements(output[1])
+    if not fields:
+        raise CommandError(6050203, "The output field in '$fill' must contain an object with at least one element")
+    windowed: _Fields = []
+    added: _Fields = []
+    for path, code, data in fields:
+        if code != OBJECT:
+            raise CommandError(6050200, "Each fill output specification must be an object with exactly one field")
+        given = {name: (kind, inner) for name, kind, inner in elements(data)}
+        for name in given:
+            if name not in ("method", "value"):
+                raise CommandError(40415, f"BSON field '$fill.{name}' is an unknown field.")
+        if "method" in given and given["method"][0] != STRING:
+            raise wrong_type("$fill", "method", given["method"], "string")
+        if len(given) > 1:
+            raise CommandError(6050201, "a fill output must have exactly one of 'method' or 'value'")
+        if "method" in given:
+            function = _METHODS.get(text_of(given["method"]))
+            if function is None:
+                raise CommandError(6050202, "Method must be either locf or linear")
+            windowed.append((path, OBJECT, document_from([(function, *string_value("$" + path))])))
+        elif "value" in given:
+            operands = array_value([string_value("$" + path), given["value"]])
+            added.append((path, OBJECT, document_from([("$ifNull", *operands)])))
+    return windowed, added
+
+
+def _order_and_partition(given: dict[str, Value]) -> _Fields:
+    found: _Fields = []
+    if "sortBy" in given:
+        found.append(("sortBy", *given["sortBy"]))
+    if "partitionBy" in given:
+        found.append(("partitionBy", *given["partitionBy"]))
+    elif "partitionByFields" in given:
+        members = values(given["partitionByFields"][1])
+        for place, member in enumerate(members):
+            if member[0] != STRING:
+                raise wrong_type("$fill", f"partitionByFields.{place}", member, "string")
+        named = [(text_of(member), *string_value("$" + text_of(member))) for member in members]
+        found.append(("partitionBy", OBJECT, document_from(named)))
+    return found
+
+
+DECLARATIONS = (Declaration("$fill", _parse),)
