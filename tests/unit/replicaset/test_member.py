@@ -200,6 +200,49 @@ def test_a_late_member_copies_everything_sessions_included_while_it_is_written_t
     run(scenario())
 
 
+def test_kinds_of_collections_are_copied_replicated_and_rolled_back(tmp_path: Path) -> None:
+    """Capped collections, validators and views, by an initial sync, by the oplog, and back from a partition."""
+
+    async def scenario() -> None:
+        async with in_memory_set(tmp_path, 3) as members:
+            await members.initiate(2)
+            first = members[0]
+            await first.run({"create": "capped", "capped": True, "size": 4096, "max": 3})
+            await first.insert("capped", *range(5))
+            await first.run({"create": "checked", "validator": {"a": {"$gt": 1}}})
+            await first.run({"create": "view", "viewOn": "capped", "pipeline": [{"$match": {"_id": {"$gt": 3}}}]})
+            await first.run({"replSetReconfig": members.config(3) | {"version": 2, "term": 1}}, "admin")
+            await first.run({"collMod": "checked", "validationAction": "warn"})
+            await first.run({"collMod": "view", "viewOn": "capped", "pipeline": []})
+            await first.insert("capped", 5, w="majority")
+            await members.until_converged()
+            for member in members.nodes[1:]:
+                assert [each["_id"] for each in await member.find("view")] == [3, 4, 5]
+                store = member.process.node.store
+                for name in ("capped", "checked"):
+                    ours, theirs = first.process.node.store.collection(f"test.{name}"), store.collection(f"test.{name}")
+                    assert ours is not None
+                    assert theirs is not None
+                    assert theirs.options == ours.options
+
+            def all_vote() -> bool:
+                configs = [member.state.config for member in members.nodes]
+                return all(config is not None and len(config.voters) == 3 for config in configs)
+
+            await until(all_vote)
+            await write_alone(members, 0, "capped", 6, 7, 8)
+            await first.run({"collMod": "capped", "cappedMax": 1, "writeConcern": {"w": 1}})
+            await until(lambda: members[1].state.writable or members[2].state.writable)
+            members.heal()
+            await members.until_converged()
+            collection = first.process.node.store.collection("test.capped")
+            assert collection is not None
+            assert (collection.options.max_documents, collection.count) == (3, 3)
+            assert [each["_id"] for each in await first.find("capped")] == [3, 4, 5]
+
+    run(scenario())
+
+
 def test_a_member_too_stale_for_its_sources_stays_in_recovering(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with in_memory_set(tmp_path, 3) as members:
