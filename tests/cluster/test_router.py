@@ -284,3 +284,29 @@ def test_views_over_sharded_collections_are_read_through_the_router(cluster: Clu
     assert test.view.count_documents({}) == 10
     test.drop_collection("view")
     assert test.view.find_one() is None
+
+
+def test_the_languages_of_queries_and_updates_mean_the_same_through_a_router(cluster: Cluster) -> None:
+    collection = cluster.shard("languages", {"k": 1})
+    collection.insert_many({"_id": n, "k": n, "v": [n, n + 1]} for n in range(10))
+    cluster.split_and_move("languages", {"k": 5})
+    db = cluster.client.test
+    found = db.command(
+        "find", "languages", filter={"$expr": {"$gte": ["$k", "$$x"]}}, let={"x": 4}, sort={"k": -1},
+        projection={"_id": 0, "k": 1, "y": {"$add": ["$k", "$$x"]}},
+    )  # fmt: skip
+    assert found["cursor"]["firstBatch"] == [{"k": k, "y": k + 4} for k in range(9, 3, -1)]
+    assert collection.find_one({"v": 6}, {"_id": 0, "v.$": 1}, sort=[("k", -1)]) == {"v": [6]}
+    statement = {"q": {"$expr": {"$lt": ["$k", "$$x"]}}, "u": [{"$set": {"w": "$$x"}}], "multi": True}
+    assert db.command("update", "languages", updates=[statement], let={"x": 7})["nModified"] == 7
+    assert collection.count_documents({"w": 7, "k": {"$bitsAllClear": 1}}) == 4
+    collection.update_many({}, {"$inc": {"v.$[e]": 100}}, array_filters=[{"e": {"$gte": 9}}])
+    assert collection.count_documents({"$jsonSchema": {"properties": {"v": {"items": {"maximum": 99}}}}}) == 8
+    removed = db.command(
+        "delete", "languages", deletes=[{"q": {"$expr": {"$eq": ["$k", "$$x"]}}, "limit": 0}], let={"x": 8}
+    )
+    assert removed["n"] == 1
+    changed = db.command(
+        "findAndModify", "languages", query={"k": 9}, update=[{"$set": {"z": "$$x"}}], let={"x": 3}, new=True
+    )
+    assert changed["value"]["z"] == 3
