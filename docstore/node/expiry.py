@@ -69,6 +69,7 @@ class ExpiryMonitor:
     async def _expire(self, collection: Collection, index: Index) -> None:
         node = self._node
         while True:
+            await node.store.write_lock.wait()
             owned: Predicate | None = None
             if node.ownership is not None:
                 entered = node.ownership.enter(collection.ns, None, write=True)
