@@ -187,7 +187,8 @@ def start_reference(stack: ExitStack, directory: Path) -> str:
         port = probe.getsockname()[1]
     directory.mkdir()
     command = [*shlex.split(os.environ["DOCSTORE_REFERENCE"]), "--dbpath", str(directory), "--port", str(port)]
-    process = subprocess.Popen([*command, "--bind_ip", "127.0.0.1"], stdout=subprocess.DEVNULL)
+    # A session of its own, as ours has: the system's scheduler may share the processor out by session.
+    process = subprocess.Popen([*command, "--bind_ip", "127.0.0.1"], stdout=subprocess.DEVNULL, start_new_session=True)
     stack.callback(process.wait)
     stack.callback(process.terminate)
     return f"127.0.0.1:{port}"
