@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
+from docstore.aggregation.expressions.decimal_functions import rounded
 from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, unary
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
@@ -13,6 +14,7 @@ from docstore.query import arithmetic
 from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal, to_float, widest
 from docstore.query.summation import Summation
 from docstore.query.values import (
+    INT_MIN,
     LONG_MAX,
     LONG_MIN,
     NULL_VALUE,
@@ -231,6 +233,9 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
         whole = int(_quantized(Decimal(int_of(operand)), digits, rounding))
         if not LONG_MIN <= whole <= LONG_MAX:
             raise CommandError(51080, f"invalid conversion from Decimal128 result in {name} to long")
+        if operand[0] == INT32 and whole < INT_MIN:
+            # Below the range the reference wraps around; above it the result is a long.
+            return int32_value(whole + (1 << 32))
         return integer_value(whole) if operand[0] == INT32 else int64_value(whole)
 
     return nary(calculate, 1, 2)
@@ -327,7 +332,7 @@ def _pow(operands: Operands) -> Value:
         raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
     kind = widest(base[0], exponent[0])
     if kind == DECIMAL:
-        return from_decimal(DECIMAL_CONTEXT.power(to_decimal(base), power))
+        return from_decimal(_decimal_power(to_decimal(base), power))
     if kind != DOUBLE and int_of(exponent) >= 0 and (int_of(exponent) < 64 or abs(int_of(base)) <= 1):
         whole = int_of(base) ** int_of(exponent)
         if LONG_MIN <= whole <= LONG_MAX:
@@ -338,6 +343,15 @@ def _pow(operands: Operands) -> Value:
         return double_value(math.inf)
     except ValueError:
         return double_value(math.nan)
+
+
+def _decimal_power(base: Decimal, power: Decimal) -> Decimal:
+    """With all 34 digits, even of a whole number."""
+    if base.is_zero() and power.is_zero():
+        return rounded(Decimal(1))
+    if base.is_zero() and power > 0:
+        return Decimal((0, (0,), -6176))
+    return rounded(DECIMAL_CONTEXT.power(base, power))
 
 
 def _square_root(number: float) -> float:
