@@ -89,10 +89,13 @@ class Pipeline:
         at = 1 if self.has_source else 0
         return replace(self, stages=(*self.stages[:at], stage, *self.stages[at:]))
 
-    def find_query(self, hint: Hint | None = None) -> tuple[FindQuery, Pipeline]:
-        """What to read, and the stages still to be run over it. Not for a pipeline with a source of its own."""
+    def find_query(self, hint: Hint | None = None, *, with_sort: bool = True) -> tuple[FindQuery, Pipeline]:
+        """What to read, and the stages still to be run over it. Not for a pipeline with a source of its own.
+
+        Without `with_sort` a `$sort` stays a stage: worth it where no index gives the order, since stages can spill.
+        """
         assert not self.has_source
-        query, used = _leading_find(self.stages)
+        query, used = _leading_find(self.stages, with_sort=with_sort)
         return replace(query, hint=hint), replace(self, stages=self.stages[used:])
 
     def leading_filter(self) -> Filter:
@@ -197,7 +200,7 @@ def _check_place(declaration: Declaration, place: Place) -> None:
         )
 
 
-def _leading_find(stages: Sequence[Stage]) -> tuple[FindQuery, int]:
+def _leading_find(stages: Sequence[Stage], *, with_sort: bool = True) -> tuple[FindQuery, int]:
     """(find, how many stages it stands for)."""
     query = FindQuery()
     filters: list[Filter] = []
@@ -205,7 +208,7 @@ def _leading_find(stages: Sequence[Stage]) -> tuple[FindQuery, int]:
     for stage in stages:
         if isinstance(stage, Match) and not (query.skip or query.limit):
             filters.append(stage.filter)
-        elif isinstance(stage, SortStage) and not (query.sort or query.skip or query.limit):
+        elif isinstance(stage, SortStage) and with_sort and not (query.sort or query.skip or query.limit):
             query = replace(query, sort=stage.sort)
         elif isinstance(stage, Skip) and not query.limit:
             query = replace(query, skip=query.skip + stage.count)

@@ -37,25 +37,27 @@ class SortedRuns:
     def add(self, pairs: list[Pair]) -> None:
         """Take pairs in. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         self._open += pairs
-        self._held += sum(len(key) + len(data) for key, data in pairs) + _PER_PAIR * len(pairs)
+        self._held += _size(pairs)
         if len(self._open) >= RUN_LENGTH:
             self._close_run()
         if self._held > self._environment.memory_limit:
-            self._write()
+            self._make_room()
 
     def _close_run(self) -> None:
         self._open.sort(key=_key)
         self._runs.append(self._open)
         self._open = []
 
-    def _write(self) -> None:
+    def _make_room(self) -> None:
+        """Write one run, which takes a few milliseconds; the next pairs write the next one."""
         spill = self._environment.spill
         if spill is None:
             raise memory_exceeded(self._name, self._environment.memory_limit)
-        self._close_run()
-        self._written.append(spill.write(_merge(self._runs)))
-        self._runs = []
-        self._held = 0
+        if not self._runs:
+            self._close_run()
+        run = self._runs.pop(0)
+        self._held -= _size(run)
+        self._written.append(spill.write(run))
 
     def merged(self) -> Iterator[Pair]:
         """All pairs in order. Nothing may be added afterwards."""
@@ -64,6 +66,10 @@ class SortedRuns:
         if not runs and len(self._runs) == 1:
             return iter(self._runs[0])
         return _merge([*runs, *self._runs])
+
+
+def _size(pairs: list[Pair]) -> int:
+    return sum(len(key) + len(data) for key, data in pairs) + _PER_PAIR * len(pairs)
 
 
 def _merge(runs: Iterable[Iterable[Pair]]) -> Iterator[Pair]:

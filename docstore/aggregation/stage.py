@@ -198,5 +198,5 @@ def memory_exceeded(name: str, limit: int) -> CommandError:
     """The refusal of a blocking stage that would hold too much."""
     return CommandError(
         Code.QueryExceededMemoryLimitNoDiskUseAllowed,
-        f"Exceeded memory limit of {limit} bytes for {name}, and this server does not spill to disk",
+        f"Exceeded memory limit of {limit} bytes for {name}, and may not use the disk: pass allowDiskUse:true.",
     )

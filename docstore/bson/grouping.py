@@ -10,7 +10,7 @@ rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import cython
 
@@ -221,6 +221,6 @@ class Grouping:
         self.held += 2 * len(key[1])
         return states
 
-    def groups(self) -> list[tuple[Value, list[State]]]:
+    def groups(self) -> Iterator[tuple[Value, list[State]]]:
         """(key, states) of each group, in the order of their first documents."""
-        return list(zip(self._keys, self._groups.values(), strict=True))
+        return iter(zip(self._keys, self._groups.values(), strict=True))

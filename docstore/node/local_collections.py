@@ -19,7 +19,8 @@ from docstore.node.cursors import DocumentSource
 from docstore.node.node import node_of
 from docstore.node.process_documents import process_documents
 from docstore.node.requests import language_at
-from docstore.query.find import FindQuery
+from docstore.node.spill import SpillFile
+from docstore.query.find import FindQuery, Hint
 from docstore.query.plan import CollectionScan
 from docstore.query.tree import In
 from docstore.storage import Reader
@@ -45,12 +46,12 @@ class Found:
 class LocalCollections:
     """Reads of one request. Serves `docstore.aggregation.stage.Foreign`."""
 
-    def __init__(self, context: Context, reader: Reader) -> None:
+    def __init__(self, context: Context, reader: Reader, spill: SpillFile | None) -> None:
         node = node_of(context)
         self._context = context
         self._node = node
         self._reader = reader
-        self._environment = Environment(clock=node.clock, foreign=self, dice=node.dice)
+        self._environment = Environment(clock=node.clock, foreign=self, spill=spill, dice=node.dice)
 
     def environment(self, namespace: str) -> Environment:
         """What the stages of a pipeline over a collection need."""
@@ -68,9 +69,19 @@ class LocalCollections:
         environment = self.environment(collection)
         if pipeline.has_source:
             return pipeline.open_own(environment)
-        query, rest = pipeline.find_query()
+        query, rest = self.split(collection, pipeline, None)
         found = Found(self.find(collection, query))
         return rest.open(found, environment) if rest.stages else found
+
+    def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:
+        """What is found, in order only where an index gives the order, and what runs over it."""
+        query, rest = pipeline.find_query(hint)
+        if query.sort.fields:
+            collection = self._node.store.collection(namespace)
+            plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint)
+            if not plan.provides_sort:
+                return pipeline.find_query(hint, with_sort=False)
+        return query, rest
 
     def find(self, namespace: str, query: FindQuery, owned: Predicate | None = None) -> DocumentSource:
         """The find that a pipeline begins with."""

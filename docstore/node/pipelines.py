@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Stream
@@ -13,6 +14,7 @@ from docstore.node.cursors import Batch, Documents, DocumentSource
 from docstore.node.local_collections import Found, LocalCollections
 from docstore.node.node import node_of
 from docstore.node.reading import View
+from docstore.node.spill import SpillFile
 from docstore.query.find import Hint
 
 
@@ -52,14 +54,20 @@ class PipelineSource:
         self._close()
 
 
-def open_pipeline(context: Context, pipeline: Pipeline, view: View, *, hint: Hint | None) -> DocumentSource:
-    """The pipeline's output over a view of the request's collection; the view is not released."""
+def open_pipeline(
+    context: Context, pipeline: Pipeline, view: View, *, hint: Hint | None, on_disk: bool = True
+) -> DocumentSource:
+    """The pipeline's output over a view of the request's collection; the view is not released.
+
+    `on_disk`: what does not fit in memory may be written to disk for a while.
+    """
     node = node_of(context)
-    collections = LocalCollections(context, view.reader)
+    spill = SpillFile(node.settings.dbpath) if on_disk else None
+    collections = LocalCollections(context, view.reader, spill)
     environment = collections.environment(context.namespace)
     if pipeline.has_source:
-        return PipelineSource(pipeline.open_own(environment), _nothing_to_close, node.clock)
-    query, rest = pipeline.find_query(hint)
+        return PipelineSource(pipeline.open_own(environment), partial(_close, None, spill), node.clock)
+    query, rest = collections.split(context.namespace, pipeline, hint)
     counted = counted_group(rest.stages)
     if counted is not None:
         collection = node.store.collection(context.namespace)
@@ -67,8 +75,11 @@ def open_pipeline(context: Context, pipeline: Pipeline, view: View, *, hint: Hin
     source = collections.find(context.namespace, query, view.owned)
     if not rest.stages:
         return source
-    return PipelineSource(rest.open(Found(source), environment), source.close, node.clock)
+    return PipelineSource(rest.open(Found(source), environment), partial(_close, source, spill), node.clock)
 
 
-def _nothing_to_close() -> None:
-    """A pipeline that makes its own documents holds nothing."""
+def _close(source: DocumentSource | None, spill: SpillFile | None) -> None:
+    if source is not None:
+        source.close()
+    if spill is not None:
+        spill.close()

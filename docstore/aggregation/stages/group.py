@@ -7,13 +7,14 @@ group this is: `$willBeMerged` (the states come out as they are) and `$doingMerg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator
 from docstore.aggregation.chosen import CHOOSING, Start, parse_chosen, started
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
+from docstore.aggregation.spilled_groups import Groups, SpilledGroups
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
 from docstore.aggregation.unsupported import ACCUMULATORS as UNSUPPORTED
 from docstore.bson.build import document_from
@@ -76,7 +77,7 @@ class Group:
     def start(self, environment: Environment) -> StageRun:
         if not self._is_for_kernel():
             return general_run(self, environment)
-        return _KernelRun(self, Grouping(_source(self.key), self._sources()), environment)
+        return _KernelRun(self, lambda: Grouping(_source(self.key), self._sources()), environment)
 
     def start_unwound(self, path: str, environment: Environment) -> StageRun | None:
         """A run over documents that a `$unwind` of the path in front of it has not yet taken apart.
@@ -86,9 +87,13 @@ class Group:
         if not self._is_for_kernel():
             return None
         try:
-            return _KernelRun(self, Grouping(_source(self.key), self._sources(), path), environment)
+            return _KernelRun(self, lambda: Grouping(_source(self.key), self._sources(), path), environment)
         except ValueError:
             return None
+
+    def states(self, key: Value) -> list[Accumulator]:
+        """The states that the group of a key begins with."""
+        return [field.state(key) for field in self.fields]
 
     def _is_for_kernel(self) -> bool:
         return not self.doing_merge and all(field.accumulator in STATES for field in self.fields)
@@ -117,23 +122,24 @@ class _KernelRun:
 
     satisfied = False
 
-    def __init__(self, group: Group, grouping: Grouping, environment: Environment) -> None:
+    def __init__(self, group: Group, make: Callable[[], Grouping], environment: Environment) -> None:
         self._group = group
-        self._grouping = grouping
-        self._environment = environment
-        self._output: Iterator[bytes] | None = None
+        self._make = make
+        self._grouping = make()
+        self._results = _Results(group, environment)
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         self._grouping.add(documents)
-        if self._grouping.held > self._environment.memory_limit:
-            raise memory_exceeded("$group", self._environment.memory_limit)
+        if self._results.is_too_much(self._grouping.held):
+            self._results.give(self._groups(self._grouping))
+            self._grouping = self._make()
         return []
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        if self._output is None:
-            groups = ((key, self._accumulators(states)) for key, states in self._grouping.groups())
-            self._output = _documents(self._group, groups)
-        return hand_out(self._output, self._environment.clock, deadline)
+        return self._results.finish(lambda: self._groups(self._grouping), deadline)
+
+    def _groups(self, grouping: Grouping) -> Groups:
+        return ((key, self._accumulators(states)) for key, states in grouping.groups())
 
     def _accumulators(self, states: list[State]) -> list[Accumulator]:
         found: list[Accumulator] = []
@@ -144,6 +150,49 @@ class _KernelRun:
                 accumulator.add(value)
             found.append(accumulator)
         return found
+
+
+class _Results:
+    """The end of a `$group`: its documents, from groups in memory or, where they were too many, from disk."""
+
+    def __init__(self, group: Group, environment: Environment) -> None:
+        self._group = group
+        self._environment = environment
+        self._spilled: SpilledGroups | None = None
+        self._ended = False
+        self._output: Iterator[bytes] | None = None
+
+    def is_too_much(self, held: int) -> bool:
+        """Whether the groups in memory have to go. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
+        if self._spilled is not None:
+            self._spilled.write()
+        if held <= self._environment.memory_limit:
+            return False
+        if self._environment.spill is None:
+            raise memory_exceeded("$group", self._environment.memory_limit)
+        return True
+
+    def give(self, groups: Groups) -> None:
+        """Groups that leave memory; nobody changes them any more."""
+        if self._spilled is None:
+            assert self._environment.spill is not None, "asked before groups are given away"
+            self._spilled = SpilledGroups(self._environment.spill, self._group.states)
+        self._spilled.give(groups)
+
+    def finish(self, last: Callable[[], Groups], deadline: float) -> tuple[list[bytes], bool]:
+        """See `StageRun.finish`; `last` are the groups that are still in memory."""
+        if self._output is None:
+            if self._spilled is None:
+                self._output = _documents(self._group, last())
+            else:
+                if not self._ended:
+                    self._ended = True
+                    self._spilled.give(last())
+                while self._spilled.write():
+                    if self._environment.clock() >= deadline:
+                        return [], False
+                self._output = _documents(self._group, self._spilled.merged())
+        return hand_out(self._output, self._environment.clock, deadline)
 
 
 def general_run(group: Group, environment: Environment) -> StageRun:
@@ -158,18 +207,19 @@ class _GroupRun:
 
     def __init__(self, group: Group, environment: Environment) -> None:
         self._group = group
-        self._environment = environment
         self._key: Evaluate = group.key.evaluate
         self._arguments: list[Evaluate] = [field.argument.evaluate for field in group.fields]
         self._groups: dict[bytes, tuple[Value, list[Accumulator]]] = {}
         self._held = 0
-        self._output: Iterator[bytes] | None = None
+        self._results = _Results(group, environment)
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         for document in documents:
             self._take(Scope(document))
-        if self._held > self._environment.memory_limit:
-            raise memory_exceeded("$group", self._environment.memory_limit)
+        if self._results.is_too_much(self._held):
+            self._results.give(iter(self._groups.values()))
+            self._groups = {}
+            self._held = 0
         return []
 
     def _take(self, scope: Scope) -> None:
@@ -177,7 +227,7 @@ class _GroupRun:
         encoded = encode_key(key)
         entry = self._groups.get(encoded)
         if entry is None:
-            entry = (key, [field.state(key) for field in self._group.fields])
+            entry = (key, self._group.states(key))
             self._groups[encoded] = entry
             self._held += len(encoded) + len(key[1]) + _PER_GROUP * (1 + len(entry[1]))
         if self._group.doing_merge:
@@ -190,9 +240,7 @@ class _GroupRun:
                 self._held += state.add(argument(scope))
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        if self._output is None:
-            self._output = _documents(self._group, self._groups.values())
-        return hand_out(self._output, self._environment.clock, deadline)
+        return self._results.finish(lambda: iter(self._groups.values()), deadline)
 
 
 def _documents(group: Group, groups: Iterable[tuple[Value, list[Accumulator]]]) -> Iterator[bytes]:

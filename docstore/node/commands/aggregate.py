@@ -72,7 +72,13 @@ def _run(
     context: Context, arguments: Arguments, pipeline: Pipeline, view: View, shown: str
 ) -> bytes | Awaitable[bytes]:
     try:
-        source = open_pipeline(context, pipeline.without_target(), view, hint=hint_of(arguments["hint"]))
+        source = open_pipeline(
+            context,
+            pipeline.without_target(),
+            view,
+            hint=hint_of(arguments["hint"]),
+            on_disk=arguments["allowDiskUse"],
+        )
     except BaseException:
         view.release()
         raise

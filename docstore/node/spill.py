@@ -1,0 +1,82 @@
+"""Room on disk for what does not fit in memory: sorted runs in one file, which has no name and goes with its process.
+
+The file is made when it is first needed and gives its space back when it is closed, also by a crash: it is unlinked as
+soon as it is open.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from docstore.aggregation.stage import Run
+
+_HEAD = struct.Struct("<II")
+_READ_BYTES = 64 * 1024
+
+Pair = tuple[bytes, bytes]
+
+
+class SpillFile:
+    """Serves `docstore.aggregation.stage.Spill`. The file stands in `_tmp` below the data directory."""
+
+    def __init__(self, dbpath: Path) -> None:
+        self._directory = dbpath / "_tmp"
+        self._descriptor: int | None = None
+        self._end = 0
+
+    def write(self, records: Iterable[Pair]) -> Run:
+        """Keep a run; as many records as may be written at one go."""
+        if self._descriptor is None:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._descriptor, name = tempfile.mkstemp(prefix="spill.", dir=self._directory)
+            os.unlink(name)
+        parts: list[bytes] = []
+        for key, data in records:
+            parts += (_HEAD.pack(len(key), len(data)), key, data)
+        written = b"".join(parts)
+        start, self._end = self._end, self._end + len(written)
+        os.pwrite(self._descriptor, written, start)
+        return SpilledRun(self, start, self._end)
+
+    def read(self, start: int, size: int) -> bytes:
+        """Bytes of the file."""
+        assert self._descriptor is not None, "a run is read after it was written and before the file is closed"
+        return os.pread(self._descriptor, size, start)
+
+    def close(self) -> None:
+        """Give the space back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class SpilledRun:
+    """The bytes [start, end) of the file."""
+
+    def __init__(self, file: SpillFile, start: int, end: int) -> None:
+        self._file = file
+        self._start = start
+        self._end = end
+
+    def records(self) -> Iterator[Pair]:
+        """The records, read a piece at a time."""
+        buffer = b""
+        at = 0
+        where = self._start
+        while at < len(buffer) or where < self._end:
+            needed = _HEAD.size
+            if len(buffer) - at >= _HEAD.size:
+                key_size, data_size = _HEAD.unpack_from(buffer, at)
+                needed += key_size + data_size
+                if len(buffer) - at >= needed:
+                    middle = at + _HEAD.size + key_size
+                    yield buffer[at + _HEAD.size : middle], buffer[middle : at + needed]
+                    at += needed
+                    continue
+            more = self._file.read(where, min(max(_READ_BYTES, needed), self._end - where))
+            assert more, "a run ends with a whole record"
+            buffer, at, where = buffer[at:] + more, 0, where + len(more)
