@@ -1,9 +1,12 @@
 from docstore.bson.key_writer cimport KeyWriter
 from docstore.bson.keys cimport append_key
-from docstore.bson.walk cimport ARRAY, NULL, OBJECT, UNDEFINED, document_stop, find, name_end, value_end
+from docstore.bson.walk cimport (
+    ARRAY, NULL, OBJECT, STRING, UNDEFINED, document_stop, find, name_end, part, value_end,
+)
 
 cdef class KeyPattern:
     cdef readonly tuple fields
+    cdef readonly object fold
     cdef list _paths
     cdef list _descending
     cdef KeyWriter _out
@@ -16,5 +19,6 @@ cdef class KeyPattern:
     cdef set _leaf_array_keys(self, bytes raw)
     cdef set _member_keys(self, bytes raw, bint descending, bytes before, bytes after)
     cdef bytes _directed(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending)
-
-cdef int _append_directed(KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending) except -1
+    cdef int _append_directed(
+        self, KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending,
+    ) except -1

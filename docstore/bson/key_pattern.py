@@ -7,7 +7,7 @@ missing field counts as null, an empty array as undefined, which sorts below nul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cython
 
@@ -17,7 +17,18 @@ from docstore.errors import Code, CommandError
 
 if not cython.compiled:
     from docstore.bson.keys import append_key
-    from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, document_stop, find, name_end, value_end
+    from docstore.bson.walk import (
+        ARRAY,
+        NULL,
+        OBJECT,
+        STRING,
+        UNDEFINED,
+        document_stop,
+        find,
+        name_end,
+        part,
+        value_end,
+    )
 
 _NULL: Value = (NULL, b"")
 _UNDEFINED: Value = (UNDEFINED, b"")
@@ -26,9 +37,13 @@ _AMBIGUOUS_NUMBER = 16746
 
 
 class KeyPattern:
-    """An ordered list of (dotted path, 1 for ascending or -1 for descending). Used by one thread at a time."""
+    """An ordered list of (dotted path, 1 for ascending or -1 for descending). Used by one thread at a time.
+
+    `fold` puts a value in the place of each that holds strings: what a collation compares by.
+    """
 
     fields: tuple[tuple[str, int], ...]
+    fold: Callable[[Value], Value] | None
     _paths: list[list[bytes]]
     _descending: list[bool]
     _out: KeyWriter
@@ -36,8 +51,9 @@ class KeyPattern:
     _array_end: cython.Py_ssize_t
     _array_is_leaf: cython.bint
 
-    def __init__(self, fields: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, fields: Sequence[tuple[str, int]], fold: Callable[[Value], Value] | None = None) -> None:
         self.fields = tuple([(path, direction) for path, direction in fields])
+        self.fold = fold
         self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in self.fields]
         self._descending = [direction < 0 for _, direction in self.fields]
         self._out = KeyWriter()
@@ -49,7 +65,7 @@ class KeyPattern:
         return f"KeyPattern({list(self.fields)!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyPattern) and self.fields == other.fields
+        return isinstance(other, KeyPattern) and self.fields == other.fields and self.fold == other.fold
 
     def __hash__(self) -> int:
         return hash(self.fields)
@@ -89,7 +105,7 @@ class KeyPattern:
         """The key of one value per field (fewer values: the beginning of a key), in the pattern's directions."""
         out = KeyWriter()
         for (code, raw), descending in zip(members, self._descending, strict=False):
-            _append_directed(out, code, raw, 0, len(raw), descending)
+            self._append_directed(out, code, raw, 0, len(raw), descending)
         return out.taken()
 
     def plain_key(self, raw: bytes) -> bytes | None:
@@ -128,7 +144,7 @@ class KeyPattern:
                 self._array_end = limit
                 self._array_is_leaf = left == 0
                 return 0
-        _append_directed(self._out, code, raw, start, limit, self._descending[position])
+        self._append_directed(self._out, code, raw, start, limit, self._descending[position])
         return 1
 
     def _leaf_array_keys(self, raw: bytes) -> set[bytes] | None:
@@ -166,21 +182,26 @@ class KeyPattern:
         self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, descending: cython.bint
     ) -> bytes:
         self._out.clear()
-        _append_directed(self._out, code, raw, at, end, descending)
+        self._append_directed(self._out, code, raw, at, end, descending)
         return self._out.taken()
 
-
-def _append_directed(
-    out: KeyWriter,
-    code: cython.int,
-    raw: bytes,
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    descending: cython.bint,
-) -> cython.int:
-    begin: cython.Py_ssize_t = out.size
-    append_key(out, code, raw, at, end)
-    return out.invert(begin) if descending else 0
+    def _append_directed(
+        self,
+        out: KeyWriter,
+        code: cython.int,
+        raw: bytes,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        descending: cython.bint,
+    ) -> cython.int:
+        begin: cython.Py_ssize_t = out.size
+        folded: bytes
+        if self.fold is not None and code in (STRING, OBJECT, ARRAY):
+            folded = self.fold((code, part(raw, at, end)))[1]
+            append_key(out, code, folded, 0, len(folded))
+        else:
+            append_key(out, code, raw, at, end)
+        return out.invert(begin) if descending else 0
 
 
 class _Field:

@@ -6,7 +6,7 @@ from docstore.bson.order cimport (
     CLASS_MAX_KEY, CLASS_MIN_KEY, CLASS_NULL, CLASS_NUMBER, CLASS_STRING, CLASS_UNDEFINED, class_of, compare_at,
 )
 from docstore.bson.predicate cimport MISSING, PathPredicate, Predicate
-from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, OBJECT, document_stop, double_at, name_end, part, value_end
+from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, OBJECT, STRING, document_stop, double_at, name_end, part, value_end
 
 cdef enum:
     _LESS = 1
@@ -64,6 +64,11 @@ cdef class All(Predicate):
 cdef class ElemMatch(PathPredicate):
     cdef Predicate _part
     cdef bint _on_values
+    cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
+
+cdef class Folded(PathPredicate):
+    cdef PathPredicate _inner
+    cdef object _fold
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef class Regex(PathPredicate):

@@ -29,7 +29,18 @@ if not cython.compiled:
         compare_at,
     )
     from docstore.bson.predicate import MISSING
-    from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, OBJECT, document_stop, double_at, name_end, part, value_end
+    from docstore.bson.walk import (
+        ARRAY,
+        DECIMAL,
+        DOUBLE,
+        OBJECT,
+        STRING,
+        document_stop,
+        double_at,
+        name_end,
+        part,
+        value_end,
+    )
 
     _LESS = 1
     _EQUAL = 2
@@ -269,6 +280,28 @@ class ElemMatch(PathPredicate):
             elif (inner in (OBJECT, ARRAY)) and self._part.test(raw, begin, at):
                 return True
         return False
+
+
+class Folded(PathPredicate):
+    """A value passes a leaf once it has been folded by a collation; the leaf's operands are folded already.
+
+    `fold` takes and gives a value; only strings and what can hold them are handed to it.
+    """
+
+    _inner: PathPredicate
+    _fold: Callable[[Value], Value]
+
+    def __init__(self, inner: PathPredicate, fold: Callable[[Value], Value]) -> None:
+        super().__init__(inner.path, inner.into_arrays)
+        self._inner = inner
+        self._fold = fold
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        folded: bytes
+        if code in (STRING, OBJECT, ARRAY):
+            folded = self._fold((code, part(raw, at, end)))[1]
+            return self._inner.test_value(code, folded, 0, len(folded))
+        return self._inner.test_value(code, raw, at, end)
 
 
 class Regex(PathPredicate):

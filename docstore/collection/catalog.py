@@ -40,8 +40,8 @@ from docstore.bson.layout import (
 from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection, Index, unpack_counters
 from docstore.collection.entry import uuid_value
-from docstore.collection.index_spec import ID_INDEX, parse_index_spec
-from docstore.collection.options import NO_OPTIONS, CollectionOptions, parse_options
+from docstore.collection.index_spec import id_index, parse_index_spec
+from docstore.collection.options import CollectionOptions, parse_options
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -87,18 +87,19 @@ class Catalog:
     def _read(self, ident: int, row: bytes, known: dict[int, Collection]) -> Collection:
         fields = document_to_python(row)
         ns = str(fields["ns"])
+        stored = get_field(row, "options")
+        assert stored is not None, "a catalog row without options"
+        options = parse_options(stored[1])
         coll = known.get(ident)
         if coll is None:
-            id_index = Index(ID_INDEX, int(fields["idIndex"]))
-            coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), NO_OPTIONS, ident, id_index)
+            by_id = Index(id_index(options.collation), int(fields["idIndex"]))
+            coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), options, ident, by_id)
             coll.next_record_id = coll.find_last_record_id(self._engine) + 1
         elif coll.ns != ns:
             coll.rename(ns)
         # A rollback may have put back what was above it.
         coll.newest_id = None
-        options = get_field(row, "options")
-        assert options is not None, "a catalog row without options"
-        coll.options = parse_options(options[1])
+        coll.options = options
         coll.oldest = 0
         indexes = {coll.id_index.name: coll.id_index}
         listed = get_field(row, "indexes")

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from docstore.bson import OBJECT, KeyPattern, Predicate, Value, encode_key
+from docstore.bson import OBJECT, KeyPattern, Predicate, Value, encode_key, get_field
+from docstore.bson.keys import identity_key
 from docstore.bson.layout import COUNTERS_PREFIX, ident_bytes, ident_end, last_long, long_of, record_id_bytes
 from docstore.bson.namespace import replicates, split_namespace
 from docstore.collection.entry import entry_head
@@ -25,6 +26,7 @@ from docstore.collection.index_keys import ARRAY_UNDER_HASH, coverage_of, keys_o
 from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec
 from docstore.collection.options import CollectionOptions
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
 from docstore.query.tree import Filter
 from docstore.query.wildcard import WildcardPaths
 from docstore.storage import Family
@@ -55,6 +57,7 @@ class Index:
     __slots__ = (
         "_covered",
         "_keys_of",
+        "collation",
         "collisions",
         "ident",
         "is_id",
@@ -77,7 +80,10 @@ class Index:
         self.uses = 0
         self.collisions: set[bytes] = set()
         self.prefix = ident_bytes(ident)
-        self.key_pattern = KeyPattern(spec.fields)
+        self.collation = spec.collation
+        # What a hash or a wildcard index holds is made from folded documents.
+        plain = spec.collation is not None and spec.wildcard is None and not spec.hashed
+        self.key_pattern = KeyPattern(spec.fields, spec.collation.fold if plain and spec.collation else None)
         self.key_id = encode_key((OBJECT, spec.key))
         self.is_id = spec.name == ID_INDEX_NAME
         self._keys_of = keys_of(spec, self.key_pattern)
@@ -227,12 +233,28 @@ class Collection:
 
     def by_id(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:
         """(record id, document) of the document with that `_id`."""
+        if self.id_index.collation is not None:
+            id_value = self.id_index.collation.fold(id_value)
         rid = reader.get(_INDEXES, self.id_prefix + encode_key(id_value))
         if rid is None:
             return None
         raw = reader.get(_RECORDS, self.prefix + rid)
         assert raw is not None, f"{self.ns}: the _id index leads to no record"
         return long_of(rid), raw
+
+    def id_key(self, raw: bytes) -> bytes:
+        """The key of a document in the `_id` index."""
+        collation = self.id_index.collation
+        if collation is None:
+            return identity_key(self.id_prefix, raw)
+        id_value = get_field(raw, "_id")
+        assert id_value is not None, "a stored document has an _id"
+        return self.id_prefix + encode_key(collation.fold(id_value))
+
+    @property
+    def collation(self) -> Collation | None:
+        """That of requests which name none."""
+        return self.id_index.collation
 
     def record(self, reader: Reader, record_id: int) -> bytes | None:
         """The document with that record id."""

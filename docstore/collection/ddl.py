@@ -14,7 +14,7 @@ from docstore.bson.namespace import check_collection_name, check_database_name, 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.entry import uuid_value
 from docstore.collection.index_build import create_index_entry
-from docstore.collection.index_spec import ID_INDEX, MAX_INDEXES, IndexSpec
+from docstore.collection.index_spec import ID_INDEX, MAX_INDEXES, IndexSpec, id_index
 from docstore.collection.options import CollectionOptions
 from docstore.errors import Code, CommandError
 from docstore.storage import Family
@@ -36,10 +36,10 @@ def create_collection(
     if ns in catalog.collections:
         raise CommandError(Code.NamespaceExists, f"Collection {ns} already exists.")
     ident, id_ident = catalog.take_ident(unit.batch), catalog.take_ident(unit.batch)
-    coll = Collection(ns, uuid or uuid4(), options, ident, Index(ID_INDEX, id_ident))
+    coll = Collection(ns, uuid or uuid4(), options, ident, Index(id_index(options.collation), id_ident))
     catalog.add(unit, coll)
     o = [("create", *from_python(name)), *elements(options.raw)]
-    o.append(("idIndex", _OBJECT, ID_INDEX.raw))
+    o.append(("idIndex", _OBJECT, coll.id_index.spec.raw))
     unit.command(coll, f"{database}.$cmd", document_from(o))
     return coll
 

@@ -56,14 +56,28 @@ _SHOWN_CHARACTERS = 150
 def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> CommandError:
     """The error for the document `raw`, whose encoded key `key` under `index` belongs to another document."""
     found = key_values(index.key_pattern, raw, key)
-    shown = ", ".join(f"{path}: {show(value)}" for (path, _), value in zip(index.fields, found, strict=True))
+    extra: dict[str, Any] = {"keyPattern": document_to_python(index.spec.key)}
+    rules = ""
+    if index.collation is None:
+        extra["keyValue"] = {path: to_python(value) for (path, _), value in zip(index.fields, found, strict=True)}
+        texts = [show(value) for value in found]
+    else:
+        # The entry holds what the collation compares by, which is no text: it is shown in hexadecimal digits.
+        rules = f" collation: {show((OBJECT, index.collation.raw))}"
+        folded = [index.collation.fold(value) for value in found]
+        hexes = [value[1][4:-1].hex() if value[0] == STRING else None for value in folded]
+        texts = [show(value) if digits is None else f'"0x{digits}"' for value, digits in zip(found, hexes, strict=True)]
+        extra["keyValue"] = {
+            path: to_python(value) if digits is None else digits
+            for (path, _), value, digits in zip(index.fields, found, hexes, strict=True)
+        }
+        extra["hexEncoded"] = [digits is not None for digits in hexes]
+        extra["collation"] = document_to_python(index.collation.raw)
+    shown = ", ".join(f"{path}: {text}" for (path, _), text in zip(index.fields, texts, strict=True))
     return CommandError(
         Code.DuplicateKey,
-        f"E11000 duplicate key error collection: {coll.ns} index: {index.name} dup key: {{ {shown} }}",
-        extra={
-            "keyPattern": document_to_python(index.spec.key),
-            "keyValue": {path: to_python(value) for (path, _), value in zip(index.fields, found, strict=True)},
-        },
+        f"E11000 duplicate key error collection: {coll.ns} index: {index.name}{rules} dup key: {{ {shown} }}",
+        extra=extra,
     )
 
 
@@ -71,7 +85,7 @@ def key_values(pattern: KeyPattern, raw: bytes, key: bytes) -> list[Value]:
     """The document's value for each field of the pattern that makes up its encoded key `key`."""
     found: list[Value] = []
     for path, direction in pattern.fields:
-        single = KeyPattern([(path, direction)])
+        single = KeyPattern([(path, direction)], pattern.fold)
         for value in _candidates((OBJECT, raw), path.split(".")):
             encoded = single.encode([value])
             # No key is the beginning of another, so at most one value of the field fits.

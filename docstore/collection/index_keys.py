@@ -20,11 +20,15 @@ ARRAY_UNDER_HASH = 16766
 
 def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
     """The keys of any document that the index covers."""
-    if spec.wildcard is not None:
-        return spec.wildcard.keys
-    if spec.hashed:
-        return lambda raw: ([pattern.encode(hashed_members(spec, raw))], False)
-    return pattern.keys
+    if spec.wildcard is None and not spec.hashed:
+        return pattern.keys
+    keys = spec.wildcard.keys if spec.wildcard is not None else _hashed_keys(spec, pattern)
+    collation = spec.collation
+    return keys if collation is None else lambda raw: keys(collation.fold_document(raw))
+
+
+def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
+    return lambda raw: ([pattern.encode(hashed_members(spec, raw))], False)
 
 
 def coverage_of(spec: IndexSpec) -> Predicate | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from math import isnan, nan
 
-from docstore.bson import BOOL, OBJECT, STRING, Value, elements, to_python
+from docstore.bson import BOOL, OBJECT, Value, elements, to_python
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation, parse_collation
 from docstore.query.filter import parse_filter
 from docstore.query.projection_parse import parse_projection
 from docstore.query.tree import And, Comparison, Exists, Filter, In, Or, TypeIs
-from docstore.query.values import NUMBERS, TYPE_NAMES, display, text_of
+from docstore.query.values import NUMBERS, TYPE_NAMES, display
 from docstore.query.wildcard import WildcardPaths, paths_of
 
 MAX_EXPIRE_SECONDS = 2**31 - 1
@@ -148,16 +149,13 @@ def _flags(raw: bytes, projection: bytes, prefix: str) -> dict[str, bool]:
     return found
 
 
-def collation_of(raw: bytes, value: Value) -> None:
-    """Only the simple collation is known, which is none."""
+def collation_of(raw: bytes, value: Value) -> Collation | None:
+    """The collation of the index; None for the simple one."""
     if value[0] != OBJECT:
         raise refused(raw, f"The field 'collation' must be an object, but got {_type(value)}", Code.TypeMismatch)
     if not elements(value[1]):
         raise refused(raw, "The field 'collation' cannot be an empty object.", Code.BadValue)
-    for name, code, data in elements(value[1]):
-        if name == "locale" and code == STRING and text_of((code, data)) == "simple":
-            return
-    raise CommandError(Code.NotImplemented, "indexes with a collation are not supported")
+    return parse_collation(value[1], "createIndexes.indexes.collation")
 
 
 def number_of(value: Value) -> float:

@@ -22,6 +22,7 @@ from docstore.collection.index_options import (
     wildcard_paths,
 )
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
 from docstore.query.tree import Filter
 from docstore.query.values import NUMBERS, TYPE_NAMES, display, text_of
 from docstore.query.wildcard import WildcardPaths
@@ -40,6 +41,7 @@ _ORDER = (
     "sparse",
     "expireAfterSeconds",
     "wildcardProjection",
+    "collation",
 )
 """The options that are kept, in the order in which they are listed."""
 _DROPPED = frozenset(("ns", "dropDups"))
@@ -62,7 +64,7 @@ _LACKING = frozenset(
         "originalSpec",
     )
 )
-_KNOWN = _FLAGS | _DROPPED | _LACKING | frozenset(_ORDER) | {"v", "key", "name", "collation"}
+_KNOWN = _FLAGS | _DROPPED | _LACKING | frozenset(_ORDER) | {"v", "key", "name"}
 _LACKING_KINDS = frozenset(("text", "2d", "2dsphere"))
 _REFERENCES = frozenset(("$id", "$ref", "$db"))
 _WILDCARD = "$**"
@@ -87,6 +89,7 @@ class IndexSpec:
     partial: Filter | None = None
     wildcard: WildcardPaths | None = None
     expire_after: int | None = None
+    collation: Collation | None = None
 
     @property
     def hashed(self) -> bool:
@@ -100,6 +103,7 @@ class IndexSpec:
             and self.sparse == other.sparse
             and self.partial == other.partial
             and self.wildcard == other.wildcard
+            and self.collation == other.collation
         )
 
     def with_hidden(self, hidden: bool) -> IndexSpec:
@@ -111,22 +115,26 @@ class IndexSpec:
         return replace(self, raw=_with(self.raw, "expireAfterSeconds", from_python(seconds)), expire_after=seconds)
 
 
-def parse_index_spec(raw: bytes, *, ignore_unknown: bool = False) -> IndexSpec:
+def parse_index_spec(
+    raw: bytes, *, ignore_unknown: bool = False, default_collation: Collation | None = None
+) -> IndexSpec:
     """A specification from `{key, name, ...}`; CommandError with the reference's code when it is refused.
 
-    `ignore_unknown`: options that no server knows are left out.
+    `ignore_unknown`: options that no server knows are left out. `default_collation` is that of an index which names
+    none: its collection's.
     """
     found = _checked_fields(raw, ignore_unknown)
     fields = _key_fields(raw, found["key"][1])
     name = text_of(found["name"])
     if fields == (("_id", 1),) and encode_key(found["key"]) == encode_key((OBJECT, ID_INDEX.key)):
         _check_id_index(raw, found)
-        return ID_INDEX
+        return id_index(collation_of(raw, found["collation"]) if "collation" in found else default_collation)
     _check_name(raw, name, found["key"])
     expire_after = (
         expire_seconds(raw, found["expireAfterSeconds"], len(fields)) if "expireAfterSeconds" in found else None
     )
     flags = {flag: _is_set(found[flag]) for flag in _FLAGS & found.keys()}
+    collation = collation_of(raw, found.pop("collation")) if "collation" in found else default_collation
     partial = partial_filter(raw, found["partialFilterExpression"]) if "partialFilterExpression" in found else None
     if partial is not None and flags.get("sparse"):
         raise refused(raw, 'cannot mix "partialFilterExpression" and "sparse" options')
@@ -134,6 +142,8 @@ def parse_index_spec(raw: bytes, *, ignore_unknown: bool = False) -> IndexSpec:
     _check_build(raw, fields, wildcard, flags)
     kept: dict[str, Value] = {flag: (BOOL, b"\1" if flags[flag] else b"\0") for flag in flags}
     kept |= {option: found[option] for option in ("partialFilterExpression", "wildcardProjection") if option in found}
+    if collation is not None:
+        kept["collation"] = (OBJECT, collation.raw)
     if expire_after is not None:
         kept["expireAfterSeconds"] = from_python(expire_after)
     for flag in ("unique", "hidden"):
@@ -152,6 +162,7 @@ def parse_index_spec(raw: bytes, *, ignore_unknown: bool = False) -> IndexSpec:
         partial,
         wildcard,
         expire_after,
+        collation,
     )
 
 
@@ -349,3 +360,11 @@ ID_INDEX = IndexSpec(
     unique=True,
 )
 """The index that every collection has. It is unique without saying so."""
+
+
+def id_index(collation: Collation | None) -> IndexSpec:
+    """The `_id` index of a collection with that collation."""
+    if collation is None:
+        return ID_INDEX
+    raw = document_from([*elements(ID_INDEX.raw), ("collation", OBJECT, collation.raw)])
+    return replace(ID_INDEX, raw=raw, collation=collation)

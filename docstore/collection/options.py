@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docstore.bson import EMPTY_DOCUMENT, Value, document_from, elements, from_python, to_python
+from docstore.query.collation import Collation, parse_collation
 
 SIZE_STEP = 256
 """The size of a capped collection is a multiple of this."""
@@ -29,7 +30,7 @@ class CollectionOptions:
     """`max_bytes` and `max_documents` (0: no limit) hold for a capped collection.
 
     `validator` is the raw filter that documents must match, None without one. `level` is off, strict or moderate,
-    `action` error or warn.
+    `action` error or warn. `collation` is that of requests that name none, and of the `_id` index.
     """
 
     raw: bytes = EMPTY_DOCUMENT
@@ -39,6 +40,7 @@ class CollectionOptions:
     validator: bytes | None = None
     level: str = "strict"
     action: str = "error"
+    collation: Collation | None = None
 
     def changed(self, changes: Mapping[str, Value | None]) -> CollectionOptions:
         """The options with some of them replaced, or removed where the new value is None."""
@@ -84,6 +86,7 @@ def parse_options(raw: bytes) -> CollectionOptions:
         validator=fields["validator"][1] if "validator" in fields else None,
         level=of("validationLevel", "strict"),
         action=of("validationAction", "error"),
+        collation=parse_collation(fields["collation"][1]) if "collation" in fields else None,
     )
 
 

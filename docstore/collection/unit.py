@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
-from docstore.bson import Value, get_field, identity_key
+from docstore.bson import Value, get_field
 from docstore.bson.build import enclosed
 from docstore.bson.layout import record_id_bytes
 from docstore.bson.optime import OpTime
@@ -98,7 +98,7 @@ class WriteUnit:
 
     def insert(self, coll: Collection, raw: bytes, *, stmt_id: int | None = None) -> int:
         """Add a document, which has an `_id`; its record id. DuplicateKey when a unique key is taken."""
-        id_key = identity_key(coll.id_prefix, raw)
+        id_key = coll.id_key(raw)
         newest = coll.newest_id
         if newest is None:
             newest = coll.find_newest_id(self._engine)
@@ -181,7 +181,7 @@ class WriteUnit:
         """Remove the document `before`, which must be what stands at the record id."""
         rid = record_id_bytes(record_id)
         record_key = coll.prefix + rid
-        id_key = identity_key(coll.id_prefix, before)
+        id_key = coll.id_key(before)
         removed: list[bytes] = []
         if coll.secondary:
             removed = self._entries.old_keys(coll, before, rid)

@@ -12,9 +12,11 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.profiler import SYSTEM_PROFILE
+from docstore.node.requests import COLLATION
 from docstore.node.validators import check_validator
 from docstore.node.views import checked_definition
 from docstore.node.writes import check_writable
+from docstore.query.collation import parse_collation
 
 MAX_CAPPED_BYTES = 1 << 50
 LEVELS = ("off", "strict", "moderate")
@@ -51,12 +53,12 @@ PARAMETERS = (
     Parameter("indexOptionDefaults", Type.OBJECT),
     Parameter("expireAfterSeconds", Type.INT),
     Parameter("temp", Type.BOOL),
+    COLLATION,
     PRE_AND_POST_IMAGES,
     Parameter("timeseries", Type.OBJECT),
     Parameter("clusteredIndex", Type.ANY),
     Parameter("encryptedFields", Type.OBJECT, unsupported="encrypted collections are not supported"),
 )
-"""Of `create`, besides its collation."""
 
 
 def created_options(node: DataNode, arguments: Arguments, namespace: str) -> CollectionOptions:
@@ -77,6 +79,9 @@ def created_options(node: DataNode, arguments: Arguments, namespace: str) -> Col
     for name, allowed in (("validationLevel", LEVELS), ("validationAction", ACTIONS)):
         if arguments[name] is not None:
             fields[name] = from_python(choice(f"create.{name}", arguments[name], allowed))
+    collation = None if arguments["collation"] is None else parse_collation(arguments["collation"], "create.collation")
+    if collation is not None:
+        fields["collation"] = (OBJECT, collation.raw)
     return options_from(fields.items())
 
 

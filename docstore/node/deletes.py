@@ -34,6 +34,7 @@ class DeleteStatement:
     filter: bytes
     multi: bool
     hint: Value | None = None
+    collation: bytes | None = None
 
 
 def delete_statement(raw: bytes) -> DeleteStatement:
@@ -46,7 +47,7 @@ def delete_statement(raw: bytes) -> DeleteStatement:
     limit = fields["limit"]
     if limit not in (0, 1):
         raise CommandError(Code.FailedToParse, f"The limit field in delete objects must be 0 or 1. Got {limit}")
-    return DeleteStatement(filter=fields["q"], multi=limit == 0, hint=fields["hint"])
+    return DeleteStatement(filter=fields["q"], multi=limit == 0, hint=fields["hint"], collation=fields["collation"])
 
 
 class DeleteWork:
@@ -70,14 +71,16 @@ class DeleteWork:
                 target.outcome.n += 1
                 return True
             filter_ = self._statement.filter
-            self._tree = identity_filter(filter_) if target.let is None else None
+            collation = self._statement.collation
+            if target.let is None and collation is None:
+                self._tree = identity_filter(filter_, target.collation)
             if self._tree is None:
-                self._tree = parse_filter(filter_, language=target.language())
+                self._tree = parse_filter(filter_, language=target.language(collation))
         collection = target.collection()
         if collection is None:
             return True
         if self._search is None or collection is not self._collection:
-            identity = identity_of(self._tree)
+            identity = identity_of(self._tree, collection.collation)
             if identity is not None and self._statement.hint is None:
                 found = collection.by_id(target.node.engine, identity)
                 if found is not None and (owned is None or owned.matches(found[1])):

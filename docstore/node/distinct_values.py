@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from docstore.bson import Value, encode_key, get_field, values
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.errors import CommandError
+from docstore.query.collation import Collation
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 
@@ -14,16 +15,18 @@ MAX_REPLY_BYTES = 16 * 1024 * 1024
 class DistinctValues:
     """Values by their encoded key, so that equal ones of different types count once. Errors: 17217 over 16 MiB."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, collation: Collation | None = None) -> None:
         self._path = path.split(".")
+        self._collation = collation
         self._found: dict[bytes, Value] = {}
         self._size = 0
 
     def add(self, documents: list[bytes]) -> None:
-        """Take in the values of documents."""
+        """Take in the values of documents. Of those that are equal under the collation the first is kept."""
+        collation = self._collation
         for raw in documents:
             for value in values_at((OBJECT, raw), self._path):
-                key = encode_key(value)
+                key = encode_key(value if collation is None else collation.fold(value))
                 if key not in self._found:
                     self._found[key] = value
                     self._size += len(value[1]) + 8

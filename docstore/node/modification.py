@@ -15,6 +15,7 @@ from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.search import identity_filter
+from docstore.query.collation import Collation
 from docstore.query.language import Language
 from docstore.query.positions import Positions
 from docstore.query.tree import Filter
@@ -96,11 +97,13 @@ def check_form(update: Value) -> None:
             raise CommandError(40324, f"Unrecognized pipeline stage name: '{names[0]}'")
 
 
-def direct_modification(node: DataNode, filter_: bytes, update: Value) -> Modification | None:
+def direct_modification(
+    node: DataNode, filter_: bytes, update: Value, collation: Collation | None
+) -> Modification | None:
     """A simple update (`docstore.query.update.direct`) of the document with an `_id`, else None: what most statements
-    are, and what means the same in every language that knows no collation.
+    are, and what means the same in every language with that collation.
     """
-    identity = identity_filter(filter_)
+    identity = identity_filter(filter_, collation)
     direct = direct_update(update[1]) if identity is not None and update[0] == OBJECT else None
     return None if identity is None or direct is None else Modification(node, identity, direct)
 

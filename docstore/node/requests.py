@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docstore.aggregation import find_language
-from docstore.bson.walk import Value
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.values import NUMBERS, integer_of
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
+from docstore.query.collation import parse_collation
 from docstore.query.filter import parse_filter
 from docstore.query.find import FindQuery, Hint, parse_between, parse_hint
 from docstore.query.language import Language
@@ -19,11 +20,9 @@ from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import UNSORTED, Sort, parse_sort
 from docstore.query.tree import MATCH_ALL, Filter
 
-NO_COLLATION = "collations are not supported"
-
 CURSOR = Parameter("cursor", Type.OBJECT)
 """`{batchSize: n}` of commands that answer with a cursor."""
-COLLATION = Parameter("collation", Type.OBJECT, unsupported=NO_COLLATION)
+COLLATION = Parameter("collation", Type.OBJECT)
 LET = Parameter("let", Type.OBJECT)
 _CURSOR_FIELDS = declared(Parameter("batchSize", Type.INT, minimum=0))
 
@@ -63,8 +62,19 @@ def batch_size_of(arguments: Arguments) -> int | None:
 
 
 def language_of(context: Context, arguments: Arguments) -> Language:
-    """The language of a request: its `let`, the time, dice. Errors: those of the expressions in `let`."""
-    return language_at(node_of(context), arguments.given().get("let"))
+    """The language of a request: its `let` and collation, the time, dice. Errors: those of `let` and the collation."""
+    node, given = node_of(context), arguments.given()
+    return under(language_at(node, given.get("let")), node, context.namespace, given.get("collation"))
+
+
+def under(language: Language, node: DataNode, namespace: str, collation: bytes | None) -> Language:
+    """The language with the collation that a request asks for, else with that of the collection."""
+    if collation is not None and collation != EMPTY_DOCUMENT:
+        found = parse_collation(collation)
+    else:
+        collection = node.store.collection(namespace)
+        found = None if collection is None else collection.collation
+    return language if found is None else replace(language, collation=found)
 
 
 def language_at(node: DataNode, let: bytes | None) -> Language:
@@ -91,9 +101,9 @@ def filter_of(raw: bytes | None, language: Language) -> Filter:
     return MATCH_ALL if raw is None else parse_filter(raw, language=language)
 
 
-def sort_of(raw: bytes | None) -> Sort:
+def sort_of(raw: bytes | None, language: Language) -> Sort:
     """The order of an optional document."""
-    return UNSORTED if raw is None else parse_sort(raw)
+    return UNSORTED if raw is None else parse_sort(raw, language)
 
 
 def hint_of(value: Value | None) -> Hint | None:
@@ -108,7 +118,7 @@ def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
     return FindQuery(
         filter=tree,
         projection=None if projection is None else parse_projection(projection, language=language, tree=tree),
-        sort=sort_of(arguments["sort"]),
+        sort=sort_of(arguments["sort"], language),
         skip=arguments["skip"],
         limit=arguments["limit"],
         hint=hint_of(arguments["hint"]),

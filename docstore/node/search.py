@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from docstore.bson import Predicate, Value, elements, encode_key, get_field
-from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED
+from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, STRING, UNDEFINED
 from docstore.collection.collection import Collection
 from docstore.collection.execute import find_matches
 from docstore.collection.unit import Commit
 from docstore.node.node import DataNode
+from docstore.query.collation import Collation
 from docstore.query.compile import compile_filter
 from docstore.query.find import Hint
 from docstore.query.sort import UNSORTED, Sort
@@ -27,21 +28,26 @@ Match = tuple[int, bytes]
 """(record id, document)."""
 
 
-def identity_of(tree: Filter) -> Value | None:
-    """The `_id` that the whole filter asks for; None when it asks for more or for something else."""
-    if isinstance(tree, Comparison) and tree.path == "_id" and tree.op is Op.EQ and tree.value[0] not in _NO_IDENTITY:
-        return tree.value
-    return None
+def identity_of(tree: Filter, collation: Collation | None = None) -> Value | None:
+    """The `_id` that the whole filter asks for; None when it asks for more or for something else.
+
+    `collation`: that of the collection.
+    """
+    if not isinstance(tree, Comparison) or tree.path != "_id" or tree.op is not Op.EQ:
+        return None
+    compared_alike = tree.collation == collation or tree.value[0] != STRING
+    return tree.value if compared_alike and tree.value[0] not in _NO_IDENTITY else None
 
 
-def identity_filter(raw: bytes) -> Filter | None:
+def identity_filter(raw: bytes, collation: Collation | None = None) -> Filter | None:
     """The tree of a filter that asks for an `_id` and nothing else, as `parse_filter` gives it; None for others."""
     if raw[5:9] != b"_id\0":
         return None
     fields = elements(raw)
     if len(fields) != 1 or fields[0][1] in _NO_IDENTITY:
         return None
-    return Comparison("_id", Op.EQ, fields[0][1:])
+    value = fields[0][1:]
+    return Comparison("_id", Op.EQ, value, collation if value[0] == STRING else None)
 
 
 class Search:

@@ -15,9 +15,10 @@ from docstore.collection.views import check_no_view
 from docstore.commands.session import Session
 from docstore.errors import CommandError
 from docstore.node.node import DataNode
-from docstore.node.requests import language_at
+from docstore.node.requests import language_at, under
 from docstore.node.validators import Validator, validator_of
 from docstore.node.writes import Outcome
+from docstore.query.collation import Collation
 from docstore.query.language import Language
 
 UNIT_DOCUMENTS = 200
@@ -37,11 +38,17 @@ class WriteTarget:
     bypass_validation: bool = False
     _language: Language | None = None
 
-    def language(self) -> Language:
-        """What the command's filters and updates mean, the same for all its statements. Errors: those of `let`."""
+    def language(self, collation: bytes | None = None) -> Language:
+        """What the filter and the update of a statement mean. Errors: those of `let` and of the collation."""
         if self._language is None:
             self._language = language_at(self.node, self.let)
-        return self._language
+        return under(self._language, self.node, self.namespace, collation)
+
+    @property
+    def collation(self) -> Collation | None:
+        """The collection's own."""
+        collection = self.node.store.collection(self.namespace)
+        return None if collection is None else collection.collation
 
     def collection(self) -> Collection | None:
         """The collection, if it is there. Errors: CommandNotSupportedOnView."""

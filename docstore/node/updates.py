@@ -51,6 +51,7 @@ class UpdateStatement:
     hint: Value | None = None
     array_filters: tuple[bytes, ...] = ()
     constants: bytes | None = None
+    collation: bytes | None = None
 
 
 def update_statement(raw: bytes) -> UpdateStatement:
@@ -74,6 +75,7 @@ def update_statement(raw: bytes) -> UpdateStatement:
         hint=fields["hint"],
         array_filters=tuple(fields["arrayFilters"]),
         constants=fields["c"],
+        collation=fields["collation"],
     )
 
 
@@ -111,11 +113,13 @@ class UpdateWork:
         statement, target = self._statement, self._target
         if statement.array_filters or statement.constants is not None or target.let is not None:
             return None
-        return direct_modification(target.node, statement.filter, statement.update)
+        if statement.collation is not None:
+            return None
+        return direct_modification(target.node, statement.filter, statement.update, target.collation)
 
     def _parsed(self) -> Modification:
         statement, target = self._statement, self._target
-        language = target.language()
+        language = target.language(statement.collation)
         if statement.constants is not None:
             if statement.update[0] != ARRAY:
                 raise CommandError(51198, "Constant values may only be specified for pipeline updates")
@@ -155,7 +159,7 @@ class UpdateWork:
             if self._statement.upsert and not self._changed:
                 self._upsert(make_collection(self._target.node.store, self._target.namespace), modification)
             return True
-        identity = identity_of(modification.tree)
+        identity = identity_of(modification.tree, collection.collation)
         if identity is not None and self._statement.hint is None:
             found = collection.by_id(self._target.node.engine, identity)
             if found is not None and (owned is None or owned.matches(found[1])):

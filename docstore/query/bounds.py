@@ -82,12 +82,13 @@ def class_range(code: int) -> Range:
 def value_ranges(condition: Filter) -> tuple[Ranges, bool] | None:
     """(ranges, exact) of a condition on one path, or None when it bounds nothing.
 
-    `exact`: without arrays in the way, a value satisfies the condition exactly when its key is in the ranges.
+    `exact`: without arrays in the way, a value satisfies the condition exactly when its key is in the ranges. Keys are
+    those of bytes: a comparison under a collation bounds nothing.
     """
     if isinstance(condition, Comparison):
-        return _comparison(condition.op, condition.value)
+        return None if condition.collation is not None else _comparison(condition.op, condition.value)
     if isinstance(condition, In):
-        return _in(condition)
+        return None if condition.collation is not None else _in(condition)
     if isinstance(condition, RegexMatch):
         return _regex(condition), False
     if isinstance(condition, Mod):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from docstore.bson import bits, leaves, predicate
 from docstore.bson.predicate import Predicate
 from docstore.bson.walk import REGEX, Value
+from docstore.query.collation import Collation
 from docstore.query.regex import compile_regex
 from docstore.query.tree import (
     Always,
@@ -52,10 +55,12 @@ def compile_filter(tree: Filter) -> Predicate:
 
 def _compile_leaf(tree: Filter) -> Predicate:
     match tree:
-        case Comparison(path, op, value):
-            return leaves.Compare(path, op.value, value)
-        case In(path, values, patterns):
-            alternatives: list[Predicate] = [leaves.In(path, values)]
+        case Comparison(path, op, value, collation):
+            if collation is None:
+                return leaves.Compare(path, op.value, value)
+            return leaves.Folded(leaves.Compare(path, op.value, collation.fold(value)), collation.fold)
+        case In(path, values, patterns, collation):
+            alternatives: list[Predicate] = [_compile_in(path, values, collation)]
             alternatives += [_compile_regex(pattern) for pattern in patterns]
             return alternatives[0] if len(alternatives) == 1 else predicate.Or(alternatives)
         case RegexMatch():
@@ -72,6 +77,12 @@ def _compile_leaf(tree: Filter) -> Predicate:
             return leaves.Size(path, length)
         case _:
             raise AssertionError(f"no predicate for {tree!r}")
+
+
+def _compile_in(path: str, values: Sequence[Value], collation: Collation | None) -> Predicate:
+    if collation is None:
+        return leaves.In(path, values)
+    return leaves.Folded(leaves.In(path, list(map(collation.fold, values))), collation.fold)
 
 
 def _compile_regex(pattern: RegexMatch) -> Predicate:

@@ -25,6 +25,7 @@ from docstore.query.tree import (
     Nor,
     Not,
     Or,
+    collated,
     conjunction,
 )
 from docstore.query.unsupported import FILTER_OPERATORS, not_supported
@@ -57,7 +58,10 @@ def parse_filter(raw: bytes, *, language: Language = PLAIN) -> Filter:
                 children.append(child)
         else:
             children.append(parse_field(name, value, language))
-    return conjunction(children) if children else MATCH_ALL
+    if not children:
+        return MATCH_ALL
+    tree = conjunction(children)
+    return tree if language.collation is None else collated(tree, language.collation)
 
 
 def parse_field(path: str, value: Value, language: Language = PLAIN) -> Filter:

@@ -14,9 +14,21 @@ from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import KEY_OF_NULL
 from docstore.bson.walk import ARRAY, INT64, NULL, UNDEFINED, Value
 from docstore.query.bounds import FieldBounds, PathConditions, conditions, field_bounds, path_ranges
+from docstore.query.collation import Collation, holds_strings
 from docstore.query.implication import implies
 from docstore.query.intervals import Ranges, point, union
-from docstore.query.tree import Comparison, Filter, In, Op
+from docstore.query.tree import (
+    Always,
+    And,
+    Comparison,
+    ElemMatchObject,
+    ElemMatchValue,
+    Filter,
+    In,
+    Op,
+    Or,
+    RegexMatch,
+)
 from docstore.query.wildcard import WildcardPaths
 
 
@@ -50,6 +62,9 @@ class IndexInfo(Protocol):
     @property
     def wildcard(self) -> WildcardPaths | None: ...
 
+    @property
+    def collation(self) -> Collation | None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
@@ -67,6 +82,32 @@ def covers(tree: Filter, index: IndexInfo) -> Coverage:
         implied = implies(tree, index.partial)
         return Coverage(implied, implied)
     return Coverage(True, not index.sparse)
+
+
+def asked_of(tree: Filter, collation: Collation | None) -> Filter:
+    """The filter as it speaks of the keys of an index with that collation, which hold folded values.
+
+    What compares strings by other rules says nothing about them.
+    """
+    if collation is None:
+        return tree
+    match tree:
+        case And(children) | Or(children):
+            return type(tree)(tuple(asked_of(child, collation) for child in children))
+        case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):
+            return type(tree)(path, asked_of(inner, collation))
+        case Comparison(path, op, value) if tree.collation == collation:
+            return Comparison(path, op, collation.fold(value))
+        case In(path, listed, patterns) if tree.collation == collation and not patterns:
+            return In(path, tuple(map(collation.fold, listed)))
+        case Comparison(value=value) if tree.collation is None and not holds_strings(value):
+            return tree
+        case In(values=listed, patterns=()) if tree.collation is None and not any(map(holds_strings, listed)):
+            return tree
+        case Comparison() | In() | RegexMatch():
+            return Always(True)
+        case _:
+            return tree
 
 
 def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:

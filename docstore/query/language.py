@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from docstore.bson.walk import Value
+from docstore.query.collation import Collation
 
 
 class Expressions(Protocol):
@@ -38,7 +39,7 @@ class Language:
     an update; `nested` says that it is about embedded documents, not about stored ones.
     """
 
-    collation: None = None
+    collation: Collation | None = None
     variables: Mapping[str, Value | None] = field(default_factory=dict)
     late: Mapping[str, Value | None] = field(default_factory=dict)
     """Variables that change from one document to the next (`let` of `$lookup`): looked up when they are used."""

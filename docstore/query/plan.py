@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.bounds import MAX_RANGES, FieldBounds
+from docstore.query.collation import Collation, holds_strings
 from docstore.query.find import Hint, KeyBetween
-from docstore.query.index_bounds import IndexInfo, covers, usable_bounds
+from docstore.query.index_bounds import IndexInfo, asked_of, covers, usable_bounds
 from docstore.query.intervals import HIGHEST, LOWEST, Ranges, compound
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import And, Comparison, Filter, In, Op, Or, conjunction
@@ -89,6 +90,8 @@ class Plan:
     rejected: tuple[Plan, ...] = field(default=(), compare=False)
 
 
+_ID_INDEX = "_id_"
+
 _Candidate = tuple[tuple[int, ...], Plan]
 """(score, plan): the higher the better."""
 
@@ -111,9 +114,10 @@ def choose(
         return _hinted(tree, indexes, sort, hint)
     if sort.natural:
         return _collection_scan(tree, sort, sort.natural)
-    looked_up = _id_value(tree)
+    id_collation = next((index.collation for index in indexes if index.name == _ID_INDEX), None)
+    looked_up = _id_value(tree, id_collation)
     if looked_up is not None:
-        return Plan(IdLookup(looked_up), _beside_id(tree, looked_up), True)
+        return Plan(IdLookup(looked_up), _beside_id(tree, looked_up, id_collation), True)
     best = _best_index(tree, indexes, sort)
     if best is not None:
         return best
@@ -127,26 +131,32 @@ def _collection_scan(tree: Filter, sort: Sort, direction: int) -> Plan:
     return Plan(CollectionScan(direction), None if tree == And(()) else tree, not sort.fields)
 
 
-def _id_value(tree: Filter) -> Value | None:
-    """The value that the filter fixes `_id` to. An array or a regex in the filter can mean something else."""
+def _id_value(tree: Filter, collation: Collation | None) -> Value | None:
+    """The value that the filter fixes `_id` to. An array or a regex in the filter can mean something else, and so can
+    a string that is compared by other rules than those of the `_id` index.
+    """
     if isinstance(tree, And):
         for child in tree.children:
-            found = _id_value(child)
+            found = _id_value(child, collation)
             if found is not None:
                 return found
         return None
     value = None
-    if isinstance(tree, Comparison) and tree.path == "_id" and tree.op is Op.EQ:
+    if not isinstance(tree, Comparison | In) or tree.path != "_id":
+        return None
+    if isinstance(tree, Comparison) and tree.op is Op.EQ:
         value = tree.value
-    elif isinstance(tree, In) and tree.path == "_id" and len(tree.values) == 1 and not tree.patterns:
+    elif isinstance(tree, In) and len(tree.values) == 1 and not tree.patterns:
         value = tree.values[0]
-    return value if value is not None and value[0] not in (ARRAY, NULL, REGEX, UNDEFINED) else None
+    if value is None or value[0] in (ARRAY, NULL, REGEX, UNDEFINED):
+        return None
+    return value if tree.collation == collation or not holds_strings(value) else None
 
 
-def _beside_id(tree: Filter, value: Value) -> Filter | None:
+def _beside_id(tree: Filter, value: Value, collation: Collation | None) -> Filter | None:
     """What the filter says besides fixing `_id` to the value."""
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    left = [child for child in conjuncts if _id_value(child) != value or isinstance(child, And)]
+    left = [child for child in conjuncts if _id_value(child, collation) != value or isinstance(child, And)]
     return conjunction(left) if left else None
 
 
@@ -194,7 +204,7 @@ def _hinted_index(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
         if found is None:
             raise CommandError(Code.NoQueryExecutionPlans, "a hinted wildcard index serves no condition of the filter")
         return found
-    bounds = usable_bounds(tree, index) if covers(tree, index).bounded else []
+    bounds = usable_bounds(asked_of(tree, index.collation), index) if covers(tree, index).bounded else []
     return _scan(tree, index, bounds, sort, _sort_direction(index, bounds, sort))
 
 
@@ -205,7 +215,7 @@ def _best_index(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> Plan 
         if index.wildcard is not None:
             candidates += _wildcard_plans(tree, index, sort) if coverage.bounded else []
             continue
-        bounds = usable_bounds(tree, index) if coverage.bounded else []
+        bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
         direction = _sort_direction(index, bounds, sort)
         if bounds or (direction and coverage.whole):
             score = (_tightness(bounds, index), int(direction != 0), -len(index.fields))
@@ -223,9 +233,10 @@ def _best(candidates: list[_Candidate]) -> Plan | None:
 def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[_Candidate]:
     assert index.wildcard is not None
     found: list[_Candidate] = []
-    for item in wildcard_bounds(tree, index.wildcard, multikey=index.multikey):
+    for item in wildcard_bounds(asked_of(tree, index.collation), index.wildcard, multikey=index.multikey):
         field = FieldBounds(item.path, 1, item.ranges, exact=False)
-        ordered = not index.multikey and not item.below and tuple(path for path, _ in sort.fields) == (item.path,)
+        by_path = tuple(path for path, _ in sort.fields) == (item.path,) and sort.collation == index.collation
+        ordered = by_path and not index.multikey and not item.below
         direction = sort.fields[0][1] if ordered else 0
         if not item.ranges:
             return [((0,), Plan(Eof(), None, True))]
@@ -244,7 +255,7 @@ def _scan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: S
         ranges = tuple(made)
         if not ranges:
             return Plan(Eof(), None, True)
-    residual = _residual(tree, bounds[:used])
+    residual = _residual(tree, bounds[:used], index.collation)
     exact = residual is None and not index.multikey
     scan = IndexScan(index, ranges, direction or 1, exact, tuple(bounds))
     return Plan(scan, residual, not sort or direction != 0)
@@ -253,11 +264,12 @@ def _scan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: S
 _EVERYTHING = ((LOWEST, HIGHEST),)
 
 
-def _residual(tree: Filter, bounds: Sequence[FieldBounds]) -> Filter | None:
+def _residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:
     """What the filter says beyond the bounds: conditions on a path whose ranges are exact are met by every entry."""
     exact = {item.path for item in bounds if item.exact}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    left = [child for child in conjuncts if not (isinstance(child, Comparison | In) and child.path in exact)]
+    met = [isinstance(asked_of(child, collation), Comparison | In) and child.path in exact for child in conjuncts]
+    left = [child for child, done in zip(conjuncts, met, strict=True) if not done]
     return conjunction(left) if left else None
 
 
@@ -279,7 +291,7 @@ def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:
 
 def _sort_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> int:
     """1 or -1 when scanning the index that way yields the order, 0 when it does not (or none is asked for)."""
-    if not sort.fields or (index.multikey and bounds):
+    if not sort.fields or sort.collation != index.collation or (index.multikey and bounds):
         return 0
     fixed = {item.path for item in bounds if _is_single_point(item.ranges)}
     wanted = [(path, direction) for path, direction in sort.fields if path not in fixed]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
+from docstore.query.language import PLAIN, Language
 from docstore.query.paths import check_field_path
 from docstore.query.unsupported import not_supported
 from docstore.query.values import NUMBERS, display, text_of, truncated_of
@@ -17,34 +19,35 @@ MAX_SORT_KEYS = 32
 @dataclass(frozen=True, slots=True)
 class Sort:
     """An order of documents. `natural` is the direction (1 or -1) of the natural order, 0 where fields or nothing
-    order.
+    order. `collation` orders strings; None: by their bytes.
     """
 
     fields: tuple[tuple[str, int], ...] = ()
     natural: int = 0
+    collation: Collation | None = None
 
     def __bool__(self) -> bool:
         return bool(self.fields) or self.natural != 0
 
     def pattern(self) -> KeyPattern:
         """The kernel's key extractor for this order; only for a sort by fields."""
-        return KeyPattern(list(self.fields))
+        return KeyPattern(list(self.fields), None if self.collation is None else self.collation.fold)
 
     def reversed(self) -> Sort:
-        return Sort(tuple((path, -direction) for path, direction in self.fields), -self.natural)
+        return Sort(tuple((path, -direction) for path, direction in self.fields), -self.natural, self.collation)
 
 
 UNSORTED = Sort()
 
 
-def parse_sort(raw: bytes) -> Sort:
+def parse_sort(raw: bytes, language: Language = PLAIN) -> Sort:
     """The sort of a find command; an empty document means no order."""
     fields = elements(raw)
     if any(name == "$natural" for name, _, _ in fields):
         if len(fields) > 1:
             raise CommandError(Code.BadValue, f"Cannot include '$natural' in compound sort: {display((OBJECT, raw))}")
         return Sort(natural=natural_direction((fields[0][1], fields[0][2])))
-    return Sort(parse_sort_fields(raw))
+    return Sort(parse_sort_fields(raw), collation=language.collation)
 
 
 def natural_direction(value: Value) -> int:

@@ -8,10 +8,11 @@ an implicit equality is a `Comparison`: every consumer (predicates, bounds, targ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from docstore.bson.walk import Value
+from docstore.query.collation import Collation, holds_strings
 
 
 class Op(Enum):
@@ -70,9 +71,12 @@ class DocumentTest:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
+    """`collation` is set where it has a say: where the value holds strings."""
+
     path: str
     op: Op
     value: Value
+    collation: Collation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,15 @@ class RegexMatch:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """The value at the path equals one of the values or matches one of the expressions."""
+    """The value at the path equals one of the values or matches one of the expressions.
+
+    `collation` is set where it has a say: where one of the values holds strings.
+    """
 
     path: str
     values: tuple[Value, ...]
     patterns: tuple[RegexMatch, ...] = ()
+    collation: Collation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +197,20 @@ def conjunction(children: list[Filter]) -> Filter:
         else:
             flat.append(child)
     return flat[0] if len(flat) == 1 else And(tuple(flat))
+
+
+def collated(tree: Filter, collation: Collation) -> Filter:
+    """The filter with every comparison of strings made under the collation."""
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            return type(tree)(tuple(collated(child, collation) for child in children))
+        case Not(child):
+            return Not(collated(child, collation))
+        case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):
+            return type(tree)(path, collated(inner, collation))
+        case Comparison(value=value) if holds_strings(value):
+            return replace(tree, collation=collation)
+        case In(values=values) if any(map(holds_strings, values)):
+            return replace(tree, collation=collation)
+        case _:
+            return tree

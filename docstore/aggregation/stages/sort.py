@@ -94,7 +94,7 @@ def parse_sort(value: Value, language: Language) -> SortStage:
     fields = parse_sort_fields(value[1])
     if not fields:
         raise CommandError(15976, "$sort stage must have at least one sort key")
-    return SortStage(document_from([("$sort", *value)]), Sort(fields))
+    return SortStage(document_from([("$sort", *value)]), Sort(fields, collation=language.collation))
 
 
 def _parse(value: Value, language: Language) -> list[Stage]:

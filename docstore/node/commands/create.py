@@ -12,7 +12,6 @@ from docstore.commands.declaration import Command, Privilege, Resource, Result, 
 from docstore.errors import Code, CommandError
 from docstore.node.creation import PARAMETERS, check_creatable, created_options, created_view
 from docstore.node.node import node_of
-from docstore.node.requests import COLLATION
 from docstore.node.schema import change, check_database_case
 
 _DEPRECATED = "The autoIndexId option is deprecated and will be removed in a future release"
@@ -40,5 +39,5 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 COMMAND = Command(
     "create", run, privilege=Privilege("createCollection", Resource.COLLECTION), role=Role.PRIMARY,
-    value=Type.COLLECTION, stable=True, help="make a collection", parameters=(*PARAMETERS, COLLATION),
+    value=Type.COLLECTION, stable=True, help="make a collection", parameters=PARAMETERS,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.collection.collection import Collection
-from docstore.collection.index_spec import ID_INDEX, IndexSpec, parse_index_spec
+from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec, parse_index_spec
 from docstore.collection.unit import WriteUnit
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -25,10 +25,15 @@ from docstore.node.writes import check_primary, check_writable
 async def run(context: Context, arguments: Arguments) -> Result:
     check_writable(context.namespace)
     ignore_unknown = arguments["ignoreUnknownIndexOptions"]
-    specs = [parse_index_spec(raw, ignore_unknown=ignore_unknown) for raw in arguments["indexes"]]
+    node = node_of(context)
+    existing = node.store.collection(context.namespace)
+    collation = None if existing is None else existing.collation
+    specs = [
+        parse_index_spec(raw, ignore_unknown=ignore_unknown, default_collation=collation)
+        for raw in arguments["indexes"]
+    ]
     if not specs:
         raise CommandError(Code.BadValue, "Must specify at least one index to create")
-    node = node_of(context)
     if arguments["commitQuorum"] is not None:
         if node.replication.set_name is None:
             raise CommandError(Code.BadValue, "Standalones can't specify commitQuorum")
@@ -60,6 +65,10 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
     """
     wanted: list[IndexSpec] = []
     for spec in specs:
+        if spec.name == ID_INDEX_NAME:
+            if spec != collection.id_index.spec:
+                raise CommandError(Code.BadValue, "The _id index must have the same collation as the collection")
+            continue
         if spec in wanted or _conflicts(spec, wanted):
             raise CommandError(
                 Code.OperationFailed if collection.count else Code.IndexAlreadyExists,
@@ -72,8 +81,6 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
 
 def _conflicts(spec: IndexSpec, known: list[IndexSpec]) -> bool:
     """Whether the index is among those known. Errors: one like it is."""
-    if spec == ID_INDEX:
-        return spec in known
     for other in known:
         if other.name == spec.name:
             if not other.holds_the_same(spec):

@@ -32,11 +32,10 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     resolved = viewed(context)
     if resolved is not None:
         return _run_on_view(context, arguments, resolved)
-    query = FindQuery(
-        filter=filter_of(arguments["query"], language_of(context, arguments)), hint=hint_of(arguments["hint"])
-    )
+    language = language_of(context, arguments)
+    query = FindQuery(filter=filter_of(arguments["query"], language), hint=hint_of(arguments["hint"]))
     viewing = view_of(context)
-    found = DistinctValues(path)
+    found = DistinctValues(path, language.collation)
     if isawaitable(viewing):
         return _run_later(context, query, found, viewing)
     source = _open(context, query, viewing)
@@ -69,7 +68,7 @@ async def _go_on(context: Context, source: DocumentSource, view: View, found: Di
 
 async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
     node, language = node_of(context), language_of(context, arguments)
-    found = DistinctValues(arguments["key"])
+    found = DistinctValues(arguments["key"], language.collation)
     source = await open_view(context, resolved, filter_stages(arguments["query"]), language, hint_of(arguments["hint"]))
     try:
         while not _step(context, source, found):

@@ -98,7 +98,10 @@ def _distinct(inner: Arguments, language: Language) -> Subject:
 
 def _find_and_modify(inner: Arguments, language: Language) -> Subject:
     query = FindQuery(
-        filter=filter_of(inner["query"], language), sort=sort_of(inner["sort"]), limit=1, hint=hint_of(inner["hint"])
+        filter=filter_of(inner["query"], language),
+        sort=sort_of(inner["sort"], language),
+        limit=1,
+        hint=hint_of(inner["hint"]),
     )
     return Subject(
         query, "DELETE" if inner["remove"] else "UPDATE", returns_matches=True, upserts=bool(inner["upsert"])

@@ -102,7 +102,7 @@ def request_of(node: DataNode, arguments: Arguments, language: Language) -> Find
         raise CommandError(Code.BadValue, "cannot use a positional projection and return the new document")
     return FindAndModifyRequest(
         tree=tree,
-        sort=sort_of(arguments["sort"]),
+        sort=sort_of(arguments["sort"], language),
         modification=None if remove else modification_of(node, tree, update, arguments["arrayFilters"], language),
         new=new,
         upsert=upsert,

@@ -47,8 +47,9 @@ async def run(context: Context, arguments: Arguments) -> Result:
     first_pass: bool = arguments["shardedFirstPass"]
     seconds = None if context.deadline is None else max(context.deadline - node.clock(), 0.001)
     job = job_of(arguments, seconds)
-    tree = filter_of(arguments["query"], language_of(context, arguments))
-    query = FindQuery(filter=tree, sort=sort_of(arguments["sort"]), limit=arguments["limit"])
+    language = language_of(context, arguments)
+    tree = filter_of(arguments["query"], language)
+    query = FindQuery(filter=tree, sort=sort_of(arguments["sort"], language), limit=arguments["limit"])
     assert node.workers is not None, "a process that serves mapReduce has workers"
     viewing = view_of(context)
     view = await viewing if isawaitable(viewing) else viewing

@@ -30,7 +30,7 @@ def test_a_collection_is_made_once() -> None:
     loop(work())
 
 
-@pytest.mark.parametrize("option", ["timeseries", "collation", "clusteredIndex"])
+@pytest.mark.parametrize("option", ["timeseries", "clusteredIndex"])
 def test_kinds_of_collections_that_are_not_supported_are_refused(option: str) -> None:
     async def work() -> None:
         node = LocalNode()

@@ -10,6 +10,7 @@ import pytest
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import encode_key
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
 from docstore.query.filter import parse_filter
 from docstore.query.find import Hint, parse_hint
 from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union, choose
@@ -28,6 +29,7 @@ class Index:
     multikey: bool = False
     partial: Filter | None = None
     wildcard: WildcardPaths | None = None
+    collation: Collation | None = None
 
     @property
     def fields(self) -> tuple[tuple[str, int], ...]:

@@ -1,0 +1,153 @@
+"""Requests under a collation find what the real server finds, with and without an index of the same collation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pymongo
+import pytest
+from pymongo.database import Database
+
+from docstore.errors import Code
+from tests.harness.reference import reference_server
+from tests.unit.node.local import LocalNode, loop
+
+EN2 = {"locale": "en", "strength": 2}
+TEXTS: list[Any] = [
+    "a",
+    "A",
+    "á",
+    "b",
+    "B",
+    "ab",
+    "AB",
+    "",
+    "a-b",
+    "item 10",
+    "Item 9",
+    "ß",
+    "ss",
+    1,
+    None,
+    ["a", "C"],
+    {"x": "A"},
+]
+RULES = [EN2, {"locale": "en", "strength": 1}, {"locale": "de"}, {"locale": "en", "numericOrdering": True}, None]
+
+
+def document(dice: Random, identity: int) -> dict[str, Any]:
+    return {"_id": identity, "t": dice.choice(TEXTS), "u": dice.choice(TEXTS)}
+
+
+def query(dice: Random) -> dict[str, Any]:
+    path = dice.choice(["t", "u", "t.x"])
+    operand = dice.choice(TEXTS)
+    operators = [
+        operand,
+        {"$gt": operand},
+        {"$lte": operand},
+        {"$ne": operand},
+        {"$in": [operand, dice.choice(TEXTS)]},
+        {"$nin": [operand]},
+        {"$not": {"$gte": operand}},
+        {"$elemMatch": {"$eq": operand}},
+    ]
+    found = {path: dice.choice(operators)}
+    return {"$or": [found, {"u": dice.choice(TEXTS)}]} if dice.random() < 0.3 else found
+
+
+def request(dice: Random) -> dict[str, Any]:
+    rules = dice.choice(RULES)
+    command = dice.choice(
+        [
+            {"find": "c", "filter": query(dice), "sort": {"t": dice.choice([1, -1]), "_id": 1}},
+            {"find": "c", "filter": query(dice), "sort": {"_id": 1}},
+            {"count": "c", "query": query(dice)},
+            {"distinct": "c", "key": "t", "query": query(dice)},
+            {"aggregate": "c", "pipeline": [{"$match": query(dice)}, {"$sort": {"u": 1, "_id": -1}}], "cursor": {}},
+        ]
+    )
+    return command if rules is None else {**command, "collation": rules}
+
+
+def shape(reply: dict[str, Any]) -> Any:
+    if "cursor" in reply:
+        return reply["cursor"]["firstBatch"]
+    return reply.get("n", reply.get("values", reply.get("code")))
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database[Any]]:
+    with reference_server(tmp_path_factory.mktemp("reference")) as port:
+        client: pymongo.MongoClient[Any] = pymongo.MongoClient("127.0.0.1", port)
+        with client:
+            yield client["collations"]
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("seed", range(3))
+def test_random_requests_agree_with_the_reference(database: Database[Any], seed: int) -> None:
+    dice = Random(seed)
+    documents = [document(dice, identity) for identity in range(60)]
+    requests = [request(dice) for _ in range(150)]
+    database.drop_collection("c")
+    database["c"].insert_many(documents)
+    expected = [shape(database.command(command, check=False)) for command in requests]
+
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"insert": "c", "documents": documents})
+        for indexes in ([], [{"t": 1}], [{"u": 1, "t": -1}], [{"$**": 1}]):
+            for key in indexes:
+                spec = {"key": key, "name": f"i{len(key)}{next(iter(key))}", "collation": EN2}
+                await node.run({"createIndexes": "c", "indexes": [spec]})
+            for command, found in zip(requests, expected, strict=True):
+                reply = shape(await node.reply(command))
+                if indexes and "distinct" in command:
+                    # Which of several equal texts is met first is up to the plan.
+                    assert len(reply) == len(found), (indexes, command)
+                else:
+                    assert reply == found, (indexes, command)
+
+    loop(work())
+
+
+def test_a_collection_gives_its_collation_to_identities_indexes_and_requests() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"create": "c", "collation": EN2})
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a", "unique": True}]})
+        listed = (await node.run({"listIndexes": "c"}))["cursor"]["firstBatch"]
+        assert [spec["collation"]["strength"] for spec in listed] == [2, 2]
+        await node.run({"insert": "c", "documents": [{"_id": "x", "a": "One"}]})
+        for other in ({"_id": "X", "a": "Two"}, {"_id": "y", "a": "ONE"}):
+            [error] = (await node.run({"insert": "c", "documents": [other]}))["writeErrors"]
+            assert (error["code"], error["hexEncoded"], error["collation"]["locale"]) == (11000, [True], "en")
+        assert shape(await node.run({"find": "c", "filter": {"_id": "X"}})) == [{"_id": "x", "a": "One"}]
+        assert shape(await node.run({"find": "c", "filter": {"_id": "X"}, "collation": {"locale": "simple"}})) == []
+        updated = await node.run({"update": "c", "updates": [{"q": {"_id": "X"}, "u": {"$set": {"b": 1}}}]})
+        assert updated["nModified"] == 1
+        simple = {"q": {"a": "one"}, "limit": 1, "collation": {"locale": "simple"}}
+        assert (await node.run({"delete": "c", "deletes": [simple]}))["n"] == 0
+        assert (await node.run({"delete": "c", "deletes": [{"q": {"a": "one"}, "limit": 1}]}))["n"] == 1
+
+    loop(work())
+
+
+def test_an_index_is_told_from_others_by_its_collation() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        indexes = [{"key": {"a": 1}, "name": "a"}, {"key": {"a": 1}, "name": "b", "collation": EN2}]
+        await node.run({"createIndexes": "c", "indexes": indexes})
+        again = {"key": {"a": 1}, "name": "d", "collation": EN2}
+        refused = await node.reply({"createIndexes": "c", "indexes": [again]})
+        assert refused["code"] == Code.IndexOptionsConflict
+        other = {"key": {"a": 1}, "name": "a", "collation": {"locale": "fr"}}
+        refused = await node.reply({"createIndexes": "c", "indexes": [other]})
+        assert refused["code"] == Code.IndexKeySpecsConflict
+        by_id = {"key": {"_id": 1}, "name": "_id_", "collation": EN2}
+        assert (await node.reply({"createIndexes": "c", "indexes": [by_id]}))["code"] == Code.BadValue
+
+    loop(work())
