@@ -268,9 +268,14 @@ def _residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation 
     """What the filter says beyond the bounds: conditions on a path whose ranges are exact are met by every entry."""
     exact = {item.path for item in bounds if item.exact}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    met = [isinstance(asked_of(child, collation), Comparison | In) and child.path in exact for child in conjuncts]
-    left = [child for child, done in zip(conjuncts, met, strict=True) if not done]
+    left = [child for child in conjuncts if not _is_met(child, exact, collation)]
     return conjunction(left) if left else None
+
+
+def _is_met(condition: Filter, exact: set[str], collation: Collation | None) -> bool:
+    """Whether exact bounds of its path in an index with that collation say all of the condition."""
+    asked = asked_of(condition, collation)
+    return isinstance(asked, Comparison | In) and asked.path in exact
 
 
 def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:

@@ -119,9 +119,10 @@ def test_every_access_path_finds_the_same(
         key = Sort(sort).pattern().sort_key
         for result in (scanned, looked_up):
             assert [key(bson.encode(found)) for found in result] == [key(raw) for raw in cut]
-        assert scanned == [plain(raw) for raw in cut]
-    elif not limit and not skip:
-        assert sorted(map(repr, looked_up)) == sorted(repr(plain(raw)) for raw in cut)
+    if not limit and not skip:
+        # In which order equal documents come is up to the access path.
+        for result in (scanned, looked_up):
+            assert sorted(map(repr, result)) == sorted(repr(plain(raw)) for raw in cut)
     assert len(looked_up) == len(scanned) == len(cut)
     for coll in (plain_coll, indexed):
         counting = open_count(coll, FindQuery(filter=wanted.filter), store.engine, clock=no_clock)
