@@ -15,6 +15,7 @@ from docstore.node.commands import (
     create,
     create_indexes,
     current_op,
+    data_size,
     db_hash,
     db_stats,
     delete,
@@ -28,6 +29,7 @@ from docstore.node.commands import (
     fsync,
     fsync_unlock,
     get_cmd_line_opts,
+    get_default_rw_concern,
     get_more,
     hello,
     host_info,
@@ -47,11 +49,10 @@ from docstore.node.commands import (
 
 _MODULES = (
     aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, convert_to_capped, count, create,
-    create_indexes, current_op, db_hash, db_stats, delete, distinct, drop, drop_database, drop_indexes, explain, find,
-    find_and_modify, fsync, fsync_unlock, get_cmd_line_opts, get_more, hello, host_info, insert, is_master,
-    list_collections, list_databases, list_indexes, profile, re_index, rename_collection, server_status, shutdown,
-    update,
-    validate,
+    create_indexes, current_op, data_size, db_hash, db_stats, delete, distinct, drop, drop_database,
+    drop_indexes, explain, find, find_and_modify, fsync, fsync_unlock, get_cmd_line_opts,
+    get_default_rw_concern, get_more, hello, host_info, insert, is_master, list_collections, list_databases,
+    list_indexes, profile, re_index, rename_collection, server_status, shutdown, update, validate,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (*BUILTIN, *(module.COMMAND for module in _MODULES))

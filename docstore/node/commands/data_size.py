@@ -1,0 +1,36 @@
+"""dataSize: how many documents a collection has and how many bytes they are, from the counters that are always kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.node.node import node_of
+from docstore.node.statistics import number
+
+_PART = "dataSize tells of whole collections only"
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    collection = node_of(context).store.collection(arguments.value)
+    if collection is None:
+        return {"size": 0, "numObjects": 0, "millis": 0}
+    figures: dict[str, Any] = {"estimate": arguments["estimate"], "size": number(collection.size)}
+    return figures | {"numObjects": number(collection.count), "millis": 0}
+
+
+COMMAND = Command(
+    "dataSize", run, aliases=("datasize",), privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.NAMESPACE,
+    parameters=(
+        Parameter("estimate", Type.BOOL, default=False),
+        Parameter("keyPattern", Type.OBJECT, unsupported=_PART),
+        Parameter("min", Type.OBJECT, unsupported=_PART),
+        Parameter("max", Type.OBJECT, unsupported=_PART),
+        Parameter("maxSize", Type.INT, unsupported=_PART),
+        Parameter("maxObjects", Type.INT, unsupported=_PART),
+    ),
+    help="documents and bytes of a collection",
+)  # fmt: skip
