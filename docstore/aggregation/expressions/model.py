@@ -104,6 +104,9 @@ def nary(
         check_arity(name, len(given), least, most)
         arguments = [parsing.expression(item) for item in given]
         functions = [argument.evaluate for argument in arguments]
+        if len(functions) == 2:
+            first, second = functions
+            return folded(lambda scope: function([first(scope), second(scope)]), arguments)
         return folded(lambda scope: function([evaluate(scope) for evaluate in functions]), arguments)
 
     return parse
