@@ -22,6 +22,7 @@ cdef class SumState(State):
 
 cdef class ExtremeState(State):
     cdef int _sign
+    cdef bint _last
     cdef int _code
     cdef bytes _raw
     cdef int add(self, Place found) except -1
