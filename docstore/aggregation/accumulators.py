@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Protocol
 
 from docstore.aggregation.expressions.model import is_nullish
 from docstore.bson.build import array_value, document_from
-from docstore.bson.keys import encode_key
-from docstore.bson.order import compare
 from docstore.bson.walk import DECIMAL, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
 from docstore.errors import CommandError
 from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, to_float
+from docstore.query.ordering import BINARY, Ordering
 from docstore.query.summation import Summation
 from docstore.query.values import NULL_VALUE, NUMBERS, double_of, double_value, int64_value, int_of
 
@@ -96,18 +96,22 @@ class AverageState:
 
 
 class ExtremeState:
-    """`$min` (`wanted` -1) and `$max` (1) in the order of all types; null and missing values do not count."""
+    """`$min` (`wanted` -1) and `$max` (1) in the order of all types; null and missing values do not count.
 
-    __slots__ = ("_best", "_wanted")
+    Of equal values the first one stays, or with `last` the last.
+    """
 
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
+    __slots__ = ("_best", "_compare", "_winning")
+
+    def __init__(self, wanted: int, ordering: Ordering = BINARY, *, last: bool = False) -> None:
+        self._winning = (wanted, 0) if last else (wanted,)
+        self._compare = ordering.compare
         self._best: Value | None = None
 
     def add(self, value: Value | None) -> int:
         if value is None or is_nullish(value):
             return 0
-        if self._best is None or compare(value, self._best) == self._wanted:
+        if self._best is None or self._compare(value, self._best) in self._winning:
             grown = len(value[1]) - (len(self._best[1]) if self._best is not None else 0)
             self._best = value
             return grown
@@ -183,15 +187,16 @@ class PushState:
 class SetState:
     """`$addToSet`: every distinct value, the first of equal ones, in order of arrival."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("_key_of", "_members")
 
-    def __init__(self) -> None:
+    def __init__(self, ordering: Ordering = BINARY) -> None:
+        self._key_of = ordering.key
         self._members: dict[bytes, Value] = {}
 
     def add(self, value: Value | None) -> int:
         if value is None:
             return 0
-        key = encode_key(value)
+        key = self._key_of(value)
         if key in self._members:
             return 0
         self._members[key] = value
@@ -287,3 +292,14 @@ ACCUMULATORS: Mapping[str, Callable[[], Accumulator]] = {
     "$sum": SumState,
 }
 """The state that each accumulator starts with. `$count` is `$sum` of one."""
+
+_EXTREMES = {"$max": 1, "$min": -1}
+
+
+def state_of(name: str, ordering: Ordering, *, last: bool = False) -> Callable[[], Accumulator]:
+    """What makes the state of an accumulator in a request that orders values so; `last` is for `$min` and `$max`."""
+    if name in _EXTREMES and (last or ordering is not BINARY):
+        return partial(ExtremeState, _EXTREMES[name], ordering, last=last)
+    if name == "$addToSet" and ordering is not BINARY:
+        return partial(SetState, ordering)
+    return ACCUMULATORS[name]

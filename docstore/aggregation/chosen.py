@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import insort_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 
 from docstore.aggregation.accumulators import Accumulator
@@ -17,9 +18,9 @@ from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.expressions.model import Expression, Parsing, Scope, is_nullish
 from docstore.bson.build import array_value, document_from
 from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import BINARY, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
 from docstore.errors import CommandError
+from docstore.query.ordering import Ordering
 from docstore.query.sort import parse_sort_fields
 from docstore.query.values import NULL_VALUE, display, int32_bytes, type_name
 
@@ -74,7 +75,10 @@ class RankedState:
         assert found is not None
         return self.keep(key[1][5:], found)
 
-    def keep(self, key: bytes, value: Value) -> int:
+    def keep(self, key: bytes, value: Value, *, replaces: bool = True) -> int:
+        """Take a value in; unless it `replaces` them, one that equals the first of those kept is not."""
+        if not replaces and len(self._members) == self._count and key <= self._members[0][0]:
+            return 0
         insort_right(self._members, (key, value), key=_key)
         if len(self._members) > self._count:
             del self._members[0 if self._last else -1]
@@ -97,16 +101,17 @@ class RankedState:
 class ExtremesState:
     """`$minN` and `$maxN`; null and missing values do not count."""
 
-    __slots__ = ("_greatest", "_ranked")
+    __slots__ = ("_greatest", "_key_of", "_ranked")
 
-    def __init__(self, count: int, greatest: bool) -> None:
+    def __init__(self, count: int, greatest: bool, ordering: Ordering) -> None:
+        self._key_of = ordering.key
         self._greatest = greatest
         self._ranked = RankedState(count, greatest, single=False)
 
     def add(self, value: Value | None) -> int:
         if value is None or is_nullish(value):
             return 0
-        return self._ranked.keep(encode_key(value), value)
+        return self._ranked.keep(self._key_of(value), value, replaces=not self._greatest)
 
     def partial(self) -> Value:
         return self.result()
@@ -127,11 +132,11 @@ def ranked(key: bytes, value: Value) -> Value:
 Start = Callable[[int], Accumulator]
 """The state that keeps so many values."""
 
-_COUNTED: Mapping[str, tuple[int, Start]] = {
-    "$firstN": (5787801, lambda count: EndsState(count, last=False)),
-    "$lastN": (5787801, lambda count: EndsState(count, last=True)),
-    "$maxN": (5787900, lambda count: ExtremesState(count, greatest=True)),
-    "$minN": (5787900, lambda count: ExtremesState(count, greatest=False)),
+_COUNTED: Mapping[str, tuple[int, Callable[[Ordering, int], Accumulator]]] = {
+    "$firstN": (5787801, lambda _, count: EndsState(count, last=False)),
+    "$lastN": (5787801, lambda _, count: EndsState(count, last=True)),
+    "$maxN": (5787900, lambda ordering, count: ExtremesState(count, True, ordering)),
+    "$minN": (5787900, lambda ordering, count: ExtremesState(count, False, ordering)),
 }
 _RANKED: Mapping[str, Start] = {
     "$bottom": lambda count: RankedState(count, last=True, single=True),
@@ -147,7 +152,7 @@ def parse_chosen(name: str, value: Value, parsing: Parsing) -> tuple[Expression,
     if name in _COUNTED:
         code, start = _COUNTED[name]
         count, source = parse_counted(name, value, code)
-        return parsing.expression(source), parsing.expression(count), start
+        return parsing.expression(source), parsing.expression(count), partial(start, parsing.language.ordering)
     wanted = ("n", "output", "sortBy") if name.endswith("N") else ("output", "sortBy")
     if value[0] != OBJECT:
         raise CommandError(5788001, f"specification must be an object; found {name}: {display(value)}")
@@ -160,15 +165,15 @@ def parse_chosen(name: str, value: Value, parsing: Parsing) -> tuple[Expression,
         if field in wanted and field not in given:
             raise CommandError(missing, f"Missing value for '{field}'")
     count_of = parsing.expression(given["n"]) if "n" in given else None
-    argument = _ranked_argument(given["sortBy"], parsing.expression(given["output"]))
+    argument = _ranked_argument(given["sortBy"], parsing.expression(given["output"]), parsing.language.ordering)
     return argument, count_of, _RANKED[name]
 
 
-def _ranked_argument(sort_by: Value, output: Expression) -> Expression:
+def _ranked_argument(sort_by: Value, output: Expression, ordering: Ordering) -> Expression:
     if sort_by[0] != OBJECT:
         raise CommandError(10065, f"invalid parameter: expected an object (sortBy), found {type_name(sort_by)}")
     fields = parse_sort_fields(sort_by[1])
-    key_of = ranking(fields)
+    key_of = ranking(fields, ordering)
     evaluate = output.evaluate
 
     def argument(scope: Scope) -> Value:
@@ -177,11 +182,11 @@ def _ranked_argument(sort_by: Value, output: Expression) -> Expression:
     return Expression(argument)
 
 
-def ranking(fields: Sequence[tuple[str, int]]) -> Callable[[bytes], bytes]:
+def ranking(fields: Sequence[tuple[str, int]], ordering: Ordering) -> Callable[[bytes], bytes]:
     """The key of a document in an order in which arrays count as a whole."""
     if not fields:
         return lambda document: b""
-    pattern = KeyPattern(list(fields))
+    pattern = KeyPattern(list(fields), ordering.fold)
     paths = [path.split(".") for path, _ in fields]
     return lambda document: pattern.encode([walk((OBJECT, document), path) or NULL_VALUE for path in paths])
 

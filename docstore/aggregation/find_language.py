@@ -14,6 +14,7 @@ from docstore.aggregation.expressions.parse import evaluate_early
 from docstore.aggregation.update_pipeline import compile_update
 from docstore.bson.walk import DATE, TIMESTAMP, Value, elements
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
 from docstore.query.language import PLAIN, Language
 from docstore.query.projection import Compute
 from docstore.query.values import int64_bytes
@@ -42,7 +43,7 @@ _EXPRESSIONS = _AggregationExpressions()
 def language(
     *,
     variables: Mapping[str, Value | None] | None = None,
-    collation: None = None,
+    collation: Collation | None = None,
     dice: Callable[[], float] | None = None,
 ) -> Language:
     """A language that serves expressions."""

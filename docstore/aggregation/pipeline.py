@@ -163,16 +163,16 @@ def _as_planned(stages: Sequence[Stage]) -> list[Stage]:
             if isinstance(following, Unwind) and following.path == stage.as_path:
                 break
             planned[position] = replace(stage, appends=True)
-        elif isinstance(stage, Group):
-            planned[position] = replace(stage, last_extremes=True)
+        elif isinstance(stage, Group) and stage.is_planned:
+            planned[position] = replace(stage, last_extremes=True, key=stage.planned_key or stage.key)
         else:
             break
     return planned
 
 
 def _is_plain_project(stage: Stage) -> bool:
-    """Whether the stage keeps or drops fields and calculates none."""
-    return isinstance(stage, Project) and not stage.calculates
+    """Whether the stage keeps fields and calculates none."""
+    return isinstance(stage, Project) and not stage.calculates and not stage.projection.keep_others
 
 
 def _declaration(raw: bytes) -> tuple[Declaration, Value]:

@@ -10,14 +10,15 @@ from bisect import bisect_left, insort_right
 from collections import deque
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Protocol
 
 from docstore.aggregation.expressions.model import is_nullish
 from docstore.bson.build import array_value
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, Value, get_field, values
 from docstore.query import arithmetic
 from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, to_float
+from docstore.query.ordering import BINARY, Ordering
 from docstore.query.values import (
     INT_MAX,
     INT_MIN,
@@ -284,18 +285,19 @@ class SlidingRow:
 class SlidingSet:
     """Every distinct value, as often as it is there."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("_key_of", "_members")
 
-    def __init__(self) -> None:
+    def __init__(self, ordering: Ordering = BINARY) -> None:
+        self._key_of = ordering.key
         self._members: dict[bytes, deque[Value]] = {}
 
     def add(self, value: Value | None) -> None:
         if value is not None:
-            self._members.setdefault(encode_key(value), deque()).append(value)
+            self._members.setdefault(self._key_of(value), deque()).append(value)
 
     def remove(self, value: Value | None) -> None:
         if value is not None:
-            key = encode_key(value)
+            key = self._key_of(value)
             self._members[key].popleft()
             if not self._members[key]:
                 del self._members[key]
@@ -310,9 +312,10 @@ _Entry = tuple[bytes, int, Value]
 class SlidingOrder:
     """The values in the order of their keys; of equal ones the earlier stand first."""
 
-    __slots__ = ("_choose", "_entries", "_first", "_next", "_ranked")
+    __slots__ = ("_choose", "_entries", "_first", "_key_of", "_next", "_ranked")
 
-    def __init__(self, choose: Callable[[list[_Entry]], Value], ranked: bool) -> None:
+    def __init__(self, choose: Callable[[list[_Entry]], Value], ranked: bool, ordering: Ordering = BINARY) -> None:
+        self._key_of = ordering.key
         self._choose = choose
         self._ranked = ranked
         self._entries: list[_Entry] = []
@@ -327,7 +330,7 @@ class SlidingOrder:
             assert key is not None
             assert found is not None
             return key[1][5:], found
-        return None if is_nullish(value) else (encode_key(value), value)
+        return None if is_nullish(value) else (self._key_of(value), value)
 
     def add(self, value: Value | None) -> None:
         keyed = self._keyed(value)
@@ -353,15 +356,12 @@ def _extreme(index: int) -> Callable[[list[_Entry]], Value]:
     return lambda entries: entries[index][2] if entries else NULL_VALUE
 
 
-SLIDING: Mapping[str, Callable[[], Sliding]] = {
-    "$addToSet": SlidingSet,
+_STATES: Mapping[str, Callable[[], Sliding]] = {
     "$avg": SlidingAverage,
     "$covariancePop": lambda: SlidingCovariance(sample=False),
     "$covarianceSamp": lambda: SlidingCovariance(sample=True),
     "$first": lambda: SlidingRow(_end(0), keep_missing=True),
     "$last": lambda: SlidingRow(_end(-1), keep_missing=True),
-    "$max": lambda: SlidingOrder(_extreme(-1), ranked=False),
-    "$min": lambda: SlidingOrder(_extreme(0), ranked=False),
     "$push": lambda: SlidingRow(array_value, keep_missing=False),
     "$stdDevPop": lambda: SlidingDeviation(sample=False),
     "$stdDevSamp": lambda: SlidingDeviation(sample=True),
@@ -369,16 +369,29 @@ SLIDING: Mapping[str, Callable[[], Sliding]] = {
 }
 
 
-def sliding_choice(name: str, count: int) -> Sliding:
+_COMPARING: Mapping[str, Callable[[Ordering], Sliding]] = {
+    "$addToSet": SlidingSet,
+    "$max": lambda ordering: SlidingOrder(_extreme(-1), False, ordering),
+    "$min": lambda ordering: SlidingOrder(_extreme(0), False, ordering),
+}
+
+
+def sliding_of(name: str, ordering: Ordering) -> Callable[[], Sliding] | None:
+    """What makes the state of an accumulator in a request that orders values so; None for an unknown one."""
+    under = _COMPARING.get(name)
+    return _STATES.get(name) if under is None else partial(under, ordering)
+
+
+def sliding_choice(name: str, count: int, ordering: Ordering) -> Sliding:
     """The state of an accumulator that keeps so many values."""
     if name == "$firstN":
         return SlidingRow(lambda members: array_value(list(members)[:count]), keep_missing=True)
     if name == "$lastN":
         return SlidingRow(lambda members: array_value(list(members)[-count:]), keep_missing=True)
     if name == "$minN":
-        return SlidingOrder(lambda entries: _members(entries[:count]), ranked=False)
+        return SlidingOrder(lambda entries: _members(entries[:count]), False, ordering)
     if name == "$maxN":
-        return SlidingOrder(lambda entries: _members(entries[-count:][::-1]), ranked=False)
+        return SlidingOrder(lambda entries: _members(entries[-count:][::-1]), False, ordering)
     if name == "$top":
         return SlidingOrder(_extreme(0), ranked=True)
     if name == "$bottom":

@@ -14,7 +14,6 @@ from operator import itemgetter
 from docstore.aggregation.accumulators import Accumulator
 from docstore.aggregation.stage import Run, Spill
 from docstore.bson.build import array_from
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import Value, values
 
 _PIECE = 1024
@@ -23,9 +22,12 @@ Groups = Iterator[tuple[Value, list[Accumulator]]]
 
 
 class SpilledGroups:
-    """`start` makes the states of a group, given its key."""
+    """`start` makes the states of a group, given its key; `key_of` gives bytes that are the same for the same group."""
 
-    def __init__(self, spill: Spill, start: Callable[[Value], list[Accumulator]]) -> None:
+    def __init__(
+        self, spill: Spill, start: Callable[[Value], list[Accumulator]], key_of: Callable[[Value], bytes]
+    ) -> None:
+        self._key_of = key_of
         self._spill = spill
         self._start = start
         self._runs: list[Run] = []
@@ -39,7 +41,7 @@ class SpilledGroups:
         """Write a piece; False when there was nothing left."""
         while self._leaving:
             piece = [
-                (encode_key(key), array_from([key, *(state.partial() for state in states)]))
+                (self._key_of(key), array_from([key, *(state.partial() for state in states)]))
                 for key, states in islice(self._leaving[0], _PIECE)
             ]
             if piece:

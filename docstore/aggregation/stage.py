@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
 from docstore.query.language import Language
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Foreign(Protocol):
         """The output of a pipeline over a collection of the database; nothing for one that does not exist."""
         ...
 
-    def equality(self, namespace: str, path: str) -> Callable[[list[Value]], Iterator[bytes]] | None:
+    def equality(
+        self, namespace: str, path: str, collation: Collation | None
+    ) -> Callable[[list[Value]], Iterator[bytes]] | None:
         """The documents whose value at the path equals one of some values, where that can be had at once."""
         ...
 

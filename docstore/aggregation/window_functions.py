@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator
+from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator, state_of
 from docstore.aggregation.chosen import CHOOSING, parse_chosen, started
 from docstore.aggregation.expressions.array_order import count_from
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import Parser
 from docstore.aggregation.neighbours import NEIGHBOURS, Partition, Placed
-from docstore.aggregation.sliding import SLIDING, Sliding, sliding_choice
+from docstore.aggregation.sliding import Sliding, sliding_choice, sliding_of
 from docstore.aggregation.windows import Window, parse_window
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
@@ -116,6 +116,7 @@ def _parse_accumulated(
         if argument[0] != OBJECT or elements(argument[1]):
             raise CommandError(Code.FailedToParse, "$count only accepts an empty object as input")
         name, argument = "$sum", int32_value(1)
+    ordering = parser.language.ordering
     if name in CHOOSING:
         source, count, start = parse_chosen(name, argument, parser)
         parsed = parse_window(window, len(sort_fields))
@@ -125,11 +126,13 @@ def _parse_accumulated(
 
         def slide() -> Sliding:
             kept = 1 if count is None else count_from(count.evaluate(Scope(EMPTY_DOCUMENT)))
-            return sliding_choice(name, kept)
+            return sliding_choice(name, kept, ordering)
 
         return _Accumulated(source.evaluate, parsed, state, slide).open
-    if name not in SLIDING:
+    sliding = sliding_of(name, ordering)
+    if sliding is None:
         raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")
     parsed = parse_window(window, len(sort_fields))
     evaluate = parser.expression(argument).evaluate
-    return _Accumulated(evaluate, parsed, ACCUMULATORS.get(name), SLIDING[name]).open
+    growing = state_of(name, ordering) if name in ACCUMULATORS else None
+    return _Accumulated(evaluate, parsed, growing, sliding).open

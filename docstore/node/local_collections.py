@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.stage import Environment, Stream
+from docstore.aggregation.stages.foreign import in_values
 from docstore.bson import NULL, Predicate, Value
 from docstore.collection.collection import Collection
 from docstore.collection.execute import open_find, plan_query
@@ -20,9 +21,11 @@ from docstore.node.node import node_of
 from docstore.node.process_documents import process_documents
 from docstore.node.requests import language_at
 from docstore.node.spill import SpillFile
+from docstore.query.collation import Collation
 from docstore.query.find import FindQuery, Hint
 from docstore.query.plan import CollectionScan
 from docstore.query.tree import In
+from docstore.query.values import string_value
 from docstore.storage import Reader
 
 PUSHED_DOCUMENTS = 1000
@@ -88,16 +91,18 @@ class LocalCollections:
         collection = self._node.store.collection(namespace)
         return open_find(collection, query, self._reader, owned=owned, clock=self._node.clock)
 
-    def equality(self, namespace: str, path: str) -> Callable[[list[Value]], Iterator[bytes]] | None:
+    def equality(
+        self, namespace: str, path: str, collation: Collation | None
+    ) -> Callable[[list[Value]], Iterator[bytes]] | None:
         collection = self._node.store.collection(f"{self._context.db}.{namespace}")
         if collection is None:
             return None
-        if isinstance(plan_query(collection, In(path, (_NULL,))).access, CollectionScan):
+        if isinstance(plan_query(collection, in_values(path, [_NULL, _TEXT], collation)).access, CollectionScan):
             return None
-        return lambda values: self._equal(collection, path, values)
+        return lambda values: self._equal(collection, in_values(path, values, collation))
 
-    def _equal(self, collection: Collection, path: str, values: list[Value]) -> Iterator[bytes]:
-        source = open_find(collection, FindQuery(filter=In(path, tuple(values))), self._reader, clock=self._node.clock)
+    def _equal(self, collection: Collection, wanted: In) -> Iterator[bytes]:
+        source = open_find(collection, FindQuery(filter=wanted), self._reader, clock=self._node.clock)
         while True:
             batch = source.next_batch(_MATCHES, PUSHED_BYTES, _NEVER)
             yield from batch.documents
@@ -106,4 +111,6 @@ class LocalCollections:
 
 
 _NULL: Value = (NULL, b"")
+_TEXT = string_value("")
+"""A value that only an index of the same collation can be asked for."""
 _NEVER = float("inf")

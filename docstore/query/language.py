@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from docstore.bson.walk import Value
 from docstore.query.collation import Collation
+from docstore.query.ordering import Ordering, ordering_of
 
 
 class Expressions(Protocol):
@@ -47,6 +48,11 @@ class Language:
     expressions: Expressions | None = None
     excluded: frozenset[str] = frozenset()
     nested: bool = False
+
+    @property
+    def ordering(self) -> Ordering:
+        """How values compare."""
+        return ordering_of(self.collation)
 
     def binding(self, variables: Mapping[str, Value | None]) -> Language:
         """The language with more variables, which hide those of the same name."""

@@ -24,6 +24,7 @@ from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import OBJECT
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
 from docstore.query.values import string_value
 from docstore.sharding.routing import Routing
 from mongos.merge.merged import Finish, MergedCursor, Shape
@@ -133,7 +134,7 @@ class RoutedCollections:
         base = document_from([("aggregate", *string_value(namespace)), *kept])
         return _Read(self._context, self._wanting, Request(base, f"{self._context.db}.{namespace}", pipeline))
 
-    def equality(self, namespace: str, path: str) -> None:
+    def equality(self, namespace: str, path: str, collation: Collation | None) -> None:
         """Nothing can be had at once from other processes."""
 
     async def pending(self) -> None:

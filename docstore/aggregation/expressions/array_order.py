@@ -6,11 +6,19 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key, partial
 from typing import Any
 
-from docstore.aggregation.expressions.model import Expression, OperatorParser, Parsing, Scope, Table, folded, is_nullish
+from docstore.aggregation.expressions.model import (
+    Expression,
+    OperatorParser,
+    Parsing,
+    Scope,
+    Table,
+    folded,
+    is_nullish,
+)
 from docstore.bson.build import array_value
-from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import CommandError
+from docstore.query.ordering import Ordering
 from docstore.query.sort import parse_sort_fields
 from docstore.query.values import (
     LONG_MAX,
@@ -27,20 +35,22 @@ from docstore.query.values import (
 Order = Callable[[list[Value]], list[Value]]
 
 
-def _backwards(a: Value, b: Value) -> int:
-    return compare(b, a)
+class Sorting:
+    """Sorting by the order that a request asks for: keys of values that rise, and keys that fall."""
 
+    __slots__ = ("falling", "rising")
 
-_RISING: Callable[[Value], Any] = cmp_to_key(compare)
-_FALLING: Callable[[Value], Any] = cmp_to_key(_backwards)
+    def __init__(self, ordering: Ordering) -> None:
+        compare = ordering.compare
+        self.rising: Callable[[Value], Any] = cmp_to_key(compare)
+        self.falling: Callable[[Value], Any] = cmp_to_key(lambda a, b: compare(b, a))
 
-
-def ascending(members: list[Value]) -> list[Value]:
-    return sorted(members, key=_RISING)
-
-
-def descending(members: list[Value]) -> list[Value]:
-    return sorted(members, key=_FALLING)
+    def by_fields(self, members: list[Value], fields: Sequence[tuple[str, int]]) -> list[Value]:
+        """The elements in the order of their fields: arrays count as a whole, and no path leads through one."""
+        found = members
+        for path, direction in reversed(fields):
+            found = sorted(found, key=partial(_field_key, path, self.rising if direction > 0 else self.falling))
+        return found
 
 
 def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
@@ -55,7 +65,7 @@ def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
         if field not in given:
             raise CommandError(missing, f"{name} requires '{field}' to be specified")
     source = parsing.expression(given["input"])
-    order = _order(given["sortBy"])
+    order = _order(given["sortBy"], Sorting(parsing.language.ordering))
     evaluate = source.evaluate
 
     def sort(scope: Scope) -> Value:
@@ -71,13 +81,14 @@ def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
     return folded(sort, [source])
 
 
-def _order(sort_by: Value) -> Order:
+def _order(sort_by: Value, sorting: Sorting) -> Order:
     """The order of elements as wholes, or by fields of theirs."""
     if sort_by[0] in NUMBERS:
         direction = integral_of(sort_by)
         if direction not in (1, -1):
             raise CommandError(2942506, "The $sort element value must be either 1 or -1")
-        return ascending if direction == 1 else descending
+        key = sorting.rising if direction == 1 else sorting.falling
+        return lambda members: sorted(members, key=key)
     if sort_by[0] != OBJECT:
         raise CommandError(
             2942507, "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields"
@@ -88,16 +99,7 @@ def _order(sort_by: Value) -> Order:
         raise CommandError(2942505, error.message) from None
     if not fields:
         raise CommandError(2942505, "The sort pattern is empty when it should be a set of fields.")
-    return lambda members: by_fields(members, fields)
-
-
-def by_fields(members: list[Value], fields: Sequence[tuple[str, int]]) -> list[Value]:
-    """The elements in the order of their fields: arrays count as a whole, and no path leads through one."""
-    found = members
-    for path, direction in reversed(fields):
-        order = _RISING if direction > 0 else _FALLING
-        found = sorted(found, key=partial(_field_key, path, order))
-    return found
+    return lambda members: sorting.by_fields(members, fields)
 
 
 def _field_key(path: str, order: Callable[[Value], Any], member: Value) -> Any:
@@ -195,21 +197,23 @@ def parse_counted(name: str, value: Value, not_an_object: int) -> tuple[Value, V
     return given["n"], given["input"]
 
 
-def without_nulls(members: list[Value]) -> list[Value]:
-    return [member for member in members if member[0] not in (NULL, UNDEFINED)]
+def _ascending(members: list[Value], sorting: Sorting) -> list[Value]:
+    """The members that count, in order."""
+    return sorted((member for member in members if member[0] not in (NULL, UNDEFINED)), key=sorting.rising)
 
 
-def _counted(not_an_object: int, choose: Callable[[list[Value], int], list[Value]]) -> OperatorParser:
+def _counted(not_an_object: int, choose: Callable[[list[Value], int, Sorting], list[Value]]) -> OperatorParser:
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         count, array = (parsing.expression(item) for item in parse_counted(name, value, not_an_object))
         count_of, array_of = count.evaluate, array.evaluate
+        sorting = Sorting(parsing.language.ordering)
 
         def evaluate(scope: Scope) -> Value:
             wanted = count_from(count_of(scope))
             found = array_of(scope)
             if found is None or found[0] != ARRAY:
                 raise CommandError(5788200, "Input must be an array")
-            return array_value(choose(values(found[1]), wanted))
+            return array_value(choose(values(found[1]), wanted, sorting))
 
         return folded(evaluate, [count, array])
 
@@ -217,10 +221,10 @@ def _counted(not_an_object: int, choose: Callable[[list[Value], int], list[Value
 
 
 OPERATORS: Table = {
-    "$firstN": _counted(5787801, lambda members, count: members[:count]),
-    "$lastN": _counted(5787801, lambda members, count: members[-count:]),
-    "$maxN": _counted(5787900, lambda members, count: ascending(without_nulls(members))[::-1][:count]),
-    "$minN": _counted(5787900, lambda members, count: ascending(without_nulls(members))[:count]),
+    "$firstN": _counted(5787801, lambda members, count, _: members[:count]),
+    "$lastN": _counted(5787801, lambda members, count, _: members[-count:]),
+    "$maxN": _counted(5787900, lambda members, count, sorting: _ascending(members, sorting)[::-1][:count]),
+    "$minN": _counted(5787900, lambda members, count, sorting: _ascending(members, sorting)[:count]),
     "$sortArray": _parse_sort,
     "$zip": _parse_zip,
 }

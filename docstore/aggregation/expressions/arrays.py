@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from docstore.aggregation.expressions.model import (
     Evaluate,
     Expression,
@@ -16,10 +19,10 @@ from docstore.aggregation.expressions.model import (
     folded,
     is_nullish,
     nary,
+    ordered,
     unary,
 )
 from docstore.bson.build import array_value, document_from
-from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
 from docstore.errors import CommandError
 from docstore.query.values import (
@@ -38,6 +41,7 @@ from docstore.query.values import (
 )
 
 Operands = list[Value | None]
+Compare = Callable[[Value, Value], int]
 
 
 def _size(operand: Value | None) -> Value:
@@ -86,7 +90,7 @@ def _end(name: str, index: int) -> OperatorParser:
     return unary(calculate)
 
 
-def _in(operands: Operands) -> Value:
+def _in(compare: Compare, operands: Operands) -> Value:
     sought, array = operands
     if array is None or array[0] != ARRAY:
         raise CommandError(40081, f"$in requires an array as a second argument, found: {type_name(array)}")
@@ -165,7 +169,7 @@ def _range(operands: Operands) -> Value:
     return array_value(int32_value(number) for number in range(start, end, step))
 
 
-def _index_of_array(operands: Operands) -> Value:
+def _index_of_array(compare: Compare, operands: Operands) -> Value:
     array, sought, *bounds = operands
     if array is None or is_nullish(array):
         return NULL_VALUE
@@ -348,8 +352,8 @@ OPERATORS: Table = {
     "$concatArrays": nary(_concat_arrays),
     "$filter": _parse_filter,
     "$first": _end("$first", 0),
-    "$in": nary(_in, 2, 2),
-    "$indexOfArray": nary(_index_of_array, 2, 4),
+    "$in": ordered(lambda ordering: nary(partial(_in, ordering.compare), 2, 2)),
+    "$indexOfArray": ordered(lambda ordering: nary(partial(_index_of_array, ordering.compare), 2, 4)),
     "$isArray": _parse_is_array,
     "$last": _end("$last", -1),
     "$map": _parse_map,

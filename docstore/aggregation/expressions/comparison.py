@@ -13,22 +13,29 @@ from docstore.aggregation.expressions.model import (
     argument_list,
     folded,
     nary,
+    ordered,
     unary,
 )
-from docstore.bson.order import compare
 from docstore.bson.walk import Value
+from docstore.query.ordering import Ordering
 from docstore.query.values import boolean, int32_value, is_true
 
 
-def order(a: Value | None, b: Value | None) -> int:
-    """-1, 0 or 1; a missing value sorts before every other but MinKey's class rules do not apply to it."""
-    if a is None or b is None:
-        return (a is not None) - (b is not None)
-    return compare(a, b)
+def _comparison(result: Callable[[int], Value]) -> OperatorParser:
+    """An operator on the order of two values, -1, 0 or 1."""
 
+    def make(ordering: Ordering) -> OperatorParser:
+        compare = ordering.compare
 
-def _comparison(holds: Callable[[int], bool]) -> OperatorParser:
-    return nary(lambda operands: boolean(holds(order(operands[0], operands[1]))), 2, 2)
+        def calculate(operands: list[Value | None]) -> Value:
+            a, b = operands
+            if a is None or b is None:
+                return result((a is not None) - (b is not None))
+            return result(compare(a, b))
+
+        return nary(calculate, 2, 2)
+
+    return ordered(make)
 
 
 def _connective(stop: bool) -> OperatorParser:
@@ -48,13 +55,13 @@ def _connective(stop: bool) -> OperatorParser:
 
 OPERATORS: Table = {
     "$and": _connective(False),
-    "$cmp": nary(lambda operands: int32_value(order(operands[0], operands[1])), 2, 2),
-    "$eq": _comparison(lambda found: found == 0),
-    "$gt": _comparison(lambda found: found > 0),
-    "$gte": _comparison(lambda found: found >= 0),
-    "$lt": _comparison(lambda found: found < 0),
-    "$lte": _comparison(lambda found: found <= 0),
-    "$ne": _comparison(lambda found: found != 0),
+    "$cmp": _comparison(int32_value),
+    "$eq": _comparison(lambda found: boolean(found == 0)),
+    "$gt": _comparison(lambda found: boolean(found > 0)),
+    "$gte": _comparison(lambda found: boolean(found >= 0)),
+    "$lt": _comparison(lambda found: boolean(found < 0)),
+    "$lte": _comparison(lambda found: boolean(found <= 0)),
+    "$ne": _comparison(lambda found: boolean(found != 0)),
     "$not": unary(lambda operand: boolean(not is_true(operand))),
     "$or": _connective(True),
 }

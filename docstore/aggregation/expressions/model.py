@@ -14,6 +14,7 @@ from typing import Protocol
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
+from docstore.query.ordering import Ordering
 
 _NOTHING_BOUND: Mapping[str, Value | None] = {}
 
@@ -87,6 +88,11 @@ OperatorParser = Callable[[str, Value, Parsing], Expression]
 """(name of the operator, its argument, parsing) -> expression."""
 
 Table = Mapping[str, OperatorParser]
+
+
+def ordered(make: Callable[[Ordering], OperatorParser]) -> OperatorParser:
+    """An operator that compares values: it is made for the order that the request asks for."""
+    return lambda name, value, parsing: make(parsing.language.ordering)(name, value, parsing)
 
 
 def argument_list(value: Value) -> list[Value]:

@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
-from docstore.aggregation.accumulators import ACCUMULATORS
-from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary
+from collections.abc import Callable
+from functools import partial
+
+from docstore.aggregation.accumulators import Accumulator, state_of
+from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, ordered
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
+from docstore.query.ordering import Ordering
 from docstore.query.values import display, type_name
 
 Operands = list[Value | None]
@@ -36,16 +40,20 @@ def _merge_objects(operands: Operands) -> Value:
 def _accumulated(name: str) -> OperatorParser:
     """The accumulator over the arguments, or over the elements when the one argument is an array."""
 
-    def calculate(operands: Operands) -> Value:
+    def calculate(start: Callable[[], Accumulator], operands: Operands) -> Value:
         given = operands
         if len(operands) == 1 and operands[0] is not None and operands[0][0] == ARRAY:
             given = list(values(operands[0][1]))
-        state = ACCUMULATORS[name]()
+        state = start()
         for operand in given:
             state.add(operand)
         return state.result()
 
-    return nary(calculate) if name in _UNORDERED_ONLY else commutative(calculate)
+    def make(ordering: Ordering) -> OperatorParser:
+        function = partial(calculate, state_of(name, ordering))
+        return nary(function) if name in _UNORDERED_ONLY else commutative(function)
+
+    return ordered(make)
 
 
 _UNORDERED_ONLY = ("$avg", "$stdDevPop", "$stdDevSamp")

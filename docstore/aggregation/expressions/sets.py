@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from docstore.aggregation.expressions.model import OperatorParser, Table, is_nullish, nary, unary
+from docstore.aggregation.expressions.model import (
+    Expression,
+    OperatorParser,
+    Parsing,
+    Scope,
+    Table,
+    argument_list,
+    check_arity,
+    commutative,
+    folded,
+    is_nullish,
+    nary,
+    ordered,
+    unary,
+)
 from docstore.bson.build import array_value
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, Value, values
 from docstore.errors import CommandError
+from docstore.query.ordering import BINARY, Ordering
 from docstore.query.values import NULL_VALUE, boolean, is_true, type_name
 
 Operands = list[Value | None]
 Members = dict[bytes, Value]
+KeyOf = Callable[[Value], bytes]
 
 
-def _members(operand: Value) -> Members:
-    """The distinct elements by their encoded key, the first of equal ones."""
+def _members(key_of: KeyOf, operand: Value) -> Members:
+    """The distinct elements by their key, the first of equal ones."""
     found: Members = {}
     for member in values(operand[1]):
-        found.setdefault(encode_key(member), member)
+        found.setdefault(key_of(member), member)
     return found
 
 
@@ -27,10 +43,15 @@ def _sorted(members: Members) -> Value:
     return array_value([members[key] for key in sorted(members)])
 
 
-def _combining(name: str, code: int, combine: Callable[[Members, Members], Members]) -> OperatorParser:
+def _combining(
+    name: str,
+    code: int,
+    combine: Callable[[Members, Members], Members],
+    is_commutative: Callable[[Ordering], bool] = lambda ordering: True,
+) -> OperatorParser:
     """`$setUnion` and `$setIntersection` of any number of arrays; null when one of them is null or missing."""
 
-    def calculate(operands: Operands) -> Value:
+    def calculate(key_of: KeyOf, operands: Operands) -> Value:
         found: Members | None = None
         for operand in operands:
             if operand is None or is_nullish(operand):
@@ -39,13 +60,25 @@ def _combining(name: str, code: int, combine: Callable[[Members, Members], Membe
                 raise CommandError(
                     code, f"All operands of {name} must be arrays. One argument is of type: {type_name(operand)}"
                 )
-            found = _members(operand) if found is None else combine(found, _members(operand))
+            members = _members(key_of, operand)
+            found = members if found is None else combine(found, members)
         return _sorted(found or {})
 
-    return nary(calculate)
+    def make(ordering: Ordering) -> OperatorParser:
+        function = partial(calculate, ordering.key)
+        return commutative(function) if is_commutative(ordering) else nary(function)
+
+    return ordered(make)
 
 
-def _difference(operands: Operands) -> Value:
+def _intersection(a: Members, b: Members) -> Members:
+    """What is in both, as it stands in the smaller one."""
+    if len(a) > len(b):
+        a, b = b, a
+    return {key: member for key, member in a.items() if key in b}
+
+
+def _difference(key_of: KeyOf, operands: Operands) -> Value:
     a, b = operands
     if a is None or b is None or is_nullish(a) or is_nullish(b):
         return NULL_VALUE
@@ -55,33 +88,62 @@ def _difference(operands: Operands) -> Value:
                 code,
                 f"both operands of $setDifference must be arrays. {role} argument is of type: {type_name(operand)}",
             )
-    removed = _members(b)
-    return array_value([member for key, member in _members(a).items() if key not in removed])
+    removed = _members(key_of, b)
+    return array_value([member for key, member in _members(key_of, a).items() if key not in removed])
 
 
-def _equals(operands: Operands) -> Value:
-    if len(operands) < 2:
-        raise CommandError(17045, f"$setEquals needs at least two arguments had: {len(operands)}")
-    sets: list[set[bytes]] = []
-    for operand in operands:
+def _parse_equals(name: str, value: Value, parsing: Parsing) -> Expression:
+    given = argument_list(value)
+    if len(given) < 2:
+        raise CommandError(17045, f"$setEquals needs at least two arguments had: {len(given)}")
+    arguments = [parsing.expression(item) for item in given]
+    for argument in arguments:
+        if argument.is_constant:
+            _check_equated(5887502, argument.constant)
+    functions = [argument.evaluate for argument in arguments]
+    key_of = parsing.language.ordering.key
+
+    def evaluate(scope: Scope) -> Value:
+        sets = [set(_members(key_of, _check_equated(17044, function(scope)))) for function in functions]
+        return boolean(all(found == sets[0] for found in sets))
+
+    return folded(evaluate, arguments)
+
+
+def _check_equated(code: int, operand: Value | None) -> Value:
+    if operand is None or operand[0] != ARRAY:
+        raise CommandError(
+            code, f"All operands of $setEquals must be arrays. One argument is of type: {type_name(operand)}"
+        )
+    return operand
+
+
+def _parse_is_subset(name: str, value: Value, parsing: Parsing) -> Expression:
+    given = argument_list(value)
+    check_arity(name, len(given), 2, 2)
+    subset, superset = arguments = [parsing.expression(item) for item in given]
+    prepared = superset.is_constant and not subset.is_constant
+    codes = (17310, 17311) if prepared else (17046, 17042)
+    key_of = parsing.language.ordering.key
+
+    def members(which: int, operand: Value | None) -> Members:
         if operand is None or operand[0] != ARRAY:
             raise CommandError(
-                5887502, f"All operands of $setEquals must be arrays. One argument is of type: {type_name(operand)}"
+                codes[which],
+                f"both operands of $setIsSubset must be arrays. Argument {which + 1} is of type: {type_name(operand)}",
             )
-        sets.append(set(_members(operand)))
-    return boolean(all(found == sets[0] for found in sets))
+        return _members(key_of, operand)
 
+    subset_of = subset.evaluate
+    if prepared:
+        known = members(1, superset.constant)
+        return Expression(lambda scope: boolean(members(0, subset_of(scope)).keys() <= known.keys()))
+    superset_of = superset.evaluate
 
-def _is_subset(operands: Operands) -> Value:
-    a, b = operands
-    for operand, role, code in ((a, "First", 17046), (b, "Second", 17042)):
-        if operand is None or operand[0] != ARRAY:
-            raise CommandError(
-                code, f"both operands of $setIsSubset must be arrays. {role} argument is of type: {type_name(operand)}"
-            )
-    assert a is not None
-    assert b is not None
-    return boolean(_members(a).keys() <= _members(b).keys())
+    def evaluate(scope: Scope) -> Value:
+        return boolean(members(0, subset_of(scope)).keys() <= members(1, superset_of(scope)).keys())
+
+    return folded(evaluate, arguments)
 
 
 def _quantifier(name: str, code: int, decide: Callable[[list[bool]], bool]) -> OperatorParser:
@@ -96,11 +158,15 @@ def _quantifier(name: str, code: int, decide: Callable[[list[bool]], bool]) -> O
 OPERATORS: Table = {
     "$allElementsTrue": _quantifier("$allElementsTrue", 17040, all),
     "$anyElementTrue": _quantifier("$anyElementTrue", 17041, any),
-    "$setDifference": nary(_difference, 2, 2),
-    "$setEquals": nary(_equals),
-    "$setIntersection": _combining(
-        "$setIntersection", 17047, lambda a, b: {key: member for key, member in a.items() if key in b}
+    "$setDifference": ordered(lambda ordering: nary(partial(_difference, ordering.key), 2, 2)),
+    "$setEquals": _parse_equals,
+    "$setIntersection": _combining("$setIntersection", 17047, _intersection),
+    "$setIsSubset": _parse_is_subset,
+    "$setUnion": _combining(
+        # Under a collation the first of equal texts is shown, and so the order of the arguments stays.
+        "$setUnion",
+        17043,
+        lambda a, b: {**b, **a},
+        lambda ordering: ordering is BINARY,
     ),
-    "$setIsSubset": nary(_is_subset, 2, 2),
-    "$setUnion": _combining("$setUnion", 17043, lambda a, b: {**b, **a}),
 }

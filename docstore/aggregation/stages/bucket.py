@@ -11,17 +11,18 @@ from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Stage
 from docstore.aggregation.stages import group, sort
 from docstore.bson.build import array_from, document_from
-from docstore.bson.keys import encode_key
 from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
 from docstore.query.language import Language
+from docstore.query.ordering import Ordering
 from docstore.query.values import NULL_VALUE, display, int32_value, text_of, type_name
 
 COUNTED = document_from([("count", OBJECT, document_from([("$sum", *int32_value(1))]))])
 """The output where none is asked for."""
 
-_NO_BUCKET = 4934200
+_NO_BUCKET = 40066
+_NO_BUCKET_PLANNED = 4934200
 
 
 def is_groupable(value: Value) -> bool:
@@ -49,7 +50,8 @@ def _parse(value: Value, language: Language) -> list[Stage]:
     stage = group.parse_group((OBJECT, document_from(fields)), language)
     key = parse_expression(options.group_by, language=language)
     rising = document_from([("_id", *int32_value(1))])
-    return [replace(stage, key=_interval(key, options)), sort.parse_sort((OBJECT, rising), language)]
+    keys = [_interval(key, options, language.ordering, code) for code in (_NO_BUCKET, _NO_BUCKET_PLANNED)]
+    return [replace(stage, key=keys[0], planned_key=keys[1]), sort.parse_sort((OBJECT, rising), language)]
 
 
 def _options(given: dict[str, Value], language: Language) -> _Options:
@@ -81,7 +83,8 @@ def _options(given: dict[str, Value], language: Language) -> _Options:
             raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
     if "groupBy" not in given or "boundaries" not in given:
         raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
-    if default is not None and encode_key(boundaries[0]) <= encode_key(default) < encode_key(boundaries[-1]):
+    key_of = language.ordering.key
+    if default is not None and key_of(boundaries[0]) <= key_of(default) < key_of(boundaries[-1]):
         raise CommandError(
             40199,
             "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest"
@@ -118,7 +121,7 @@ def _boundaries(value: Value, language: Language) -> list[Value]:
                 "All values in the the 'boundaries' option to $bucket must have the same type. Found conflicting types"
                 f" {type_name(low)} and {type_name(high)}.",
             )
-        if encode_key(low) >= encode_key(high):
+        if language.ordering.compare(low, high) >= 0:
             raise CommandError(
                 40194,
                 f"The 'boundaries' option to $bucket must be sorted, but elements {position} and {position + 1} are"
@@ -127,19 +130,20 @@ def _boundaries(value: Value, language: Language) -> list[Value]:
     return found
 
 
-def _interval(key: Expression, options: _Options) -> Expression:
-    """The lower boundary of the interval that the value of `key` falls into."""
+def _interval(key: Expression, options: _Options, ordering: Ordering, code: int) -> Expression:
+    """The lower boundary of the interval that the value of `key` falls into; the error for a value in none."""
     evaluate = key.evaluate
     boundaries = options.boundaries
-    encoded = [encode_key(boundary) for boundary in boundaries]
+    key_of = ordering.key
+    encoded = [key_of(boundary) for boundary in boundaries]
 
     def interval(scope: Scope) -> Value | None:
-        at = bisect_right(encoded, encode_key(evaluate(scope) or NULL_VALUE))
+        at = bisect_right(encoded, key_of(evaluate(scope) or NULL_VALUE))
         if 0 < at < len(encoded):
             return boundaries[at - 1]
         if options.has_default:
             return options.default
-        raise CommandError(_NO_BUCKET, "$bucket found a value in no interval, and no default was specified")
+        raise CommandError(code, "$bucket found a value in no interval, and no default was specified")
 
     return Expression(interval)
 

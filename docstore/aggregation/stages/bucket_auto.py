@@ -23,6 +23,7 @@ from docstore.bson.keys import encode_key
 from docstore.bson.walk import OBJECT, STRING, Value, elements, get_field
 from docstore.errors import CommandError
 from docstore.query.language import Language
+from docstore.query.ordering import Ordering
 from docstore.query.values import NULL_VALUE, NUMBERS, display, integral_of, text_of, type_name
 
 _INT32_MAX = 2**31 - 1
@@ -35,6 +36,7 @@ class BucketAuto:
     buckets: int
     fields: tuple[Field, ...]
     rounding: Rounding | None
+    ordering: Ordering
 
     def start(self, environment: Environment) -> StageRun:
         return _BucketAutoRun(self, environment)
@@ -51,13 +53,13 @@ class _BucketAutoRun:
         self._output: Iterator[bytes] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
-        evaluate = self._stage.key
+        evaluate, key_of = self._stage.key, self._stage.ordering.key
         pairs: list[tuple[bytes, bytes]] = []
         for document in documents:
             value = evaluate(Scope(document)) or NULL_VALUE
             if self._stage.rounding is not None:
                 _check_rounded(value)
-            pairs.append((encode_key(value), document_from([("v", *value), ("d", OBJECT, document)])))
+            pairs.append((key_of(value), document_from([("v", *value), ("d", OBJECT, document)])))
         self._count += len(pairs)
         self._sorted.add(pairs)
         return []
@@ -197,6 +199,7 @@ def _parse(value: Value, language: Language) -> list[Stage]:
             buckets,
             fields,
             rounding(text_of(given["granularity"])) if "granularity" in given else None,
+            language.ordering,
         )
     ]
 

@@ -17,11 +17,11 @@ from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, St
 from docstore.aggregation.stages.set_window_fields import wrong_type
 from docstore.aggregation.windows import unit_of
 from docstore.bson.build import array_value, document_from
-from docstore.bson.keys import encode_key
 from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, DATE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
+from docstore.query.ordering import Ordering
 from docstore.query.paths import check_field_path
 from docstore.query.projection import Branch, Computed, plant, projection_of
 from docstore.query.values import NULL_VALUE, NUMBERS, int32_value, int64_bytes, int_of, integral_of, text_of, type_name
@@ -42,6 +42,7 @@ class Densify:
     unit: str | None
     bounds: tuple[Value, Value] | None
     by_partition: bool
+    ordering: Ordering
 
     def start(self, environment: Environment) -> StageRun:
         return _DensifyRun(self, environment)
@@ -107,10 +108,11 @@ class _DensifyRun:
         return [walk((OBJECT, document), path) for path in self._partition_paths]
 
     def _key(self, document: bytes) -> bytes:
-        key = encode_key(walk((OBJECT, document), self._path) or NULL_VALUE)
+        key_of = self._stage.ordering.key
+        key = key_of(walk((OBJECT, document), self._path) or NULL_VALUE)
         if not self._by_partition:
             return key
-        return b"".join(encode_key(part or NULL_VALUE) for part in self._parts(document)) + key
+        return b"".join(key_of(part or NULL_VALUE) for part in self._parts(document)) + key
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
@@ -129,7 +131,7 @@ class _DensifyRun:
         greatest: Value | None = None
         generated = 0
         if stage.bounds is not None and not stage.partition_fields:
-            rows[_partition_key([])] = _Row(stage, [], stage.bounds[0])
+            rows[self._partition_key([])] = _Row(stage, [], stage.bounds[0])
         for _, document in self._sorted.merged():
             value = walk((OBJECT, document), self._path)
             if value is None or value == NULL_VALUE:
@@ -139,10 +141,10 @@ class _DensifyRun:
             least = value if least is None else least
             greatest = value
             parts = self._parts(document)
-            row = rows.get(_partition_key(parts))
+            row = rows.get(self._partition_key(parts))
             if row is None:
                 row = _Row(stage, parts, self._first(value, least))
-                rows[_partition_key(parts)] = row
+                rows[self._partition_key(parts)] = row
             limit = value
             if stage.bounds is not None and compare(value, stage.bounds[1]) > 0:
                 limit = stage.bounds[1]
@@ -160,6 +162,9 @@ class _DensifyRun:
                 generated = _counted(generated)
                 yield made
 
+    def _partition_key(self, parts: list[Value | None]) -> bytes:
+        return self._stage.ordering.key(array_value([part or NULL_VALUE for part in parts]))
+
     def _first(self, value: Value, least: Value) -> Value:
         if self._stage.bounds is not None:
             return self._stage.bounds[0]
@@ -176,10 +181,6 @@ def _counted(generated: int) -> int:
     if generated >= MOST_GENERATED:
         raise CommandError(5897900, f"Generated {generated} documents in $densify, which is over the limit")
     return generated + 1
-
-
-def _partition_key(parts: list[Value | None]) -> bytes:
-    return encode_key(array_value([part or NULL_VALUE for part in parts]))
 
 
 def _fields(name: str, value: Value, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Value]:
@@ -209,7 +210,7 @@ def _parse(value: Value, language: Language) -> list[Stage]:
     step, unit = _parse_step(extent)
     bounds, by_partition = _parse_bounds(extent["bounds"], step, unit, bool(fields))
     raw = document_from([("$densify", *value)])
-    return [Densify(raw, field, fields, step, unit, bounds, by_partition)]
+    return [Densify(raw, field, fields, step, unit, bounds, by_partition, language.ordering)]
 
 
 def _partition_fields(value: Value | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from docstore.aggregation.stages.match import Match
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation, holds_strings
 from docstore.query.tree import Always, Filter, In, conjunction
 from docstore.query.unsupported import not_supported
 from docstore.query.values import NULL_VALUE, int32_value
@@ -47,13 +48,21 @@ def check_collection(stage: str, name: str) -> str:
     return name
 
 
-def equal_to_any(path: str, found: list[Value], *, besides: list[tuple[bytes, Filter]] | None = None) -> Match:
+def in_values(path: str, found: list[Value], collation: Collation | None) -> In:
+    """The filter for documents whose value at the path equals one of some values."""
+    matters = collation is not None and any(map(holds_strings, found))
+    return In(path, tuple(found), collation=collation if matters else None)
+
+
+def equal_to_any(
+    path: str, found: list[Value], collation: Collation | None, *, besides: list[tuple[bytes, Filter]] | None = None
+) -> Match:
     """The documents whose value at the path equals one of some values and that satisfy further filters."""
     plain = [value for value in found if value[0] != REGEX]
     conditions: list[Value] = [_condition(path, "$in", array_value(plain))] if plain else []
     conditions += [_condition(path, "$eq", value) for value in found if value[0] == REGEX]
     raw = conditions[0][1] if len(conditions) == 1 else document_from([("$or", *array_value(conditions))])
-    tree: Filter = In(path, tuple(found)) if found else Always(False)
+    tree: Filter = in_values(path, found, collation) if found else Always(False)
     if not found:
         raw = _NOTHING
     if besides:

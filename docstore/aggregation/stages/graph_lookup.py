@@ -16,7 +16,6 @@ from docstore.aggregation.stages.foreign import check_collection, equal_to_any, 
 from docstore.aggregation.stages.lookup import with_array
 from docstore.aggregation.stages.unwind import replaced
 from docstore.bson.build import document_from
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.query.filter import parse_filter
@@ -99,6 +98,8 @@ class _Search:
     def __init__(self, stage: GraphLookup, document: bytes, environment: Environment) -> None:
         self._stage = stage
         self._environment = environment
+        self._collation = stage.everything.language.collation
+        self._key_of = stage.everything.language.ordering.key
         self._depth = 0
         self._asked: set[bytes] = set()
         self._frontier: list[Value] = []
@@ -111,7 +112,7 @@ class _Search:
         if value is None:
             return
         for member in values(value[1]) if value[0] == ARRAY else [value]:
-            key = encode_key(member)
+            key = self._key_of(member)
             if key not in self._asked:
                 self._asked.add(key)
                 self._frontier.append(member)
@@ -137,13 +138,13 @@ class _Search:
 
     def _opened(self, frontier: list[Value]) -> Stream:
         stage = self._stage
-        wanted = equal_to_any(stage.connect_to, frontier, besides=stage.conditions)
+        wanted = equal_to_any(stage.connect_to, frontier, self._collation, besides=stage.conditions)
         return other_collections(self._environment).open(stage.collection, stage.everything.behind(wanted))
 
     def _reach(self, document: bytes) -> None:
         stage = self._stage
         identity = get_field(document, "_id")
-        key = encode_key(identity) if identity is not None else document
+        key = self._key_of(identity) if identity is not None else document
         if key in self.found:
             return
         self._lead_to(walk((OBJECT, document), stage.connect_from))

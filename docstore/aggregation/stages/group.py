@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator
+from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator, state_of
 from docstore.aggregation.chosen import CHOOSING, Start, parse_chosen, started
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
@@ -30,10 +30,10 @@ from docstore.bson.group import (
     Source,
     State,
 )
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
+from docstore.query.ordering import BINARY, Ordering
 from docstore.query.unsupported import not_supported
 from docstore.query.values import NULL_VALUE, int32_value, string_value
 
@@ -41,6 +41,8 @@ WILL_BE_MERGED = "$willBeMerged"
 DOING_MERGE = "$doingMerge"
 
 _LAST = {"$min": LAST_MIN, "$max": LAST_MAX}
+
+_PLANNED = ACCUMULATORS.keys() - {"$mergeObjects"}
 
 _PER_GROUP = 300
 """Bytes of memory that a group costs besides its key and what its states report."""
@@ -56,11 +58,12 @@ class Field:
     count: Expression | None = None
     start: Start | None = None
     """Of accumulators that keep so many values: how many, and their state."""
+    ordering: Ordering = BINARY
 
-    def state(self, key: Value) -> Accumulator:
+    def state(self, key: Value, *, last_extremes: bool = False) -> Accumulator:
         """The state to begin a group with."""
         if self.start is None:
-            return ACCUMULATORS[self.accumulator]()
+            return state_of(self.accumulator, self.ordering, last=last_extremes)()
         return started(self.start, self.count, key)
 
 
@@ -72,7 +75,11 @@ class Group:
     will_be_merged: bool = False
     doing_merge: bool = False
     last_extremes: bool = False
-    """Whether `$min` and `$max` give the last of equal values, where the kernel gathers them."""
+    """Whether `$min` and `$max` give the last of equal values."""
+    planned_key: Expression | None = None
+    """The key with the errors that it has in a real server's query planner, where they differ."""
+    ordering: Ordering = BINARY
+    """Which keys are the same; the kernel knows only the order of stored keys."""
 
     def start(self, environment: Environment) -> StageRun:
         if not self._is_for_kernel():
@@ -91,12 +98,21 @@ class Group:
         except ValueError:
             return None
 
+    @property
+    def is_planned(self) -> bool:
+        """Whether a real server's query planner knows all of the accumulators."""
+        return all(field.accumulator in _PLANNED for field in self.fields)
+
     def states(self, key: Value) -> list[Accumulator]:
         """The states that the group of a key begins with."""
-        return [field.state(key) for field in self.fields]
+        return [field.state(key, last_extremes=self.last_extremes) for field in self.fields]
 
     def _is_for_kernel(self) -> bool:
-        return not self.doing_merge and all(field.accumulator in STATES for field in self.fields)
+        return (
+            self.ordering is BINARY
+            and not self.doing_merge
+            and all(field.accumulator in STATES for field in self.fields)
+        )
 
     def _sources(self) -> list[tuple[str, Source]]:
         names = [field.accumulator for field in self.fields]
@@ -176,7 +192,7 @@ class _Results:
         """Groups that leave memory; nobody changes them any more."""
         if self._spilled is None:
             assert self._environment.spill is not None, "asked before groups are given away"
-            self._spilled = SpilledGroups(self._environment.spill, self._group.states)
+            self._spilled = SpilledGroups(self._environment.spill, self._group.states, self._group.ordering.key)
         self._spilled.give(groups)
 
     def finish(self, last: Callable[[], Groups], deadline: float) -> tuple[list[bytes], bool]:
@@ -208,6 +224,7 @@ class _GroupRun:
     def __init__(self, group: Group, environment: Environment) -> None:
         self._group = group
         self._key: Evaluate = group.key.evaluate
+        self._key_of = group.ordering.key
         self._arguments: list[Evaluate] = [field.argument.evaluate for field in group.fields]
         self._groups: dict[bytes, tuple[Value, list[Accumulator]]] = {}
         self._held = 0
@@ -224,7 +241,7 @@ class _GroupRun:
 
     def _take(self, scope: Scope) -> None:
         key = self._key(scope) or NULL_VALUE
-        encoded = encode_key(key)
+        encoded = self._key_of(key)
         entry = self._groups.get(encoded)
         if entry is None:
             entry = (key, self._group.states(key))
@@ -273,7 +290,7 @@ def parse_group(value: Value, language: Language) -> Group:
     if DOING_MERGE in marks:
         states = {field.name: parse_expression(string_value("$" + field.name)) for field in fields}
         fields = [replace(field, argument=states[field.name]) for field in fields]
-    return Group(raw, key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks)
+    return Group(raw, key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks, ordering=language.ordering)
 
 
 def parse_field(name: str, value: Value, language: Language) -> Field:
@@ -301,7 +318,8 @@ def parse_field(name: str, value: Value, language: Language) -> Field:
     if accumulator in CHOOSING:
         argument, count, start = parse_chosen(accumulator, (code, data), Parser(language))
         return Field(name, accumulator, argument, count, start)
-    return Field(name, accumulator, parse_expression((code, data), language=language))
+    argument = parse_expression((code, data), language=language)
+    return Field(name, accumulator, argument, ordering=language.ordering)
 
 
 def _parse(value: Value, language: Language) -> list[Stage]:

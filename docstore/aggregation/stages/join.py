@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.stage import CLOCK_EVERY, Environment, Stream
-from docstore.aggregation.stages.foreign import equal_to_any, other_collections, values_at
+from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections, values_at
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import encode_key
 from docstore.bson.predicate import Predicate
 from docstore.bson.walk import ARRAY, NULL, UNDEFINED, Value, values
 from docstore.query.compile import compile_filter
-from docstore.query.tree import In
+from docstore.query.language import Language
 
 if TYPE_CHECKING:
     from docstore.aggregation.stages.lookup import Lookup
@@ -42,13 +42,15 @@ class BatchJoin:
         self._environment = environment
         self._collection = stage.collection
         self._path = stage.foreign
+        self._language = stage.pipeline.language
+        self._key_of = self._language.ordering.key
         self._parts = stage.local.split(".")
         self._given: list[bytes] = []
         self._at = 0
         self._last = False
         self._asking: Ask | None = None
         self._reading: Stream | None = None
-        self._table = Table(stage.foreign)
+        self._table = Table(stage.foreign, self._language)
         self._opened = False
         self._joining = False
         self._finding: Iterator[bytes] | None = None
@@ -60,7 +62,7 @@ class BatchJoin:
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
         if not self._opened:
             self._opened = True
-            ask = other_collections(self._environment).equality(self._collection, self._path)
+            ask = other_collections(self._environment).equality(self._collection, self._path, self._language.collation)
             self._asking = ask
         if self._asking is None and not self._prepare(deadline):
             return [], False
@@ -126,9 +128,11 @@ class BatchJoin:
                 self._given += documents
                 if not documents and not self._last:
                     return False
-            asked = {encode_key(value): value for document in self._given for value in values_at(document, self._parts)}
-            self._table = Table(self._path)
-            wanted = equal_to_any(self._path, list(asked.values()))
+            asked = {
+                self._key_of(value): value for document in self._given for value in values_at(document, self._parts)
+            }
+            self._table = Table(self._path, self._language)
+            wanted = equal_to_any(self._path, list(asked.values()), self._language.collation)
             self._reading = other_collections(self._environment).open(
                 self._collection, self._stage.pipeline.behind(wanted)
             )
@@ -146,9 +150,12 @@ class BatchJoin:
 class Table:
     """Documents by the values at a path."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, language: Language) -> None:
+        ordering = language.ordering
         self._path = path
-        self._pattern = KeyPattern([(path, 1)])
+        self._collation = language.collation
+        self._key_of = ordering.key
+        self._pattern = KeyPattern([(path, 1)], ordering.fold)
         self._documents: list[bytes] = []
         self._by_key: dict[bytes, list[int]] = {}
 
@@ -169,12 +176,12 @@ class Table:
 
     def _candidates(self, value: Value) -> list[int]:
         if value[0] not in _TESTED:
-            return self._by_key.get(encode_key(value), [])
-        predicate: Predicate = compile_filter(In(self._path, (value,)))
+            return self._by_key.get(self._key_of(value), [])
+        predicate: Predicate = compile_filter(in_values(self._path, [value], self._collation))
         positions: set[int] = set()
         if value[0] == ARRAY:
             members = values(value[1])
-            keys = [encode_key(value), encode_key(members[0]) if members else _UNDEFINED_KEY]
+            keys = [self._key_of(value), self._key_of(members[0]) if members else _UNDEFINED_KEY]
         else:
             keys = [_NULL_KEY, _UNDEFINED_KEY]
         for key in keys:

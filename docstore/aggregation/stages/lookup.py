@@ -168,7 +168,7 @@ class _LookupStream:
         if asked is None:
             return pipeline
         assert self._stage.foreign is not None, "an equality has two fields"
-        return pipeline.behind(equal_to_any(self._stage.foreign, asked))
+        return pipeline.behind(equal_to_any(self._stage.foreign, asked, pipeline.language.collation))
 
     def _keep(self) -> None:
         if self._stage.let:

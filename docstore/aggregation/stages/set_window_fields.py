@@ -16,10 +16,10 @@ from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, St
 from docstore.aggregation.window_functions import Open, parse_output
 from docstore.bson.build import document_from
 from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
+from docstore.query.ordering import Ordering
 from docstore.query.paths import check_field_path
 from docstore.query.projection import Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.sort import parse_sort_fields
@@ -35,6 +35,7 @@ class SetWindowFields:
     partition_by: Expression | None
     sort_fields: Fields
     outputs: tuple[tuple[str, Open], ...]
+    ordering: Ordering
 
     def start(self, environment: Environment) -> StageRun:
         return _WindowRun(self, environment)
@@ -81,7 +82,8 @@ class _WindowRun:
         self._stage = stage
         self._environment = environment
         self._partition_of: Evaluate | None = None if stage.partition_by is None else stage.partition_by.evaluate
-        self._pattern = KeyPattern(list(stage.sort_fields)) if stage.sort_fields else None
+        self._pattern = KeyPattern(list(stage.sort_fields), stage.ordering.fold) if stage.sort_fields else None
+        self._key_of = stage.ordering.key
         self._sorted = SortedRuns("$setWindowFields", environment)
         self._output: Iterator[bytes | None] | None = None
 
@@ -93,7 +95,7 @@ class _WindowRun:
         """The partition's key behind its length, and the key in the order."""
         partition = b""
         if self._partition_of is not None:
-            partition = encode_key(checked_partition(self._partition_of(Scope(document))))
+            partition = self._key_of(checked_partition(self._partition_of(Scope(document))))
         order = b"" if self._pattern is None else self._pattern.sort_key(document)
         return partition + order + int32_bytes(len(partition))
 
@@ -167,7 +169,8 @@ def parse_set_window_fields(value: Value, language: Language) -> list[Stage]:
             partition_by = None
     sort_fields = parse_sort_fields(given["sortBy"][1]) if "sortBy" in given else ()
     outputs = parse_outputs(given["output"], sort_fields, language)
-    return [SetWindowFields(document_from([("$setWindowFields", *value)]), partition_by, sort_fields, outputs)]
+    raw = document_from([("$setWindowFields", *value)])
+    return [SetWindowFields(raw, partition_by, sort_fields, outputs, language.ordering)]
 
 
 def parse_outputs(value: Value, sort_fields: Fields, language: Language) -> tuple[tuple[str, Open], ...]:

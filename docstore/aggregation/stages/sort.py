@@ -11,11 +11,12 @@ from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
 from docstore.bson.build import document_from
 from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import KEY_OF_NULL, encode_key
+from docstore.bson.keys import KEY_OF_NULL
 from docstore.bson.sorting import FirstDocuments, keyed
 from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError
 from docstore.query.language import Language
+from docstore.query.ordering import Ordering, ordering_of
 from docstore.query.sort import Sort, parse_sort_fields
 
 _CHECK_EVERY = 16
@@ -32,17 +33,18 @@ class SortStage:
 
     def start(self, environment: Environment) -> StageRun:
         if self.sort.fields == (("_id", 1),):
-            return _SortRun(_keyed_by_id, environment)
+            return _SortRun(partial(_keyed_by_id, ordering_of(self.sort.collation)), environment)
         pattern = self.sort.pattern()
         if self.limit is not None and self.limit <= RUN_LENGTH:
             return _FirstRun(pattern, self.limit, environment)
         return _SortRun(partial(keyed, pattern), environment)
 
 
-def _keyed_by_id(documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+def _keyed_by_id(ordering: Ordering, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
     """The keys of a sort by `_id` alone: arrays count as a whole there, since no stored `_id` is one."""
     found = [(get_field(document, "_id"), document) for document in documents]
-    return [(KEY_OF_NULL if value is None else encode_key(value), document) for value, document in found]
+    key_of = ordering.key
+    return [(KEY_OF_NULL if value is None else key_of(value), document) for value, document in found]
 
 
 class _SortRun:
