@@ -152,6 +152,7 @@ class Code(IntEnum):
     OperationNotSupportedInTransaction = 263
     FailPointSetFailed = 266
     IndexBuildAborted = 276
+    UnsatisfiableCommitQuorum = 278
     ClientDisconnect = 279
     ShardInvalidatedForTargeting = 283
     NoQueryExecutionPlans = 291

@@ -148,6 +148,8 @@ class Command:
     """Other spellings, e.g. the lower-case ones of 2012; they mean exactly the same."""
     value: Type | tuple[Type, ...] = Type.ANY
     """What the field named like the command holds; with COLLECTION `Context.namespace` is set."""
+    wrong_name: Code = Code.BadValue
+    """What a collection name that is no string is refused with."""
     parameters: tuple[Parameter, ...] = ()
     admin_only: bool = False
     tolerant: bool = False

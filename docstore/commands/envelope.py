@@ -109,6 +109,8 @@ def _open_document(
 def _value(command: Command, code: int, data: bytes, db: str) -> Any:
     if command.value is Type.ANY:
         return code, data
+    if command.value is Type.COLLECTION and code != STRING:
+        raise CommandError(command.wrong_name, f"collection name has invalid type {type_name(code)}")
     return convert(f"{command.name}.{command.name}", command.value, code, data, db)
 
 

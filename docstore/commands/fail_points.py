@@ -109,9 +109,10 @@ class FailPoints:
         retryable = context.session is not None and context.session.txn_number is not None
         if self._write.active and retryable and self._write.fires():
             code = self._write.data.get("failBeforeCommitExceptionCode")
+            closes = bool(self._write.data.get("closeConnection", True))
             if code is not None:
-                return Failure(CommandError(int(code), "a fail point refused the write"))
-            return Failure(hang_up_after=bool(self._write.data.get("closeConnection", True)))
+                return Failure(CommandError(int(code), "a fail point refused the write"), hang_up=closes)
+            return Failure(hang_up_after=closes)
         return None
 
 

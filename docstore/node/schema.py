@@ -79,6 +79,14 @@ async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUn
     unit = node.store.unit()
     try:
         act(unit)
+    except CommandError as refusal:
+        unit.abort()
+        if context.explicit_write_concern:
+            # What the refusal was read from must be as safe as a write would have been.
+            failed = await wait_for_write(context, None, concern)
+            if failed is not None:
+                refusal.extra["writeConcernError"] = failed
+        raise
     except BaseException:
         unit.abort()
         raise

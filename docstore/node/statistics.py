@@ -83,8 +83,10 @@ def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str,
     return storage_stats(node.engine, node.store.collection(namespace), scale)
 
 
-def database_stats(node: DataNode, database: str, scale: int) -> dict[str, Any]:
-    """The sums over a database's collections in units of `scale` bytes."""
+def database_stats(node: DataNode, database: str, scale: int, *, free: bool = False) -> dict[str, Any]:
+    """The sums over a database's collections in units of `scale` bytes; with `free` also what is kept for reuse, which
+    is nothing: space given up goes back to the file system.
+    """
     collections = [found for name in node.store.namespaces(database) if (found := node.store.collection(name))]
     sizes = [collection_sizes(node.engine, collection) for collection in collections]
     objects = sum(collection.count for collection in collections)
@@ -92,18 +94,28 @@ def database_stats(node: DataNode, database: str, scale: int) -> dict[str, Any]:
     storage = sum(each.storage for each in sizes)
     index_bytes = sum(sum(each.indexes.values()) for each in sizes)
     usage = shutil.disk_usage(node.settings.dbpath) if collections else None
-    return {
+    # Of a database that is not there the zeros are integers.
+    number_of = float if collections else int
+    figures: dict[str, Any] = {
         "db": database,
         "collections": len(collections),
         "views": len(views_of(node.store, database)),
         "objects": number(objects),
-        "avgObjSize": data / objects if objects else 0.0,
-        "dataSize": data / scale,
-        "storageSize": storage / scale,
-        "indexes": sum(len(collection.indexes) for collection in collections),
-        "indexSize": index_bytes / scale,
-        "totalSize": (storage + index_bytes) / scale,
-        "scaleFactor": float(scale),
-        "fsUsedSize": usage.used / scale if usage else 0.0,
-        "fsTotalSize": usage.total / scale if usage else 0.0,
+        "avgObjSize": data / objects if objects else number_of(0),
+        "dataSize": number_of(data / scale),
+        "storageSize": number_of(storage / scale),
+    }
+    if free:
+        figures["freeStorageSize"] = number_of(0)
+    figures["indexes"] = sum(len(collection.indexes) for collection in collections)
+    figures["indexSize"] = number_of(index_bytes / scale)
+    if free:
+        figures["indexFreeStorageSize"] = number_of(0)
+    figures["totalSize"] = number_of((storage + index_bytes) / scale)
+    if free:
+        figures["totalFreeStorageSize"] = number_of(0)
+    return figures | {
+        "scaleFactor": number_of(scale),
+        "fsUsedSize": number_of(usage.used / scale if usage else 0),
+        "fsTotalSize": number_of(usage.total / scale if usage else 0),
     }

@@ -12,8 +12,8 @@ Always true:
 * a node that stops being primary between two slices fails the command; a retry with the same statement ids repeats
   nothing.
 
-Write concerns: `w: "majority"` on a member of a set and `w: 1` on a standalone and in `local`, unless the client says
-else.
+Write concerns, unless the client says else: `w: "majority"` on a member of a set (`w: 1` where arbiters leave no room
+for a failure), `w: 1` on a standalone and in `local`.
 """
 
 from __future__ import annotations
@@ -165,7 +165,9 @@ def effective_concern(context: Context, node: DataNode) -> WriteConcern:
         return concern
     if context.explicit_write_concern or not replicates(context.namespace):
         return concern
-    return MAJORITY if concern == DEFAULT_WRITE_CONCERN else concern
+    if concern == DEFAULT_WRITE_CONCERN and node.replication.defaults_to_majority:
+        return MAJORITY
+    return concern
 
 
 def session_write(context: Context, node: DataNode) -> SessionWrite | None:

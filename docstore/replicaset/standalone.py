@@ -54,6 +54,11 @@ class Standalone:
     async def hand_over(self) -> None:
         """A standalone holds no office."""
 
+    @property
+    def defaults_to_majority(self) -> bool:
+        """It is a majority by itself."""
+        return False
+
     def check_write(self) -> None:
         """A standalone takes every write."""
 

@@ -10,7 +10,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.commands.view_stages import filter_stages
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
@@ -64,6 +64,7 @@ COMMAND = Command(
     privilege=Privilege("find", Resource.COLLECTION),
     role=Role.SECONDARY_OK,
     value=Type.COLLECTION,
+    wrong_name=Code.InvalidNamespace,
     read_concern=True,
     parameters=(
         Parameter("key", Type.STRING, required=True),

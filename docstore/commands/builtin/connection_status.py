@@ -18,6 +18,6 @@ def run(_context: Context, arguments: Arguments) -> Result:
 
 COMMAND = Command(
     "connectionStatus", run, privilege=PUBLIC, role=Role.ANY,
-    parameters=(Parameter("showPrivileges", Type.BOOL, default=False),),
+    parameters=(Parameter("showPrivileges", Type.SAFE_BOOL, default=False),),
     help="the users authenticated on this connection",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code
 from docstore.node.node import node_of
 from docstore.node.statistics import namespace_stats
 
@@ -15,7 +16,7 @@ def run(context: Context, arguments: Arguments) -> Result:
 
 COMMAND = Command(
     "collStats", run, aliases=("collstats",), privilege=Privilege("collStats", Resource.COLLECTION),
-    role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    role=Role.SECONDARY_OK, value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
     parameters=(Parameter("scale", Type.INT, default=1, minimum=1),),
     help="figures about a collection",
 )  # fmt: skip

@@ -11,6 +11,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.view_stages import filter_stages, range_stages
+from docstore.errors import Code
 from docstore.node.cursors import MAX_BATCH_BYTES, SLICE_SECONDS
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
@@ -93,7 +94,8 @@ def _open(context: Context, arguments: Arguments, view: View) -> Counting:
 
 
 COMMAND = Command(
-    "count", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    "count", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
     parameters=(
         Parameter("query", Type.OBJECT),
         Parameter("limit", Type.INT, default=0),

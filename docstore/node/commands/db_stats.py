@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from docstore.bson.walk import STRING
+from docstore.bson.walk import STRING, Value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.errors import Code, CommandError
+from docstore.commands.values import NUMBERS, integer_of, truth_of
+from docstore.errors import NO_CODE, Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.statistics import database_stats
+
+_INT32_RANGE = 1 << 32
 
 
 def run(context: Context, arguments: Arguments) -> Result:
     if arguments.value is not None and arguments.value[0] == STRING:
         raise CommandError(Code.InvalidNamespace, "dbStats is about the database that it is sent to: it takes no name")
-    return database_stats(node_of(context), context.db, arguments["scale"])
+    free = arguments["freeStorage"]
+    return database_stats(
+        node_of(context), context.db, _scale(arguments["scale"]), free=free is not None and truth_of(*free)
+    )
+
+
+def _scale(given: Value | None) -> int:
+    """Bytes in a unit. Errors, which have no code: it is no number, or its lower 32 bits are not above zero."""
+    if given is None:
+        return 1
+    if given[0] not in NUMBERS:
+        raise CommandError(NO_CODE, "scale has to be a number > 0")
+    scale = (integer_of(*given) + _INT32_RANGE // 2) % _INT32_RANGE - _INT32_RANGE // 2
+    if scale <= 0:
+        raise CommandError(NO_CODE, "scale has to be > 0")
+    return scale
 
 
 COMMAND = Command(
     "dbStats", run, aliases=("dbstats",), privilege=Privilege("dbStats", Resource.DATABASE), role=Role.SECONDARY_OK,
     parameters=(
-        Parameter("scale", Type.INT, default=1, minimum=1),
-        Parameter("freeStorage", Type.SAFE_BOOL, default=False),
+        Parameter("scale", Type.ANY),
+        Parameter("freeStorage", Type.ANY),
     ),
+    tolerant=True,
     help="figures about a database",
 )  # fmt: skip

@@ -13,6 +13,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.view_stages import filter_stages
+from docstore.errors import Code
 from docstore.node.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.distinct_values import DistinctValues
 from docstore.node.node import node_of
@@ -115,7 +116,8 @@ def _reply(context: Context, found: DistinctValues) -> bytes:
 
 
 COMMAND = Command(
-    "distinct", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    "distinct", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
     parameters=(
         Parameter("key", Type.STRING, required=True),
         Parameter("query", Type.OBJECT),

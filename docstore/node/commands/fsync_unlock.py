@@ -7,7 +7,7 @@ from bson.int64 import Int64
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
-from docstore.errors import Code, CommandError
+from docstore.errors import NO_CODE, CommandError
 from docstore.node.node import node_of
 
 
@@ -15,7 +15,7 @@ def run(context: Context, _arguments: Arguments) -> Result:
     node = node_of(context)
     lock = node.store.write_lock
     if not lock.held:
-        raise CommandError(Code.IllegalOperation, "fsyncUnlock called when not locked")
+        raise CommandError(NO_CODE, "fsyncUnlock called when not locked")
     lock.release()
     if not lock.held:
         node.engine.release_files()

@@ -75,7 +75,7 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
 
 COMMAND = Command(
     "getMore", run, aliases=("getmore",), privilege=Privilege("find", Resource.COLLECTION), role=Role.ANY,
-    value=Type.LONG, own_deadline=True, stable=True, following=following_batch,
+    value=Type.LONG, own_deadline=True, stable=True, read_concern=True, snapshot_reads=True, following=following_batch,
     parameters=(
         Parameter("collection", Type.COLLECTION, required=True),
         Parameter("batchSize", Type.INT, minimum=0),

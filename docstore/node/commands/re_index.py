@@ -54,5 +54,6 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 COMMAND = Command(
     "reIndex", run, aliases=("reindex",), privilege=Privilege("reIndex", Resource.COLLECTION), role=Role.PRIMARY,
-    value=Type.COLLECTION, tolerant=True, help="build the indexes of a collection anew",
+    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
+    help="build the indexes of a collection anew",
 )  # fmt: skip

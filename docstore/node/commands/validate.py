@@ -86,7 +86,8 @@ def check_options(arguments: Arguments) -> None:
 
 
 COMMAND = Command(
-    "validate", run, privilege=Privilege("validate", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
+    "validate", run, privilege=Privilege("validate", Resource.COLLECTION), role=Role.ANY,
+    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
     parameters=(
         Parameter("full", Type.SAFE_BOOL, default=False),
         Parameter("scandata", Type.SAFE_BOOL, default=False),

@@ -44,6 +44,10 @@ class LonePrimary(Standalone):
         self.primary = True
         store.attach_oplog(1 << 20)
 
+    @property
+    def defaults_to_majority(self) -> bool:
+        return True
+
     def check_write(self) -> None:
         if not self.primary:
             raise CommandError(Code.NotWritablePrimary, "not primary")

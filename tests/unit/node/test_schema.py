@@ -213,3 +213,13 @@ def test_indexes_are_built_anew_on_a_standalone_only() -> None:
         assert (await LocalNode(replicated=True).reply({"reIndex": "c"}))["code"] == Code.IllegalOperation
 
     loop(work())
+
+
+def test_a_refused_change_tells_of_a_write_concern_that_cannot_be_met() -> None:
+    async def story() -> None:
+        node = LocalNode(replicated=True)
+        reply = await node.reply({"drop": "none", "writeConcern": {"w": 9}})
+        assert reply["code"] == 26
+        assert reply["writeConcernError"]["code"] == 64
+
+    loop(story())
