@@ -11,7 +11,7 @@ from dataclasses import replace
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.stage import Environment, Stream
 from docstore.aggregation.stages.foreign import in_values
-from docstore.bson import NULL, Predicate, Value
+from docstore.bson import NULL, Predicate, Value, encode_key
 from docstore.collection.collection import Collection
 from docstore.collection.execute import open_find, plan_query
 from docstore.collection.views import resolve_view
@@ -99,7 +99,20 @@ class LocalCollections:
             return None
         if isinstance(plan_query(collection, in_values(path, [_NULL, _TEXT], collation)).access, CollectionScan):
             return None
+        if path == "_id" and collation is None and collection.id_index.collation is None:
+            return lambda values: self._with_ids(collection, values)
         return lambda values: self._equal(collection, in_values(path, values, collation))
+
+    def _with_ids(self, collection: Collection, values: list[Value]) -> Iterator[bytes]:
+        """The documents with those ids, in the order of the ids."""
+        wanted = values
+        if len(values) > 1:
+            by_key = {encode_key(value): value for value in values}
+            wanted = [by_key[key] for key in sorted(by_key)]
+        for value in wanted:
+            found = collection.by_id(self._reader, value)
+            if found is not None:
+                yield found[1]
 
     def _equal(self, collection: Collection, wanted: In) -> Iterator[bytes]:
         source = open_find(collection, FindQuery(filter=wanted), self._reader, clock=self._node.clock)

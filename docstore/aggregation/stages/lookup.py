@@ -22,9 +22,9 @@ from docstore.aggregation.stages.foreign import (
 )
 from docstore.aggregation.stages.join import BatchJoin
 from docstore.aggregation.stages.unwind import Unwind, replaced
-from docstore.bson.build import document_from, documents_array
+from docstore.bson.build import append_fields, document_from, documents_array, encoded_fields
 from docstore.bson.keys import encode_key
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field
 from docstore.errors import Code, CommandError
 from docstore.query.paths import check_field_path
 from docstore.query.values import display, text_of, type_name
@@ -93,10 +93,14 @@ class Lookup:
 
 def with_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
     """The document with an array of documents at a path."""
+    if len(parts) == 1 and get_field(document, parts[0]) is None:
+        return append_fields(document, encoded_fields(document_from([(parts[0], ARRAY, documents_array(documents))])))
     return replaced(document, parts, (ARRAY, documents_array(documents)))
 
 
 def _with_last(document: bytes, parts: list[str], value: Value) -> bytes:
+    if len(parts) == 1 and get_field(document, parts[0]) is None:
+        return append_fields(document, encoded_fields(document_from([(parts[0], *value)])))
     fields = elements(document)
     if len(parts) > 1:
         inner = next((data for name, code, data in fields if name == parts[0] and code == OBJECT), EMPTY_DOCUMENT)
