@@ -1,0 +1,237 @@
+"""What clients ask of a column family, from raw BSON to typed values; every refusal is made before anything is done.
+
+A path is a row key, in Super families a super column, and a column; a predicate is a set of names or a range of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from docstore.bson import ARRAY, BOOL, INT32, INT64, NULL, OBJECT, UNDEFINED, Value, elements, values
+from docstore.query.values import NUMBERS, TYPE_NAMES, integral_of
+from docstore.wide.cells import MAX_TTL, Deletion, tombstone, value_cell
+from docstore.wide.comparators import Comparator
+from docstore.wide.errors import invalid_request
+from docstore.wide.mutations import Entry, cell_entry, column_path, row_deletion_entry, super_deletion_entry
+from docstore.wide.schema import ColumnFamily
+from docstore.wide.slices import Predicate, SliceRange, check_range
+from docstore.wide.values import bound_bytes, content_bytes, name_bytes
+
+Fields = dict[str, Value]
+_ABSENT: Final = (NULL, UNDEFINED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What the writes of one request have in common. `now` in seconds; `max_value` in bytes."""
+
+    now: int
+    default_timestamp: int
+    max_value: int
+
+
+def fields_of(what: str, value: Value, allowed: tuple[str, ...]) -> Fields:
+    """The fields of a sub-document, null ones left out. InvalidRequest for others than those allowed."""
+    if value[0] != OBJECT:
+        raise invalid_request(f"{what} must be a document, not {TYPE_NAMES[value[0]]}")
+    found: Fields = {}
+    for name, code, data in elements(value[1]):
+        if name not in allowed:
+            raise invalid_request(f"{what} has an unknown field '{name}'")
+        if code not in _ABSENT:
+            found[name] = (code, data)
+    return found
+
+
+def super_name_of(family: ColumnFamily, value: Value | None) -> bytes | None:
+    """The super column of a path; None where none is given."""
+    if value is None:
+        return None
+    if not family.is_super:
+        raise invalid_request(f"supercolumn parameter is invalid for standard CF {family.name}")
+    return name_bytes(family.comparator, value, "supercolumn")
+
+
+def check_path(family: ColumnFamily, super_name: bytes | None, column: Value | None, *, whole_super: bool) -> None:
+    """Refuse the path of an insert or a get that names too little. `whole_super`: a super column will do."""
+    if family.is_super:
+        if super_name is None:
+            raise invalid_request(f"supercolumn parameter is not optional for super CF {family.name}")
+        if column is None and not whole_super:
+            raise invalid_request(f"column parameter is not optional for super CF {family.name}")
+    elif column is None:
+        raise invalid_request(f"column parameter is not optional for standard CF {family.name}")
+
+
+def column_comparator(family: ColumnFamily, super_name: bytes | None) -> Comparator:
+    """The comparator of the names that are asked for: of columns, or of super columns where none is named."""
+    return family.comparator if super_name is None or family.subcomparator is None else family.subcomparator
+
+
+def predicate_of(comparator: Comparator, value: Value) -> Predicate:
+    """The names or the range of a predicate."""
+    fields = fields_of("predicate", value, ("columnNames", "sliceRange"))
+    names, bounds = fields.get("columnNames"), fields.get("sliceRange")
+    if names is None and bounds is None:
+        raise invalid_request("predicate column_names and slice_range may not both be null")
+    if names is not None and bounds is not None:
+        raise invalid_request("predicate column_names and slice_range may not both be present")
+    if names is not None:
+        if names[0] != ARRAY:
+            raise invalid_request(f"columnNames must be an array, not {TYPE_NAMES[names[0]]}")
+        return tuple(name_bytes(comparator, name) for name in values(names[1]))
+    assert bounds is not None, "one of both is given"
+    return slice_range_of(comparator, bounds)
+
+
+def slice_range_of(comparator: Comparator, value: Value) -> SliceRange:
+    """The range of a slice; its bounds are in the right order for its direction."""
+    fields = fields_of("sliceRange", value, ("start", "finish", "reversed", "count"))
+    start, finish = fields.get("start"), fields.get("finish")
+    wanted = SliceRange(
+        b"" if start is None else bound_bytes(comparator, start),
+        b"" if finish is None else bound_bytes(comparator, finish),
+        truth_of(fields.get("reversed")),
+        count_of("count", fields.get("count"), 100),
+    )
+    check_range(comparator, wanted)
+    return wanted
+
+
+def truth_of(value: Value | None) -> bool:
+    if value is None:
+        return False
+    if value[0] == BOOL:
+        return value[1] == b"\1"
+    if value[0] in NUMBERS:
+        return integral_of(value) != 0
+    raise invalid_request(f"a flag must be a boolean, not {TYPE_NAMES[value[0]]}")
+
+
+def count_of(name: str, value: Value | None, default: int) -> int:
+    if value is None:
+        return default
+    number = integral_of(value) if value[0] in NUMBERS else None
+    if number is None:
+        raise invalid_request(f"{name} must be a whole number")
+    return number
+
+
+def timestamp_of(value: Value | None, default: int) -> int:
+    """A client's timestamp: an integer, by convention microseconds since 1970."""
+    if value is None:
+        return default
+    number = integral_of(value) if value[0] in (INT32, INT64) else None
+    if number is None:
+        raise invalid_request(f"a timestamp must be an integer, not {TYPE_NAMES[value[0]]}")
+    return number
+
+
+def ttl_of(value: Value | None, default: int) -> int:
+    """Seconds to live; 0: for ever."""
+    ttl = count_of("ttl", value, default)
+    if ttl < 0:
+        raise invalid_request(f"A TTL must be greater or equal to 0, but was {ttl}")
+    if ttl > MAX_TTL:
+        raise invalid_request(f"ttl is too large. requested ({ttl}) maximum ({MAX_TTL})")
+    return ttl
+
+
+def insert_entry(
+    family: ColumnFamily, super_name: bytes | None, fields: Fields, writing: Writing, *, name_field: str = "name"
+) -> Entry:
+    """One column to insert, from `{name, value, valueType?, timestamp?, ttl?}`."""
+    comparator = column_comparator(family, super_name)
+    for required in (name_field, "value"):
+        if required not in fields:
+            raise invalid_request(f"{required} parameter is not optional")
+    name = name_bytes(comparator, fields[name_field])
+    value = content_bytes(fields["value"], as_long=value_is_long(fields.get("valueType")))
+    if len(value) > writing.max_value:
+        raise invalid_request(
+            f"the value of column {name!r} has {len(value)} bytes, more than the limit of {writing.max_value}"
+        )
+    cell = value_cell(
+        value,
+        timestamp_of(fields.get("timestamp"), writing.default_timestamp),
+        ttl=ttl_of(fields.get("ttl"), family.default_ttl),
+        now=writing.now,
+    )
+    return cell_entry(column_path(family, name, super_name), cell)
+
+
+def value_is_long(value: Value | None) -> bool:
+    if value is None:
+        return False
+    if value != VALUE_TYPE_LONG:
+        raise invalid_request("valueType must be 'long'")
+    return True
+
+
+VALUE_TYPE_LONG: Final[Value] = (0x02, b"\x05\0\0\0long\0")
+
+
+def removal_entry(
+    family: ColumnFamily, super_name: bytes | None, column: Value | None, timestamp: int, now: int
+) -> Entry:
+    """The removal of a column, of a super column, or of a row."""
+    if family.is_super and column is not None and super_name is None:
+        raise invalid_request(f"supercolumn parameter is not optional for super CF {family.name}")
+    if column is not None:
+        name = name_bytes(column_comparator(family, super_name), column)
+        return cell_entry(column_path(family, name, super_name), tombstone(timestamp, now))
+    if super_name is not None:
+        return super_deletion_entry(family, super_name, Deletion(timestamp, now))
+    return row_deletion_entry(Deletion(timestamp, now))
+
+
+_COLUMN_FIELDS = ("name", "value", "valueType", "timestamp", "ttl")
+
+
+def mutation_entries(family: ColumnFamily, fields: Fields, writing: Writing) -> list[Entry]:
+    """The entries of one mutation of a batch: of its `insert`, its `insertSuper` or its `deletion`."""
+    insertion = [name for name in ("insert", "insertSuper") if name in fields]
+    if "deletion" in fields:
+        if insertion:
+            raise invalid_request("Mutation may have either a ColumnOrSuperColumn or a Deletion, but not both")
+        return _deletion_entries(family, fields["deletion"], writing)
+    if len(insertion) != 1:
+        raise invalid_request("Mutation must have one ColumnOrSuperColumn or one Deletion")
+    if insertion == ["insert"]:
+        if family.is_super:
+            raise invalid_request(f"supercolumn parameter is not optional for super CF {family.name}")
+        return [insert_entry(family, None, fields_of("insert", fields["insert"], _COLUMN_FIELDS), writing)]
+    return _super_entries(family, fields["insertSuper"], writing)
+
+
+def _super_entries(family: ColumnFamily, value: Value, writing: Writing) -> list[Entry]:
+    found = fields_of("insertSuper", value, ("name", "columns"))
+    if "name" not in found or "columns" not in found or found["columns"][0] != ARRAY:
+        raise invalid_request("insertSuper needs a name and an array of columns")
+    super_name = super_name_of(family, found["name"])
+    return [
+        insert_entry(family, super_name, fields_of("columns", column, _COLUMN_FIELDS), writing)
+        for column in values(found["columns"][1])
+    ]
+
+
+def _deletion_entries(family: ColumnFamily, value: Value, writing: Writing) -> list[Entry]:
+    found = fields_of("deletion", value, ("timestamp", "superColumn", "columnNames", "sliceRange", "predicate"))
+    if "sliceRange" in found or "predicate" in found:
+        raise invalid_request("Deletion does not yet support SliceRange predicates.")
+    timestamp = timestamp_of(found.get("timestamp"), writing.default_timestamp)
+    super_name = super_name_of(family, found.get("superColumn"))
+    names = found.get("columnNames")
+    if names is None:
+        return [removal_entry(family, super_name, None, timestamp, writing.now)]
+    if names[0] != ARRAY:
+        raise invalid_request(f"columnNames must be an array, not {TYPE_NAMES[names[0]]}")
+    if family.is_super and super_name is None:
+        return [
+            super_deletion_entry(
+                family, name_bytes(family.comparator, name, "supercolumn"), Deletion(timestamp, writing.now)
+            )
+            for name in values(names[1])
+        ]
+    return [removal_entry(family, super_name, name, timestamp, writing.now) for name in values(names[1])]
