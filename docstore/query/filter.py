@@ -61,6 +61,11 @@ def parse_filter(raw: bytes, *, language: Language = PLAIN) -> Filter:
     if not children:
         return MATCH_ALL
     tree = conjunction(children)
+    return under(language, tree)
+
+
+def under(language: Language, tree: Filter) -> Filter:
+    """The filter with the collation of the language."""
     return tree if language.collation is None else collated(tree, language.collation)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from docstore.bson.build import array_from, document_from
 from docstore.bson.predicate import Predicate
 from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
+from docstore.query.collation import Collation
 from docstore.query.compile import compile_filter
 from docstore.query.tree import (
     And,
@@ -72,8 +73,8 @@ def _conditions(tree: Filter) -> Iterator[_Condition]:
 def _single(tree: Filter) -> In | Comparison | RegexMatch | None:
     """An equality or a pattern; an `$in` of one is one."""
     match tree:
-        case In(path, (only,), ()):
-            return Comparison(path, Op.EQ, only)
+        case In(path, (only,), (), collation):
+            return Comparison(path, Op.EQ, only, collation)
         case In(_, (), (pattern,)):
             return pattern
         case In() | RegexMatch() | Comparison(_, Op.EQ):
@@ -87,16 +88,18 @@ def _merged(children: tuple[Filter, ...]) -> In | None:
     members: list[Value] = []
     patterns: list[RegexMatch] = []
     paths: set[str] = set()
+    rules: Collation | None = None
     for child in children:
         match _single(child):
-            case Comparison(path, _, value):
+            case Comparison(path, _, value, collation):
                 members.append(value)
+                rules = collation or rules
             case RegexMatch(path) as pattern:
                 patterns.append(pattern)
             case _:
                 return None
         paths.add(path)
-    return In(paths.pop(), tuple(members), tuple(patterns)) if len(paths) == 1 else None
+    return In(paths.pop(), tuple(members), tuple(patterns), rules) if len(paths) == 1 else None
 
 
 def _rank(condition: _Condition) -> int:

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from docstore.bson.build import array_value, document_from
 from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.query.compile import compile_filter
-from docstore.query.filter import is_operator_document, parse_filter, parse_operators
+from docstore.query.filter import is_operator_document, parse_filter, parse_operators, under
 from docstore.query.language import Language
+from docstore.query.ordering import BINARY, Ordering
 from docstore.query.path_operators import parse_equality
 from docstore.query.update.array_filters import within_update
 from docstore.query.update.modifier import Blocked, Situation
@@ -56,10 +56,11 @@ class ArraySort:
 
     direction: int = 1
     pattern: KeyPattern | None = None
+    ordering: Ordering = BINARY
 
     def apply(self, members: list[Value]) -> list[Value]:
         if self.pattern is None:
-            return sorted(members, key=encode_key, reverse=self.direction < 0)
+            return sorted(members, key=self.ordering.key, reverse=self.direction < 0)
         pattern = self.pattern
         return sorted(members, key=lambda member: pattern.sort_key(_as_document(member)))
 
@@ -68,7 +69,7 @@ def _as_document(member: Value) -> bytes:
     return member[1] if member[0] == OBJECT else EMPTY_DOCUMENT
 
 
-def parse_push(value: Value) -> Push:
+def parse_push(value: Value, language: Language) -> Push:
     """A value to add, or `{$each: [...], $position, $slice, $sort}`."""
     if value[0] != OBJECT or get_field(value[1], "$each") is None:
         return Push((value,))
@@ -85,7 +86,7 @@ def parse_push(value: Value) -> Push:
     return Push(
         tuple(values(each[1])),
         _whole_number(clauses, "$position"),
-        _parse_sort(clauses["$sort"]) if "$sort" in clauses else None,
+        _parse_sort(clauses["$sort"], language.ordering) if "$sort" in clauses else None,
         _whole_number(clauses, "$slice"),
     )
 
@@ -102,9 +103,10 @@ def _whole_number(clauses: dict[str, Value], name: str) -> int | None:
     return number
 
 
-def _parse_sort(value: Value) -> ArraySort:
+def _parse_sort(value: Value, ordering: Ordering) -> ArraySort:
     if value[0] in NUMBERS:
-        return ArraySort(_direction(value, "The $sort element value must be either 1 or -1"))
+        direction = _direction(value, "The $sort element value must be either 1 or -1")
+        return ArraySort(direction, ordering=ordering)
     if value[0] != OBJECT:
         raise CommandError(
             Code.BadValue,
@@ -119,7 +121,7 @@ def _parse_sort(value: Value) -> ArraySort:
         fields.append((name, _direction((code, data), "The sort element value must be either 1 or -1")))
     if not fields:
         raise CommandError(Code.BadValue, "The sort pattern is empty when it should be a set of fields.")
-    return ArraySort(pattern=KeyPattern(fields))
+    return ArraySort(pattern=KeyPattern(fields, ordering.fold))
 
 
 def _direction(value: Value, message: str) -> int:
@@ -134,6 +136,7 @@ class AddToSet:
     """`$addToSet`: add the members that no element equals, each once."""
 
     members: tuple[Value, ...]
+    key_of: Callable[[Value], bytes]
     blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
 
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
@@ -144,10 +147,11 @@ class AddToSet:
                 f" type {type_name(current)}",
             )
         members = [] if current is None else values(current[1])
-        present = {encode_key(member) for member in members}
+        key_of = self.key_of
+        present = {key_of(member) for member in members}
         added = 0
         for member in self.members:
-            key = encode_key(member)
+            key = key_of(member)
             if key not in present:
                 present.add(key)
                 members.append(member)
@@ -155,11 +159,11 @@ class AddToSet:
         return current if current is not None and not added else array_value(members)
 
 
-def parse_add_to_set(value: Value) -> AddToSet:
+def parse_add_to_set(value: Value, language: Language) -> AddToSet:
     """A value to add, or `{$each: [...]}`."""
     fields = elements(value[1]) if value[0] == OBJECT else []
     if not fields or fields[0][0] != "$each":
-        return AddToSet((value,))
+        return AddToSet((value,), language.ordering.key)
     _, code, data = fields[0]
     if code != ARRAY:
         raise CommandError(
@@ -168,7 +172,7 @@ def parse_add_to_set(value: Value) -> AddToSet:
         )
     if len(fields) > 1:
         raise CommandError(Code.BadValue, f"Found unexpected fields after $each in $addToSet: {display(value)}")
-    return AddToSet(tuple(values(data)))
+    return AddToSet(tuple(values(data)), language.ordering.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,12 +247,13 @@ def parse_pull(value: Value, language: Language) -> Pull:
         predicate = compile_filter(parse_filter(value[1], language=language))
         return Pull(lambda member: member[0] == OBJECT and predicate.matches(member[1]))
     if value[0] == OBJECT:
-        predicate = compile_filter(parse_operators("a", value[1], language))
+        predicate = compile_filter(under(language, parse_operators("a", value[1], language)))
     elif value[0] == REGEX:
         predicate = compile_filter(parse_equality("a", value))
     else:
-        wanted = encode_key(value)
-        return Pull(lambda member: encode_key(member) == wanted)
+        key_of = language.ordering.key
+        wanted = key_of(value)
+        return Pull(lambda member: key_of(member) == wanted)
     return Pull(lambda member: predicate.matches(document_from([("a", *member)])))
 
 
@@ -256,8 +261,9 @@ def _names_value_operator(raw: bytes) -> bool:
     return elements(raw)[0][0] not in _ABOUT_DOCUMENTS
 
 
-def parse_pull_all(value: Value) -> Pull:
+def parse_pull_all(value: Value, language: Language) -> Pull:
     if value[0] != ARRAY:
         raise CommandError(Code.BadValue, f"$pullAll requires an array argument but was given a {type_name(value)}")
-    unwanted = {encode_key(member) for member in values(value[1])}
-    return Pull(lambda member: encode_key(member) in unwanted)
+    key_of = language.ordering.key
+    unwanted = set(map(key_of, values(value[1])))
+    return Pull(lambda member: key_of(member) in unwanted)

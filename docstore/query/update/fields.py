@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, BOOL, DATE, OBJECT, STRING, TIMESTAMP, Value, elements, get_field
 from docstore.errors import Code, CommandError
 from docstore.query.update.modifier import Blocked, Situation
@@ -39,10 +39,11 @@ class Extreme:
 
     value: Value
     wanted: int
+    compare: Callable[[Value, Value], int]
     blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
 
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
-        if current is None or compare(self.value, current) == self.wanted:
+        if current is None or self.compare(self.value, current) == self.wanted:
             return self.value
         return current
 

@@ -151,3 +151,30 @@ def test_an_index_is_told_from_others_by_its_collation() -> None:
         assert (await node.reply({"createIndexes": "c", "indexes": [by_id]}))["code"] == Code.BadValue
 
     loop(work())
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"u": {"$pull": {"l": "B"}}}, ["a", "C"]),
+        ({"u": {"$pull": {"l": {"$gt": "B"}}}}, ["a", "b"]),
+        ({"u": {"$pullAll": {"l": ["A", "c"]}}}, ["b"]),
+        ({"u": {"$addToSet": {"l": {"$each": ["B", "d", "D"]}}}}, ["a", "b", "C", "d"]),
+        ({"u": {"$push": {"l": {"$each": ["B"], "$sort": -1}}}}, ["C", "b", "B", "a"]),
+        ({"u": {"$max": {"l.0": "A"}}}, ["a", "b", "C"]),
+        ({"u": {"$min": {"l.1": "A"}}}, ["a", "A", "C"]),
+        ({"u": {"$set": {"l.$[e]": "x"}}, "arrayFilters": [{"e": {"$lte": "B"}}]}, ["x", "x", "C"]),
+        ({"q": {"l": "B"}, "u": {"$set": {"l.$": "x"}}}, ["a", "x", "C"]),
+        ({"q": {"l": {"$in": ["B"]}}, "u": {"$set": {"l.$": "x"}}}, ["a", "x", "C"]),
+        ({"q": {"$or": [{"l": "B"}, {"l": "z"}]}, "u": {"$set": {"l.$": "x"}}}, ["a", "x", "C"]),
+        ({"u": [{"$set": {"l": {"$setUnion": ["$l", ["A", "D"]]}}}]}, ["a", "b", "C", "D"]),
+    ],
+)
+def test_an_update_compares_by_the_collation_of_its_statement(change: dict[str, Any], expected: list[str]) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"insert": "c", "documents": [{"_id": 1, "l": ["a", "b", "C"]}]})
+        await node.run({"update": "c", "updates": [{"q": {}, "collation": EN2, **change}]})
+        assert shape(await node.run({"find": "c"})) == [{"_id": 1, "l": expected}]
+
+    loop(work())
