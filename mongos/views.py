@@ -14,10 +14,12 @@ import bson
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_from, elements, get_field
+from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments, take
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation, parse_collation
 
 _CARRIED = ("hint", "let", "maxTimeMS", "readConcern", "lsid", "comment", "$clusterTime")
 """Fields of the request that the aggregation takes over."""
@@ -46,7 +48,9 @@ async def read_below(
         "aggregate": name,
         "pipeline": [*resolved["pipeline"], *(RawBSONDocument(stage) for stage in stages)],
         "cursor": {} if batch_size is None else {"batchSize": batch_size},
+        "collation": resolved["collation"],
     }
+    _check_collation(context, parse_collation(bson.encode(resolved["collation"])))
     if natural is not None:
         body["hint"] = RawBSONDocument(natural)
     carried = [field for field in elements(context.raw) if field[0] in _CARRIED and field[0] not in body]
@@ -62,6 +66,15 @@ async def read_below(
     first = get_field(context.raw, "aggregate")
     reply = command.run(context, Arguments(command.by_name, values, first))
     return reply if isinstance(reply, (bytes, dict)) else await reply
+
+
+def _check_collation(context: Context, rules: Collation | None) -> None:
+    """Errors: OptionNotSupportedOnView where the request asks for another collation than the view's."""
+    asked = get_field(context.raw, "collation")
+    if asked is not None and asked[1] != EMPTY_DOCUMENT and parse_collation(asked[1]) != rules:
+        raise CommandError(
+            Code.OptionNotSupportedOnView, f"Cannot override the default collation of the view {context.namespace}"
+        )
 
 
 def first_document(reply: Result) -> bytes | None:

@@ -1,10 +1,11 @@
 """Views: collections that are pipelines over others.
 
-A view is a document of its database's `system.views`, an ordinary collection: `{_id: namespace, viewOn, pipeline}`. So
+A view is a document of its database's `system.views`, an ordinary collection: `{_id: namespace, viewOn, pipeline,
+collation}`. So
 views replicate, roll back, are cloned and survive restarts as documents do, and nothing about them is kept elsewhere.
 
 Always true of what `define` and `redefine` let in: no view leads back to itself, by `viewOn` or by a collection that a
-stage of its pipeline reads, and at most 20 stand on each other.
+stage of its pipeline reads, at most 20 stand on each other, and all that do have the same collation.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from docstore.bson import array_documents, array_value, document_from, elements,
 from docstore.bson.namespace import split_namespace
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation, parse_collation
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
@@ -31,11 +33,12 @@ _READERS = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """`on` is the namespace of what the view stands on, `pipeline` its raw stages."""
+    """`on` is the namespace of what the view stands on, `pipeline` its raw stages, `collation` that of all reads."""
 
     ns: str
     on: str
     pipeline: tuple[bytes, ...]
+    collation: Collation | None = None
 
     @property
     def name(self) -> str:
@@ -51,15 +54,20 @@ class ViewDefinition:
 
     def _fields(self) -> list[tuple[str, int, bytes]]:
         stages = array_value([(OBJECT, stage) for stage in self.pipeline])
-        return [("viewOn", *from_python(split_namespace(self.on)[1])), ("pipeline", *stages)]
+        fields = [("viewOn", *from_python(split_namespace(self.on)[1])), ("pipeline", *stages)]
+        return fields if self.collation is None else [*fields, ("collation", OBJECT, self.collation.raw)]
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedView:
-    """A view down to the collection that it stands on in the end: the stages of all views on the way, lowest first."""
+    """A view down to the collection that it stands on in the end: the stages of all views on the way, lowest first.
+
+    All of them have the same collation.
+    """
 
     ns: str
     pipeline: tuple[bytes, ...]
+    collation: Collation | None = None
 
 
 def find_view(store: Store, ns: str) -> ViewDefinition | None:
@@ -87,7 +95,7 @@ def resolve_view(store: Store, ns: str) -> ResolvedView | None:
     for _ in range(MAX_DEPTH - 1):
         below = None if view.on in store.catalog.collections else find_view(store, view.on)
         if below is None:
-            return ResolvedView(view.on, stages)
+            return ResolvedView(view.on, stages, view.collation)
         view, stages = below, below.pipeline + stages
     raise _too_deep()
 
@@ -104,7 +112,7 @@ def check_no_view(store: Store, namespace: str) -> None:
 
 
 def define_view(store: Store, unit: WriteUnit, view: ViewDefinition) -> None:
-    """Add a view. GraphContainsCycle, ViewDepthLimitExceeded."""
+    """Add a view. GraphContainsCycle, ViewDepthLimitExceeded, OptionNotSupportedOnView for another collation."""
     _check_graph(store, view)
     namespace = f"{split_namespace(view.ns)[0]}.{SYSTEM_VIEWS}"
     coll = store.collection(namespace) or store.create_collection(unit, namespace)
@@ -133,18 +141,26 @@ def _stored(store: Store, ns: str) -> tuple[Collection, int, bytes]:
 
 def _from_document(database: str, raw: bytes) -> ViewDefinition:
     identity, on, pipeline = get_field(raw, "_id"), get_field(raw, "viewOn"), get_field(raw, "pipeline")
+    rules = get_field(raw, "collation")
     assert identity is not None, "a view without a name"
     assert on is not None, "a view that stands on nothing"
     stages = () if pipeline is None else tuple(array_documents(pipeline[1]))
-    return ViewDefinition(str(to_python(identity)), f"{database}.{to_python(on)}", stages)
+    collation = None if rules is None else parse_collation(rules[1])
+    return ViewDefinition(str(to_python(identity)), f"{database}.{to_python(on)}", stages, collation)
 
 
 def _check_graph(store: Store, view: ViewDefinition) -> None:
     """Walk down from the view through all that it reads, and up through all that read it."""
     database = split_namespace(view.ns)[0]
-    graph = {other.ns: _reads(database, other) for other in views_of(store, database)}
-    graph[view.ns] = _reads(database, view)
+    views = {other.ns: other for other in views_of(store, database)} | {view.ns: view}
+    graph = {ns: _reads(database, other) for ns, other in views.items()}
     _check_cycle(graph, view.ns)
+    for ns, read in graph.items():
+        for below in read:
+            if view.ns in (ns, below) and below in views and views[below].collation != views[ns].collation:
+                raise CommandError(
+                    Code.OptionNotSupportedOnView, f"the collations of the views {ns} and {below} are not the same"
+                )
     readers: dict[str, list[str]] = {}
     for ns, read in graph.items():
         for below in read:

@@ -16,7 +16,7 @@ from docstore.node.requests import COLLATION
 from docstore.node.validators import check_validator
 from docstore.node.views import checked_definition
 from docstore.node.writes import check_writable
-from docstore.query.collation import parse_collation
+from docstore.query.collation import Collation, parse_collation
 
 MAX_CAPPED_BYTES = 1 << 50
 LEVELS = ("off", "strict", "moderate")
@@ -79,7 +79,7 @@ def created_options(node: DataNode, arguments: Arguments, namespace: str) -> Col
     for name, allowed in (("validationLevel", LEVELS), ("validationAction", ACTIONS)):
         if arguments[name] is not None:
             fields[name] = from_python(choice(f"create.{name}", arguments[name], allowed))
-    collation = None if arguments["collation"] is None else parse_collation(arguments["collation"], "create.collation")
+    collation = _collation(arguments)
     if collation is not None:
         fields["collation"] = (OBJECT, collation.raw)
     return options_from(fields.items())
@@ -94,7 +94,12 @@ def created_view(node: DataNode, arguments: Arguments, namespace: str) -> ViewDe
         return None
     if arguments["idIndex"] is not None:
         raise CommandError(Code.InvalidOptions, "'idIndex' is not allowed with 'viewOn'")
-    return checked_definition(node, namespace, on, arguments["pipeline"] or ())
+    return checked_definition(node, namespace, on, arguments["pipeline"] or (), _collation(arguments))
+
+
+def _collation(arguments: Arguments) -> Collation | None:
+    given = arguments["collation"]
+    return None if given is None else parse_collation(given, "create.collation")
 
 
 def check_creatable(namespace: str) -> None:

@@ -68,7 +68,8 @@ class LocalCollections:
         resolved = resolve_view(self._node.store, collection)
         if resolved is not None:
             collection = resolved.ns
-            pipeline = pipeline.over(parse_pipeline(resolved.pipeline, language=language_at(self._node, None)))
+            language = replace(language_at(self._node, None), collation=resolved.collation)
+            pipeline = pipeline.over(parse_pipeline(resolved.pipeline, language=language))
         environment = self.environment(collection)
         if pipeline.has_source:
             return pipeline.open_own(environment)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from docstore.aggregation import find_language
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.collection.views import find_view
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
@@ -68,13 +69,25 @@ def language_of(context: Context, arguments: Arguments) -> Language:
 
 
 def under(language: Language, node: DataNode, namespace: str, collation: bytes | None) -> Language:
-    """The language with the collation that a request asks for, else with that of the collection."""
-    if collation is not None and collation != EMPTY_DOCUMENT:
-        found = parse_collation(collation)
-    else:
-        collection = node.store.collection(namespace)
-        found = None if collection is None else collection.collation
+    """The language with the collation that a request asks for, else with that of the collection or view.
+
+    Errors: those of the collation, OptionNotSupportedOnView for one that is not the view's.
+    """
+    collection = node.store.collection(namespace)
+    asked = collation is not None and collation != EMPTY_DOCUMENT
+    found = parse_collation(collation) if asked and collation is not None else None
+    view = find_view(node.store, namespace) if collection is None else None
+    if view is not None and asked and view.collation != found:
+        raise other_collation(namespace)
+    if not asked:
+        owner = view or collection
+        found = None if owner is None else owner.collation
     return language if found is None else replace(language, collation=found)
+
+
+def other_collation(view: str) -> CommandError:
+    """The error of a read of a view under another collation."""
+    return CommandError(Code.OptionNotSupportedOnView, f"Cannot override the default collation of the view {view}")
 
 
 def language_at(node: DataNode, let: bytes | None) -> Language:

@@ -7,27 +7,31 @@ of a router nothing is read: the refusal carries the resolved view, and the rout
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from inspect import isawaitable
 
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.bson import elements
-from docstore.collection.views import ResolvedView, ViewDefinition, resolve_view
+from docstore.collection.views import ResolvedView, ViewDefinition, find_view, resolve_view
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import DocumentSource, ReleasingSource
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipelines import open_pipeline
 from docstore.node.reading import View, view_of
-from docstore.node.requests import language_at
+from docstore.node.requests import language_at, other_collation
+from docstore.query.collation import SIMPLE, Collation
 from docstore.query.find import Hint
 from docstore.query.language import Language
 
 _WRITING_STAGES = ("$out", "$merge")
 
 
-def checked_definition(node: DataNode, namespace: str, on: str, pipeline: Sequence[bytes]) -> ViewDefinition:
+def checked_definition(
+    node: DataNode, namespace: str, on: str, pipeline: Sequence[bytes], collation: Collation | None
+) -> ViewDefinition:
     """The definition of a view that may be made.
 
     Errors: BadValue and InvalidNamespace for what it stands on, OptionNotSupportedOnView for stages that write, those
@@ -45,11 +49,11 @@ def checked_definition(node: DataNode, namespace: str, on: str, pipeline: Sequen
                     f"The aggregation stage {name} in location {position} of the pipeline cannot be used in the view "
                     f"definition of {namespace} because it writes to disk",
                 )
-    parsed = parse_pipeline(pipeline, language=language_at(node, None))
+    parsed = parse_pipeline(pipeline, language=replace(language_at(node, None), collation=collation))
     if not parsed.needs_collection:
         raise CommandError(Code.InvalidNamespace, "'$documents' cannot be used in a view definition")
     database = namespace.partition(".")[0]
-    return ViewDefinition(namespace, f"{database}.{on}", tuple(pipeline))
+    return ViewDefinition(namespace, f"{database}.{on}", tuple(pipeline), collation)
 
 
 def viewed(context: Context) -> ResolvedView | None:
@@ -59,7 +63,9 @@ def viewed(context: Context) -> ResolvedView | None:
     """
     found = resolve_view(node_of(context).store, context.namespace)
     if found is not None and context.shard_version is not None:
-        resolved = {"ns": found.ns, "pipeline": [RawBSONDocument(stage) for stage in found.pipeline]}
+        rules = SIMPLE if found.collation is None else found.collation.raw
+        stages = [RawBSONDocument(stage) for stage in found.pipeline]
+        resolved = {"ns": found.ns, "pipeline": stages, "collation": RawBSONDocument(rules)}
         raise CommandError(
             Code.CommandOnShardedViewNotSupportedOnMongod,
             "a view is read by the router itself",
@@ -71,6 +77,16 @@ def viewed(context: Context) -> ResolvedView | None:
 def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], language: Language) -> Pipeline:
     """The stages of a view and those of a request over it."""
     return parse_pipeline([*resolved.pipeline, *stages], language=language)
+
+
+def check_other_views(context: Context, pipeline: Pipeline) -> None:
+    """Errors: OptionNotSupportedOnView for a view that a stage reads and that has another collation."""
+    store = node_of(context).store
+    for name in pipeline.others:
+        namespace = f"{context.db}.{name}"
+        view = None if namespace in store.catalog.collections else find_view(store, namespace)
+        if view is not None and view.collation != pipeline.language.collation:
+            raise other_collation(namespace)
 
 
 def check_reads_input(pipeline: Pipeline, namespace: str) -> None:

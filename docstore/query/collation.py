@@ -123,6 +123,10 @@ class Collation:
         return document_from((name, *self.fold((code, data))) for name, code, data in elements(raw))
 
 
+SIMPLE: Final = from_python({"locale": "simple"})[1]
+"""The specification of no collation."""
+
+
 def holds_strings(value: Value) -> bool:
     """Whether a collation has a say in comparing the value."""
     code, data = value

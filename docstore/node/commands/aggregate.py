@@ -19,7 +19,7 @@ from docstore.node.pipelines import open_pipeline
 from docstore.node.process_documents import SESSIONS
 from docstore.node.reading import View, view_of
 from docstore.node.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, language_of
-from docstore.node.views import check_reads_input, view_pipeline, viewed
+from docstore.node.views import check_other_views, check_reads_input, view_pipeline, viewed
 
 ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
 """Stages that need `{aggregate: 1}`; the first one the admin database too."""
@@ -37,6 +37,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         check_reads_input(pipeline, shown)
         pipeline = view_pipeline(resolved, stages, language)
         context.namespace = resolved.ns
+    check_other_views(context, pipeline)
     if arguments["explain"]:
         return explain_aggregate(context, pipeline, hint_of(arguments["hint"]), "queryPlanner")
     if arguments["cursor"] is None:

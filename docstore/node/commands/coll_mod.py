@@ -99,7 +99,7 @@ def _change_view(context: Context, arguments: Arguments, unit: WriteUnit) -> Non
         return
     on = view.on.partition(".")[2] if arguments["viewOn"] is None else arguments["viewOn"]
     stages = view.pipeline if arguments["pipeline"] is None else arguments["pipeline"]
-    redefine_view(node.store, unit, checked_definition(node, view.ns, on, stages))
+    redefine_view(node.store, unit, checked_definition(node, view.ns, on, stages, view.collation))
 
 
 def _change_index(context: Context, unit: WriteUnit, collection: Collection, raw: bytes) -> dict[str, Any]:

@@ -165,6 +165,45 @@ def test_a_router_is_told_what_the_view_comes_down_to() -> None:
         for command in ({"find": "v"}, {"count": "v"}, {"aggregate": "v", "pipeline": [], "cursor": {}}):
             reply = await node.reply({**command, "shardVersion": {}})
             assert reply["code"] == Code.CommandOnShardedViewNotSupportedOnMongod
-            assert reply["resolvedView"] == {"ns": "test.c", "pipeline": [{"$match": {"a": {"$gt": 0}}}]}
+            stages = [{"$match": {"a": {"$gt": 0}}}]
+            assert reply["resolvedView"] == {"ns": "test.c", "pipeline": stages, "collation": {"locale": "simple"}}
+
+    loop(work())
+
+
+def test_a_view_is_read_under_its_own_collation_and_no_other() -> None:
+    english: dict[str, Any] = {"locale": "en", "strength": 2}
+
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"create": "c", "collation": {"locale": "fr"}})
+        await node.run({"insert": "c", "documents": [{"_id": 1, "s": "a"}, {"_id": 2, "s": "A"}, {"_id": 3, "s": "b"}]})
+        await node.run({"create": "v", "viewOn": "c", "pipeline": [{"$match": {"s": "A"}}], "collation": english})
+        await node.run({"create": "plain", "viewOn": "c"})
+        for rules in (None, {}, english):
+            asked = {} if rules is None else {"collation": rules}
+            assert (await node.run({"count": "v", "query": {"s": "a"}, **asked}))["n"] == 2
+            assert (await node.run({"distinct": "v", "key": "s", **asked}))["values"] == ["a"]
+        assert (await node.run({"count": "plain", "query": {"s": "a"}}))["n"] == 1
+        joined = {"$lookup": {"from": "v", "localField": "s", "foreignField": "s", "as": "j"}}
+        refused = [
+            {"find": "v", "collation": {"locale": "simple"}},
+            {"find": "plain", "collation": english},
+            {"explain": {"find": "v", "collation": {"locale": "fr"}}},
+            {"create": "w", "viewOn": "v"},
+            {"create": "w", "viewOn": "c", "pipeline": [{"$unionWith": "v"}]},
+            {"create": "w", "viewOn": "plain", "collation": english},
+            {"aggregate": "c", "pipeline": [joined], "cursor": {}},
+            {"aggregate": "plain", "pipeline": [{"$unionWith": "v"}], "cursor": {}},
+        ]
+        for command in refused:
+            assert (await node.reply(command))["code"] == Code.OptionNotSupportedOnView, command
+        await node.run({"create": "w", "viewOn": "v", "collation": english})
+        asked = {"aggregate": "c", "pipeline": [joined, {"$sort": {"_id": 1}}], "cursor": {}, "collation": english}
+        found = (await node.run(asked))["cursor"]["firstBatch"]
+        assert [len(each["j"]) for each in found] == [2, 2, 0]
+        await node.run({"collMod": "w", "viewOn": "v", "pipeline": [{"$limit": 1}]})
+        listed = (await node.run({"listCollections": 1, "filter": {"name": "w"}}))["cursor"]["firstBatch"]
+        assert listed[0]["options"]["collation"]["version"] == "57.1"
 
     loop(work())
