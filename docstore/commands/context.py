@@ -12,6 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from docstore.bson import array_documents, get_field
 from docstore.bson.walk import ARRAY, Value
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
+from docstore.commands.figures import Figures
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.values import wrong_type
 from docstore.wire.compression import COMPRESSOR_IDS
@@ -78,6 +79,9 @@ class Services:
     observers: list[Callable[[Context, bytes], None]] = field(default_factory=list)
     parameters: ParameterTable = field(default_factory=ParameterTable)
     switches: Switches = field(default_factory=Switches)
+    figures: Figures = field(default_factory=Figures)
+    peers: set[Peer] = field(default_factory=set)
+    """Who is connected."""
     fail_points: FailPoints | None = None
     """None where tests must not interfere."""
 

@@ -30,12 +30,13 @@ class ClientCursor:
     """One open cursor. `source` is the command layer's own object; `lsid` the session it belongs to, or None.
 
     `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
-    currentOp. `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
+    currentOp. `created`, `last_used`: seconds of the registry's clock. `at_cluster_time`: the packed timestamp of the
+    state that a snapshot read sees.
     """
 
     __slots__ = (
-        "at_cluster_time", "batches", "id", "killed", "last_used", "lsid", "namespace", "no_timeout", "origin",
-        "pinned", "returned", "source",
+        "at_cluster_time", "batches", "created", "id", "killed", "last_used", "lsid", "namespace", "no_timeout",
+        "origin", "pinned", "returned", "source",
     )  # fmt: skip
 
     def __init__(
@@ -54,7 +55,7 @@ class ClientCursor:
         self.lsid = lsid
         self.no_timeout = no_timeout
         self.origin = origin
-        self.last_used = now
+        self.last_used = self.created = now
         self.pinned = False
         self.killed = False
         self.returned = 0

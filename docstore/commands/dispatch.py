@@ -161,7 +161,9 @@ class Dispatcher:
         except Exception as error:
             body = self.refuse_unexpected(error, context)
         if context is not None:
-            if services.clock() - started >= self.slow_seconds:
+            seconds = services.clock() - started
+            services.figures.add(context.namespace, context.command.name, seconds)
+            if seconds >= self.slow_seconds:
                 self._log_slow(context, len(body))
             if services.observers:
                 self.tell(context, body)
@@ -221,7 +223,9 @@ class Dispatcher:
         finally:
             command = context.command
             waits_for_news = command.own_deadline or command.following is not None
-            if not waits_for_news and self.services.clock() - context.started >= self.slow_seconds:
+            seconds = self.services.clock() - context.started
+            self.services.figures.add(context.namespace, command.name, seconds)
+            if not waits_for_news and seconds >= self.slow_seconds:
                 self._log_slow(context)
 
     def _observe(self, raw: bytes) -> None:
@@ -271,7 +275,8 @@ class Dispatcher:
         return self._tail
 
     def refuse(self, error: CommandError, context: Context | None) -> bytes:
-        """The body of an `ok: 0` reply."""
+        """The body of an `ok: 0` reply; the refusal is counted."""
+        self.services.figures.fail(None if context is None else context.command.name)
         reply = error.reply()
         labels = list(error.labels)
         retried = context is not None and context.session is not None and context.session.txn_number is not None

@@ -125,6 +125,7 @@ class Listener:
             LOG.warning("Connection refused because too many are open", max=self._max_connections)
             return False
         self._connections.add(connection)
+        self.dispatcher.services.peers.add(connection.peer)
         if not log.is_quiet():
             LOG.info(
                 "Connection accepted", ctx="listener", **connection.peer.describe(),
@@ -134,6 +135,7 @@ class Listener:
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self.dispatcher.services.peers.discard(connection.peer)
         if not log.is_quiet():
             LOG.info(
                 "Connection ended", ctx=f"conn{connection.peer.id}", **connection.peer.describe(),

@@ -48,6 +48,7 @@ class Pool:
         self._clock = clock
         self._idle: dict[str, list[Link]] = {}
         self._open: dict[str, int] = {}
+        self._made: dict[str, int] = {}
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
         self._links: set[Link] = set()
         self._request_ids = count(1)
@@ -100,9 +101,9 @@ class Pool:
         await asyncio.sleep(0)
 
     def statistics(self) -> dict[str, dict[str, int]]:
-        """Open and idle connections by address."""
+        """Open, idle and ever made connections by address."""
         return {
-            address: {"open": opened, "idle": len(self._idle.get(address, ()))}
+            address: {"open": opened, "idle": len(self._idle.get(address, ())), "created": self._made[address]}
             for address, opened in self._open.items()
             if opened
         }
@@ -124,6 +125,7 @@ class Pool:
     async def _connect(self, address: str, deadline: float) -> Link:
         # Counted before the first await, so that a burst cannot open more than the bound.
         self._open[address] = self._open.get(address, 0) + 1
+        self._made[address] = self._made.get(address, 0) + 1
         link = None
         try:
             seconds = min(self._connect_timeout, max(deadline - self._clock(), 0.001))

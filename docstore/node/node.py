@@ -42,7 +42,8 @@ class DataNode:
     """The parts of one process.
 
     `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `ownership` is installed by a shard, `workers` where
-    JavaScript is served. `shutdown` asks the process to end, `network` gives the listener's figures once there is one.
+    JavaScript is served. `shutdown` asks the process to end, `network` gives the listener's figures once there is one,
+    `links` those of the connections to others, by address.
     `pause` is awaited between two slices of long work. `dice` gives numbers from 0 up to 1.
     """
 
@@ -63,6 +64,7 @@ class DataNode:
     pause: Callable[[], Awaitable[None]] = let_others_run
     dice: Callable[[], float] = random
     network: Callable[[], NetworkStatistics] | None = None
+    links: Callable[[], dict[str, dict[str, int]]] = dict
 
     def now(self) -> DatetimeMS:
         """The wall clock as a BSON date."""

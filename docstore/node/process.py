@@ -133,6 +133,7 @@ class NodeProcess:
             await service.start()
         self.listener = self._make_listener(replication, operations)
         self.node.network = self.listener.statistics
+        self.node.links = self.pool.statistics
         parts.push_async_callback(self.listener.stop)
         await self.listener.start(sockets)
 

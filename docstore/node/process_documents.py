@@ -26,9 +26,10 @@ from docstore.query.values import truncated_of
 _COLLECTION = declared(
     Parameter("count", Type.OBJECT),
     Parameter("storageStats", Type.OBJECT),
-    Parameter("latencyStats", Type.OBJECT, unsupported="$collStats has no latencyStats"),
+    Parameter("latencyStats", Type.OBJECT),
     Parameter("queryExecStats", Type.OBJECT, unsupported="$collStats has no queryExecStats"),
 )
+_LATENCIES = declared(Parameter("histograms", Type.BOOL, unsupported="latencies have no histograms"))
 SESSIONS = "config.system.sessions"
 
 
@@ -42,6 +43,9 @@ def _collection_statistics(context: Context, namespace: str, options: bytes) -> 
     asked = parse_fields("$collStats", options, _COLLECTION)
     collection = node.store.collection(namespace)
     found = {"ns": namespace, "host": node.settings.address, "localTime": node.now()}
+    if asked["latencyStats"] is not None:
+        parse_fields("$collStats.latencyStats", asked["latencyStats"], _LATENCIES)
+        found["latencyStats"] = context.services.figures.latencies(namespace)
     if asked["storageStats"] is not None:
         if collection is None:
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to measure")
@@ -84,7 +88,13 @@ def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mappin
 
 
 def _operations(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
-    return list(in_progress(context))
+    idle = {"connections": _flag(options, "idleConnections"), "cursors": _flag(options, "idleCursors")}
+    return list(in_progress(context, **idle))
+
+
+def _flag(options: bytes, name: str) -> bool:
+    value = get_field(options, name)
+    return value is not None and value[1] != b"\0"
 
 
 def _sessions(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:

@@ -35,6 +35,7 @@ _OPERATIONS = {
 }
 """What commands are called in entries; all others are "command"."""
 _COUNTS = {"insert": "ninserted", "delete": "ndeleted", "update": "nMatched"}
+_ERROR_FIELDS = (("errName", "codeName"), ("errCode", "code"))
 _LONG_FIELDS = frozenset(("documents", "updates", "deletes"))
 
 
@@ -124,9 +125,9 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int) -> bytes
         entry |= {
             "ok": 0.0,
             "errMsg": to_python(told["errmsg"]),
-            "errName": to_python(told["codeName"]),
-            "errCode": to_python(told["code"]),
         }
+        # Some refusals have no code.
+        entry |= {shown: to_python(told[name]) for shown, name in _ERROR_FIELDS if name in told}
     remote = context.connection.remote.rpartition(":")[0]
     entry |= {"responseLength": len(reply), "protocol": "op_msg", "millis": millis, "ts": context.node.now()}
     entry["client"] = remote

@@ -11,8 +11,6 @@ UNSUPPORTED = {
     "authenticate": _USERS,
     "createRole": _USERS,
     "dropRole": _USERS,
-    "compact": "collections are compacted in the background",
     "planCacheSetFilter": "there is no plan cache",
     "setIndexCommitQuorum": "index builds have no quorum",
-    "top": "times per collection are not kept",
 }

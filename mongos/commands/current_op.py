@@ -15,7 +15,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
     return {
         "inprog": [
-            describe(operation, host=router.facts.address, now=router.clock())
+            describe(operation, host=router.facts.address, services=context.services)
             for operation in context.services.operations
         ]
     }

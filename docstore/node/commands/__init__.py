@@ -10,6 +10,8 @@ from docstore.node.commands import (
     clone_collection_as_capped,
     coll_mod,
     coll_stats,
+    compact,
+    conn_pool_stats,
     convert_to_capped,
     count,
     create,
@@ -43,16 +45,17 @@ from docstore.node.commands import (
     rename_collection,
     server_status,
     shutdown,
+    top,
     update,
     validate,
 )
 
 _MODULES = (
-    aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, convert_to_capped, count, create,
-    create_indexes, current_op, data_size, db_hash, db_stats, delete, distinct, drop, drop_database,
+    aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, compact, conn_pool_stats, convert_to_capped,
+    count, create, create_indexes, current_op, data_size, db_hash, db_stats, delete, distinct, drop, drop_database,
     drop_indexes, explain, find, find_and_modify, fsync, fsync_unlock, get_cmd_line_opts,
     get_default_rw_concern, get_more, hello, host_info, insert, is_master, list_collections, list_databases,
-    list_indexes, profile, re_index, rename_collection, server_status, shutdown, update, validate,
+    list_indexes, profile, re_index, rename_collection, server_status, shutdown, top, update, validate,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (*BUILTIN, *(module.COMMAND for module in _MODULES))

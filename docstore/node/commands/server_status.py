@@ -10,13 +10,24 @@ from typing import Any
 from bson.int64 import Int64
 
 import docstore
+from docstore.collection.views import views_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.figures import READS, WRITES
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.node.node import DataNode, node_of
+from docstore.node.statistics import number
 
 MEBIBYTE = 1024 * 1024
+_INTERNAL = frozenset(("admin", "config", "local"))
+_TRANSACTIONS = (
+    "currentActive", "currentInactive", "currentOpen", "totalAborted", "totalCommitted", "totalStarted",
+    "totalPrepared", "totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared",
+)  # fmt: skip
+"""There are none: what is counted of transactions is zero."""
+_TLS_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "unknown")
+"""Connections are never encrypted."""
 
 
 def run(context: Context, _arguments: Arguments) -> Result:
@@ -41,13 +52,36 @@ def run(context: Context, _arguments: Arguments) -> Result:
     return reply
 
 
+def _refusals(context: Context, _node: DataNode) -> dict[str, Any]:
+    return {
+        "regular": 0,
+        "warning": 0,
+        "msg": 0,
+        "user": number(context.services.figures.refused),
+        "tripwire": 0,
+        "rollovers": 0,
+    }
+
+
 def _catalog(_context: Context, node: DataNode) -> dict[str, Any]:
-    namespaces = [name for database in node.store.databases() for name in node.store.namespaces(database)]
-    internal = sum(name.partition(".")[0] in ("admin", "config", "local") for name in namespaces)
-    return {"collections": len(namespaces) - internal, "internalCollections": internal}
+    databases = list(node.store.databases())
+    namespaces = [name for database in databases for name in node.store.namespaces(database)]
+    internal = sum(name.partition(".")[0] in _INTERNAL for name in namespaces)
+    kinds = [collection.options for name in namespaces if (collection := node.store.collection(name))]
+    views = {database: len(views_of(node.store, database)) for database in databases}
+    internal_views = sum(count for database, count in views.items() if database in _INTERNAL)
+    return {
+        "collections": len(namespaces) - internal,
+        "capped": sum(options.capped for options in kinds),
+        "clustered": 0,
+        "timeseries": 0,
+        "views": sum(views.values()) - internal_views,
+        "internalCollections": internal,
+        "internalViews": internal_views,
+    }
 
 
-def _connections(_context: Context, node: DataNode) -> dict[str, Any] | None:
+def _connections(context: Context, node: DataNode) -> dict[str, Any] | None:
     if node.network is None:
         return None
     figures = node.network()
@@ -56,6 +90,21 @@ def _connections(_context: Context, node: DataNode) -> dict[str, Any] | None:
         "available": figures.max_connections - figures.current,
         "totalCreated": figures.total_created,
         "active": figures.active,
+        "threaded": figures.current,
+        "awaitingTopologyChanges": sum(
+            operation.context.command.name in ("hello", "isMaster") for operation in context.services.operations
+        ),
+    }
+
+
+def _locks(context: Context, node: DataNode) -> dict[str, Any]:
+    """There is one thread and no lock: requests wait for nothing but each other's slices."""
+    names = [operation.context.command.name for operation in context.services.operations]
+    readers, writers = (sum(name in kind for name in names) for kind in (READS, WRITES))
+    return {
+        "totalTime": Int64(int((node.clock() - node.started) * 1_000_000)),
+        "currentQueue": {"total": 0, "readers": 0, "writers": 0},
+        "activeClients": {"total": readers + writers, "readers": readers, "writers": writers},
     }
 
 
@@ -103,7 +152,7 @@ def _engine(_context: Context, node: DataNode) -> dict[str, Any]:
     return {
         "name": node.settings.engine,
         "supportsCommittedReads": True,
-        "supportsSnapshotReadConcern": False,
+        "supportsSnapshotReadConcern": True,
         "readOnly": False,
         "persistent": node.settings.engine != "inMemory",
         **node.engine.stats(),
@@ -126,20 +175,26 @@ def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
                 "total": Int64(len(cursors)),
             },
         },
+        "commands": context.services.figures.by_command([command.name for command in context.services.table]),
         "flushes": Int64(node.replication.flusher.flushes),
         "ttl": {"deletedDocuments": Int64(node.expiry.deleted), "passes": Int64(node.expiry.passes)},
     }
 
 
 SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
+    "asserts": _refusals,
     "catalogStats": _catalog,
     "connections": _connections,
     "extra_info": _usage,
+    "globalLock": _locks,
     "logicalSessionRecordCache": lambda context, _node: {"activeSessionsCount": len(context.services.sessions)},
     "network": _network,
+    "opLatencies": lambda context, _node: context.services.figures.latencies(),
     "opcounters": _operations,
     "repl": _replication,
     "storageEngine": _engine,
+    "transactions": lambda _context, _node: dict.fromkeys(_TRANSACTIONS, Int64(0)),
+    "transportSecurity": lambda _context, _node: dict.fromkeys(_TLS_VERSIONS, Int64(0)),
     "mem": _memory,
     "metrics": _metrics,
     "docstore": lambda _context, _node: {"version": docstore.__version__},

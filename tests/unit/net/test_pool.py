@@ -45,7 +45,7 @@ def test_one_connection_serves_requests_that_follow_each_other() -> None:
                 assert bson.decode(await pool.command(address, "test", {"echo": 1, "n": n}))["n"] == n
             raw = await pool.command(address, "test", bson.encode({"echo": 1}), sequences={"docs": [b"\5\0\0\0\0"] * 3})
             assert bson.decode(raw)["docs"] == 3
-            assert pool.statistics() == {address: {"open": 1, "idle": 1}}
+            assert pool.statistics() == {address: {"open": 1, "idle": 1, "created": 1}}
             await pool.close()
             await until(lambda: not listener.connections)
 
@@ -63,7 +63,7 @@ def test_requests_at_once_have_connections_of_their_own_up_to_the_bound() -> Non
             slow.gate.set()
             await asyncio.gather(*tasks)
             assert slow.running == 7
-            assert pool.statistics() == {address: {"open": 3, "idle": 3}}
+            assert pool.statistics() == {address: {"open": 3, "idle": 3, "created": 3}}
             await pool.close()
 
     run(scenario())
@@ -99,7 +99,7 @@ def test_a_request_that_is_given_up_closes_its_connection_and_ends_the_command()
             cancelled.cancel()
             await until(lambda: slow.cancelled == 2)
             assert bson.decode(await pool.command(address, "test", {"echo": 1, "n": 1}))["n"] == 1
-            assert pool.statistics() == {address: {"open": 1, "idle": 1}}
+            assert pool.statistics() == {address: {"open": 1, "idle": 1, "created": 3}}
             await pool.close()
 
     run(scenario())

@@ -1,0 +1,84 @@
+"""What the commands of a process have cost since it started, by collection: for top, serverStatus and `$collStats`.
+
+Always true: a request that was answered is counted once; times are in seconds on the clock of the requests; at most
+`MAX_KEYS` pairs of collection and command are told apart, further ones are counted as about no collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bson.int64 import Int64
+
+MAX_KEYS = 100_000
+READS = frozenset(("find", "getMore", "aggregate", "count", "distinct"))
+WRITES = frozenset(("insert", "update", "delete", "findAndModify"))
+_TOP = {"find": "queries", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
+_TOP_FIELDS = ("total", "readLock", "writeLock", "queries", "getmore", "insert", "update", "remove", "commands")
+
+
+class Figures:
+    """Counts and times. `refused`: requests answered with an error; `unknown`: those that name no command."""
+
+    def __init__(self) -> None:
+        self._costs: dict[tuple[str, str], list[float]] = {}
+        self._failed: dict[str, int] = {}
+        self.refused = 0
+        self.unknown = 0
+
+    def add(self, namespace: str, command: str, seconds: float) -> None:
+        """A request has been answered."""
+        cost = self._costs.get((namespace, command))
+        if cost is None:
+            if len(self._costs) >= MAX_KEYS:
+                namespace = ""
+            cost = self._costs.setdefault((namespace, command), [0, 0.0])
+        cost[0] += 1
+        cost[1] += seconds
+
+    def fail(self, command: str | None) -> None:
+        """A request was refused; None when it named no command of this process."""
+        self.refused += 1
+        if command is None:
+            self.unknown += 1
+        else:
+            self._failed[command] = self._failed.get(command, 0) + 1
+
+    def forget(self, gone: Callable[[str], bool]) -> None:
+        """Drop the figures of collections that are no more."""
+        for key in [key for key in self._costs if key[0] and gone(key[0])]:
+            del self._costs[key]
+
+    def by_command(self, names: Iterator[str] | list[str]) -> dict[str, Any]:
+        """`metrics.commands`: of each name how often it was called and how often refused."""
+        totals: dict[str, int] = {}
+        for (_, command), (count, _seconds) in self._costs.items():
+            totals[command] = totals.get(command, 0) + int(count)
+        found: dict[str, Any] = {"<UNKNOWN>": Int64(self.unknown)}
+        for name in names:
+            found[name] = {"failed": Int64(self._failed.get(name, 0)), "total": Int64(totals.get(name, 0))}
+        return found
+
+    def latencies(self, namespace: str | None = None) -> dict[str, Any]:
+        """Microseconds and counts of reads, writes and the other commands, on one collection or on all."""
+        sums = {"reads": [0, 0], "writes": [0, 0], "commands": [0, 0], "transactions": [0, 0]}
+        for (where, command), (count, seconds) in self._costs.items():
+            if namespace is None or where == namespace:
+                kind = "reads" if command in READS else "writes" if command in WRITES else "commands"
+                sums[kind][0] += int(seconds * 1_000_000)
+                sums[kind][1] += int(count)
+        return {kind: {"latency": Int64(micros), "ops": Int64(count)} for kind, (micros, count) in sums.items()}
+
+    def top(self) -> dict[str, Any]:
+        """Of each collection the microseconds and counts by kind, sorted by name."""
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        for (namespace, command), (count, seconds) in self._costs.items():
+            if not namespace:
+                continue
+            figures = found.setdefault(namespace, {name: {"time": 0, "count": 0} for name in _TOP_FIELDS})
+            lock = "readLock" if command in READS else "writeLock"
+            for name in ("total", lock, _TOP.get(command, "commands")):
+                figures[name]["time"] += int(seconds * 1_000_000)
+                figures[name]["count"] += int(count)
+        return {namespace: found[namespace] for namespace in sorted(found)}

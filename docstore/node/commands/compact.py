@@ -1,0 +1,36 @@
+"""compact: nothing is left to do.
+
+The engine gives back the space of what was deleted while it compacts its files in the background, so that a collection
+has no free space of its own.
+"""
+
+from __future__ import annotations
+
+from docstore.bson.namespace import split_namespace
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.values import truth_of
+from docstore.errors import NO_CODE, Code, CommandError
+from docstore.node.node import node_of
+from docstore.node.schema import existing
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    node = node_of(context)
+    force = arguments["force"]
+    if node.replication.set_name is not None and not (force is not None and truth_of(*force)):
+        hello = node.replication.hello()
+        if hello.get("isWritablePrimary"):
+            raise CommandError(NO_CODE, "will not run compact on an active replica set primary unless force is given")
+    if split_namespace(context.namespace)[1].startswith("system."):
+        raise CommandError(NO_CODE, "can't compact a system namespace")
+    existing(context, context.namespace)
+    return {"bytesFreed": 0}
+
+
+COMMAND = Command(
+    "compact", run, privilege=Privilege("compact", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
+    wrong_name=Code.InvalidNamespace, tolerant=True, parameters=(Parameter("force", Type.ANY),),
+    help="give back what deleted documents took",
+)  # fmt: skip

@@ -1,0 +1,20 @@
+"""top: what the requests about each collection have cost."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.node.node import node_of
+
+
+def run(context: Context, _arguments: Arguments) -> Result:
+    store, figures = node_of(context).store, context.services.figures
+    figures.forget(lambda namespace: "$cmd" not in namespace and store.collection(namespace) is None)
+    return {"totals": {"note": "all times in microseconds", **figures.top()}}
+
+
+COMMAND = Command(
+    "top", run, privilege=Privilege("top", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    help="times by collection",
+)  # fmt: skip
