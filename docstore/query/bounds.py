@@ -247,10 +247,15 @@ def _width(ranges: Ranges) -> tuple[int, int]:
     return 1 + sum(len(item.lo) == 1 or len(item.hi) == 1 for item in ranges), len(ranges)
 
 
-def fixed_values(tree: Filter) -> list[tuple[str, Value]]:
-    """(path, value) for every equality in the conjunction at the top of the filter, in its order."""
+def fixed_values(tree: Filter, *, collated: bool = True) -> list[tuple[str, Value]]:
+    """(path, value) for every equality in the conjunction at the top of the filter, in its order.
+
+    Without `collated` those under a collation are left out.
+    """
     if isinstance(tree, And):
-        return [found for child in tree.children for found in fixed_values(child)]
+        return [found for child in tree.children for found in fixed_values(child, collated=collated)]
+    if isinstance(tree, Comparison | In) and tree.collation is not None and not collated:
+        return []
     if isinstance(tree, Comparison) and tree.op is Op.EQ:
         return [(tree.path, tree.value)]
     if isinstance(tree, In) and not tree.patterns and len({encode_key(value) for value in tree.values}) == 1:
@@ -259,8 +264,11 @@ def fixed_values(tree: Filter) -> list[tuple[str, Value]]:
 
 
 def equalities(tree: Filter) -> dict[str, Value]:
-    """The paths that the filter fixes to one value; the first equality counts where there are several."""
-    return dict(reversed(fixed_values(tree)))
+    """The paths that the filter fixes to one value; the first equality counts where there are several.
+
+    An equality under a collation fixes none: others are equal to its value.
+    """
+    return dict(reversed(fixed_values(tree, collated=False)))
 
 
 def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None:

@@ -23,8 +23,10 @@ def key_index(collection: Collection, key: ShardKey) -> Index:
 
 
 def serves(index: Index, key: ShardKey) -> bool:
-    """Whether the index begins with the shard key and holds every document exactly once."""
-    return key.is_prefix_of(index.fields) and not index.multikey and index.holds_every_document
+    """Whether the index begins with the shard key, holds every document exactly once and compares bytes."""
+    return (
+        key.is_prefix_of(index.fields) and not index.multikey and index.holds_every_document and index.collation is None
+    )
 
 
 def entries(

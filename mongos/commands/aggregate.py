@@ -32,7 +32,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         for name, _, _ in elements(stage)[:1]:
             if name in _NOT_HERE:
                 raise CommandError(Code.NotImplemented, f"{name} through a router is not supported yet")
-    pipeline = parse_pipeline(args["pipeline"], language=language_of(context, args["let"]))
+    pipeline = parse_pipeline(args["pipeline"], language=language_of(context, args["let"], args["collation"]))
     collection = _collection(*args.value)
     if pipeline.needs_collection == (collection == _NO_COLLECTION):
         raise CommandError(
@@ -80,7 +80,7 @@ COMMAND = Command(
         Parameter("allowDiskUse", Type.SAFE_BOOL, default=True),
         Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
         Parameter("hint", (Type.STRING, Type.OBJECT)),
-        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("collation", Type.OBJECT),
         Parameter("let", Type.OBJECT),
     ),
     help="Run a pipeline over a collection.",

@@ -27,7 +27,7 @@ _INT32_MAX = 2**31 - 1
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
-    tree = parse_filter(args["query"], language=language_of(context))
+    tree = parse_filter(args["query"], language=language_of(context, collation=args["collation"]))
     skip, limit = args["skip"], abs(args["limit"])
 
     async def attempt(routing: Routing) -> int:
@@ -66,7 +66,7 @@ COMMAND = Command(
         Parameter("limit", Type.INT, default=0),
         Parameter("hint", (Type.STRING, Type.OBJECT)),
         Parameter("fields", Type.OBJECT),
-        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("collation", Type.OBJECT),
     ),
     help="Count documents.",
 )

@@ -24,7 +24,9 @@ _NOTHING = bson.encode({})
 
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
-    tree = parse_filter(args["query"], language=language_of(context))
+    language = language_of(context, collation=args["collation"])
+    tree = parse_filter(args["query"], language=language)
+    key_of = language.ordering.key
 
     async def attempt(routing: Routing) -> bytes:
         if routing.primary is None:
@@ -35,7 +37,7 @@ async def run(context: Context, args: Arguments) -> bytes:
             values = get_field(answer.body, "values")
             assert values is not None, "distinct answers with values"
             for _, code, data in elements(values[1]):
-                found.setdefault(encode_key((code, data)), (code, data))
+                found.setdefault(key_of((code, data)), (code, data))
         return document_from([("values", 0x04, array_from(found[key] for key in sorted(found)))])
 
     try:
@@ -69,7 +71,7 @@ COMMAND = Command(
     parameters=(
         Parameter("key", Type.STRING, required=True),
         Parameter("query", Type.OBJECT, default=_NOTHING),
-        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("collation", Type.OBJECT),
     ),
     help="The distinct values at a path.",
 )

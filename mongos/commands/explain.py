@@ -50,7 +50,10 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     if code != STRING:
         raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
     context.namespace = check_collection_name(context.db, text_of(data))
-    tree = parse_filter(_filter_of(name, inner), language=language_of(context))
+    subject = _subject(name, inner)
+    collation = get_field(subject, "collation")
+    language = language_of(context, collation=collation[1] if collation is not None else None)
+    tree = parse_filter(_filter_of(name, subject), language=language)
     router = router_of(context)
 
     async def attempt(routing: Routing) -> list[Answer]:
@@ -69,15 +72,21 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return _reply(_stage_name(name, inner, len(answers)), answers, inner, millis)
 
 
-def _filter_of(name: str, inner: bytes) -> bytes:
+def _subject(name: str, inner: bytes) -> bytes:
+    """What says which documents the command is about: itself, or its only statement."""
     found = get_field(inner, _FILTERS[name])
+    if found is None or found[0] != ARRAY:
+        return inner
+    statements = array_documents(found[1])
+    if len(statements) != 1:
+        raise CommandError(Code.InvalidLength, "explained write batches must be of size 1")
+    return statements[0]
+
+
+def _filter_of(name: str, subject: bytes) -> bytes:
+    found = get_field(subject, _FILTERS[name])
     if found is None:
-        return _NOTHING
-    if found[0] == ARRAY:
-        statements = array_documents(found[1])
-        if len(statements) != 1:
-            raise CommandError(Code.InvalidLength, "explained write batches must be of size 1")
-        found = get_field(statements[0], "q")
+        found = get_field(subject, "q")
     return found[1] if found is not None and found[0] == OBJECT else _NOTHING
 
 

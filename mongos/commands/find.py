@@ -50,7 +50,7 @@ async def run(context: Context, args: Arguments) -> Result:
 
 async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     router = router_of(context)
-    language = language_of(context, args["let"])
+    language = language_of(context, args["let"], args["collation"])
     tree = parse_filter(args["filter"], language=language)
     skip, limit = args["skip"], abs(args["limit"])
     if routing.primary is None:
@@ -58,7 +58,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
         return await first_reply(context, empty, batch_size=None)
     shards = filter_shards(routing, tree)
     merge = len(shards) > 1
-    sort = parse_sort(args["sort"]) if merge and args["sort"] != _NOTHING else None
+    sort = parse_sort(args["sort"], language) if merge and args["sort"] != _NOTHING else None
     wanted = args["projection"] if sort else _NOTHING
     projection = None if wanted == _NOTHING else parse_projection(wanted, language=language, tree=tree)
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
@@ -104,7 +104,7 @@ COMMAND = Command(
         Parameter("allowPartialResults", Type.SAFE_BOOL, unsupported="allowPartialResults is not supported"),
         Parameter("tailable", Type.SAFE_BOOL, unsupported="tailable cursors are not supported by a router"),
         Parameter("awaitData", Type.SAFE_BOOL, unsupported="tailable cursors are not supported by a router"),
-        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("collation", Type.OBJECT),
         Parameter("let", Type.OBJECT),
         Parameter("max", Type.OBJECT, default=_NOTHING),
         Parameter("min", Type.OBJECT, default=_NOTHING),

@@ -20,7 +20,7 @@ _NOTHING = bson.encode({})
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     await router.ensure_database(context.namespace)
-    tree = parse_filter(args["query"], language=language_of(context, args["let"]))
+    tree = parse_filter(args["query"], language=language_of(context, args["let"], args["collation"]))
     update = args["update"]
     body = forwarded(context.raw)
     retryable = context.session is not None and context.session.txn_number is not None
@@ -55,7 +55,7 @@ COMMAND = Command(
         Parameter("hint", (Type.STRING, Type.OBJECT)),
         Parameter("arrayFilters", Type.DOCUMENTS),
         Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("collation", Type.OBJECT),
         Parameter("let", Type.OBJECT),
     ),
     help="Change or remove one document and return it.",

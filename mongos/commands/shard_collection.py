@@ -9,6 +9,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
+from docstore.query.collation import parse_collation
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
 from mongos.router import router_of
@@ -19,6 +20,8 @@ async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     namespace = args.value
     key = ShardKey.parse(bson.decode(args["key"]))
+    if args["collation"] is not None and parse_collation(args["collation"]) is not None:
+        raise CommandError(Code.BadValue, "The collation for shardCollection must be {locale: 'simple'}")
     db, _ = split_namespace(namespace)
     await router.config.command("admin", requests.enable_sharding(db), repeatable=True)
     routing = await router.cache.refresh(namespace)
@@ -49,7 +52,7 @@ COMMAND = Command(
         Parameter("unique", Type.SAFE_BOOL, default=False),
         Parameter("numInitialChunks", Type.INT, unsupported="numInitialChunks is only for hashed keys"),
         Parameter("presplitHashedZones", Type.SAFE_BOOL, unsupported="zones are not supported yet"),
-        Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+        Parameter("collation", Type.OBJECT),
         Parameter("timeseries", Type.OBJECT, unsupported="time series are not supported"),
     ),
     help="Shard a collection by ranges of a key.",

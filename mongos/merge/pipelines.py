@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import random
 from typing import Any
 
@@ -21,10 +21,10 @@ from docstore.aggregation.split import SplitPipeline
 from docstore.aggregation.stage import Environment, Stream
 from docstore.aggregation.streams import Feed
 from docstore.bson import Value, document_from, elements, get_field
-from docstore.bson.walk import OBJECT
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.query.collation import Collation
+from docstore.query.collation import SIMPLE, Collation, parse_collation
 from docstore.query.values import string_value
 from docstore.sharding.routing import Routing
 from mongos.merge.merged import Finish, MergedCursor, Shape
@@ -65,11 +65,27 @@ async def open_pipeline(context: Context, request: Request) -> MergedCursor:
         view = error.extra.get("resolvedView")
         if error.code != Code.CommandOnShardedViewNotSupportedOnMongod or view is None:
             raise
-    below = parse_pipeline([bson.encode(stage) for stage in view["pipeline"]], language=request.pipeline.language)
+    return await open_pipeline(context, _below(request, view))
+
+
+def _below(request: Request, view: Mapping[str, Any]) -> Request:
+    """What a request for a view comes down to. Errors: OptionNotSupportedOnView for another collation."""
+    rules = bson.encode(view["collation"])
+    pipeline = request.pipeline
+    language = replace(pipeline.language, collation=parse_collation(rules))
+    if language.collation != pipeline.language.collation:
+        asked = get_field(request.base, "collation")
+        if asked is not None and asked[1] != EMPTY_DOCUMENT:
+            raise CommandError(
+                Code.OptionNotSupportedOnView,
+                f"Cannot override the default collation of the view {request.namespace}",
+            )
+        pipeline = parse_pipeline([stage.raw for stage in pipeline.stages], language=language)
+    below = parse_pipeline([bson.encode(stage) for stage in view["pipeline"]], language=language)
     collection = view["ns"].partition(".")[2]
-    fields = [field for field in elements(request.base) if field[0] != "aggregate"]
-    base = document_from([("aggregate", *string_value(collection)), *fields])
-    return await open_pipeline(context, Request(base, view["ns"], request.pipeline.over(below)))
+    fields = [field for field in elements(request.base) if field[0] not in ("aggregate", "collation")]
+    base = document_from([("aggregate", *string_value(collection)), *fields, ("collation", OBJECT, rules)])
+    return Request(base, view["ns"], pipeline.over(below))
 
 
 async def _opened(context: Context, request: Request, routing: Routing) -> MergedCursor:
@@ -131,6 +147,9 @@ class RoutedCollections:
         bound = [field for field in given if field[0] not in names] + late
         if bound:
             kept.append(("let", OBJECT, document_from(bound)))
+        # The collation of the request counts, never that of the collection that is read.
+        collation = pipeline.language.collation
+        kept.append(("collation", OBJECT, SIMPLE if collation is None else collation.raw))
         base = document_from([("aggregate", *string_value(namespace)), *kept])
         return _Read(self._context, self._wanting, Request(base, f"{self._context.db}.{namespace}", pipeline))
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import random
 
 from docstore.aggregation import find_language
+from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.context import Context
+from docstore.query.collation import parse_collation
 from docstore.query.language import Language
 
 
-def language_of(context: Context, let: bytes | None = None) -> Language:
-    """With the variables of the request's `let`. Errors: those of its expressions."""
+def language_of(context: Context, let: bytes | None = None, collation: bytes | None = None) -> Language:
+    """With the variables of the request's `let` and its collation. Errors: those of both."""
     now = int(context.services.wall_clock() * 1000)
     made = find_language.language(variables=find_language.system_variables(now, cluster_time_of(context)), dice=random)
-    return made if let is None else find_language.with_let(made, let)
+    return under(made if let is None else find_language.with_let(made, let), collation)
+
+
+def under(language: Language, collation: bytes | None) -> Language:
+    """The language with the collation that was asked for; an empty specification asks for none."""
+    if collation is None or collation == EMPTY_DOCUMENT:
+        return language
+    return replace(language, collation=parse_collation(collation))
 
 
 def cluster_time_of(context: Context) -> int:

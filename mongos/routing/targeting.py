@@ -19,6 +19,7 @@ from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import exact_key, shards_for_filter
+from mongos.routing.language import under
 
 _ARRAY = 0x04
 
@@ -66,6 +67,7 @@ def update_target(routing: Routing, statement: bytes, language: Language = PLAIN
     """Where one update statement goes: `{q, u, multi, upsert, ...}`."""
     if routing.collection is None:
         return Target((primary_of(routing),))
+    language = _under(language, statement)
     constants = get_field(statement, "c")
     if constants is not None and constants[0] == OBJECT:
         language = with_constants(language, constants[1])
@@ -92,7 +94,7 @@ def delete_target(routing: Routing, statement: bytes, language: Language = PLAIN
     """Where one delete statement goes: `{q, limit, ...}`."""
     if routing.collection is None:
         return Target((primary_of(routing),))
-    tree = parse_filter(_document(statement, "q"), language=language)
+    tree = parse_filter(_document(statement, "q"), language=_under(language, statement))
     chunk = _single_chunk(routing.collection, tree, None)
     if chunk is not None:
         return Target((chunk.shard,))
@@ -172,6 +174,11 @@ def _require_exact_id(tree: Filter, what: str) -> None:
             f"A {{multi:false}} {what} on a sharded collection must contain an exact match on _id or contain the shard "
             "key",
         )
+
+
+def _under(language: Language, statement: bytes) -> Language:
+    collation = get_field(statement, "collation")
+    return language if collation is None or collation[0] != OBJECT else under(language, collation[1])
 
 
 def _document(statement: bytes, name: str) -> bytes:

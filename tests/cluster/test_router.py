@@ -310,3 +310,43 @@ def test_the_languages_of_queries_and_updates_mean_the_same_through_a_router(clu
         "findAndModify", "languages", query={"k": 9}, update=[{"$set": {"z": "$$x"}}], let={"x": 3}, new=True
     )
     assert changed["value"]["z"] == 3
+
+
+def test_a_collation_means_the_same_through_a_router(cluster: Cluster) -> None:
+    """Shards are chosen by bytes and never by an equality under a collation; what is merged compares by it."""
+    collection = cluster.shard("collated", {"s": 1})
+    texts = ["a", "A", "b", "B", "m", "M", "z", "Z"]
+    collection.insert_many([{"_id": number, "s": text, "g": number % 3} for number, text in enumerate(texts)])
+    cluster.split_and_move("collated", {"s": "a"})
+    rules = {"locale": "en", "strength": 2}
+    options: dict[str, Any] = {"collation": rules}
+    assert collection.count_documents({"s": "a"}, **options) == 2
+    found = collection.find({"s": {"$gte": "B"}}, **options).sort([("s", 1), ("_id", 1)])
+    assert [each["s"] for each in found] == ["b", "B", "m", "M", "z", "Z"]
+    assert [text.lower() for text in collection.distinct("s", **options)] == ["a", "b", "m", "z"]
+    grouped = collection.aggregate([{"$group": {"_id": "$s", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}], **options)
+    assert [(each["_id"].lower(), each["n"]) for each in grouped] == [("a", 2), ("b", 2), ("m", 2), ("z", 2)]
+    cluster.client.test["collated_others"].insert_one({"_id": "M"})
+    joined = {"from": "collated_others", "localField": "s", "foreignField": "_id", "as": "j"}
+    pipeline = [{"$lookup": joined}, {"$match": {"j": {"$ne": []}}}, {"$sort": {"_id": 1}}]
+    assert [each["s"] for each in collection.aggregate(pipeline, **options)] == ["m", "M"]
+    assert [each["s"] for each in collection.aggregate(pipeline)] == ["M"]
+    assert collection.update_many({"s": "z"}, {"$set": {"seen": 1}}, **options).modified_count == 2
+    with pytest.raises(OperationFailure) as refused:
+        collection.update_one({"s": "z"}, {"$set": {"seen": 2}}, **options)
+    assert refused.value.code == 72
+    assert collection.delete_many({"s": {"$in": ["Z"]}}, **options).deleted_count == 2
+    cluster.client.test.command("create", "collated_view", viewOn="collated", collation=rules)
+    view = cluster.client.test["collated_view"]
+    assert view.count_documents({"s": "m"}) == 2
+    assert [each["_id"] for each in view.find({"s": "B"}).sort("_id", 1)] == [2, 3]
+    with pytest.raises(OperationFailure) as refused:
+        view.count_documents({}, collation={"locale": "fr"})
+    assert refused.value.code == 167
+    cluster.client.test.command("create", "collated_own", collation=rules)
+    assert [cluster.client.test["collated_own"].insert_one({"_id": "x"}).inserted_id] == ["x"]
+    assert cluster.client.test["collated_own"].count_documents({"_id": "X"}) == 1
+    for arguments in ({"collation": rules}, {}):
+        with pytest.raises(OperationFailure) as refused:
+            cluster.client.admin.command("shardCollection", "test.collated_own", key={"_id": 1}, **arguments)
+        assert refused.value.code == 2

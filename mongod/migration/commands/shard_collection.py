@@ -46,6 +46,8 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
     collection = node.store.collection(namespace) or make_collection(node.store, namespace)
     if collection.options.capped:
         raise CommandError(Code.InvalidOptions, "can't shard a capped collection")
+    if collection.collation is not None:
+        raise CommandError(Code.BadValue, f"{namespace} has a default collation, and shard keys compare bytes")
     for index in collection.indexes.values():
         if index.unique and not index.is_id and not key.is_prefix_of(index.fields):
             raise CommandError(
