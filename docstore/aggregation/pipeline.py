@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.find_language import with_expressions
+from docstore.aggregation.optimiser import optimised
 from docstore.aggregation.split import SplitPipeline, split_stages
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream, StreamStage
 from docstore.aggregation.stages.facet import Facet
@@ -82,7 +83,7 @@ class Pipeline:
 
     def over(self, view: Pipeline) -> Pipeline:
         """The pipeline over what a view's stages make."""
-        return replace(self, stages=(*view.stages, *self.stages))
+        return replace(self, stages=tuple(optimised((*view.stages, *self.stages), self.language)))
 
     def behind(self, stage: Stage) -> Pipeline:
         """The pipeline with one more stage in front, but behind a source."""
@@ -144,7 +145,7 @@ def _parsed(stages: Sequence[bytes], place: Place, language: Language) -> Pipeli
             raise CommandError(40602, f"{declaration.name} is only valid as the first stage in a pipeline")
         if declaration.position.only_last and number < len(declarations) - 1:
             raise CommandError(40601, f"{declaration.name} can only be the final stage in the pipeline")
-    return Pipeline(tuple(parsed), language)
+    return Pipeline(tuple(optimised(parsed, language)), language)
 
 
 def _as_planned(stages: Sequence[Stage]) -> list[Stage]:
@@ -232,12 +233,19 @@ def _with_limits(stages: Sequence[Stage]) -> list[Stage]:
 
 
 def _opened(stages: Sequence[Stage], stream: Stream, environment: Environment) -> Stream:
-    """The stages as one stream; an `$unwind` and the `$group` behind it are one run where the kernel can do both."""
+    """The stages as one stream.
+
+    An `$unwind` and the `$group` behind it are one run where the kernel can do both; a `$lookup` whose result is taken
+    apart again makes no array of it.
+    """
     position = 0
     while position < len(stages):
         stage = stages[position]
         following = stages[position + 1] if position + 1 < len(stages) else None
         position += 1
+        if isinstance(stage, Lookup) and isinstance(following, Unwind) and following.path == stage.as_path:
+            stage = replace(stage, unwind=following)
+            position += 1
         if isinstance(stage, StreamStage):
             stream = stage.open(stream, environment)
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from docstore.aggregation.expressions.compiled import compile_value
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
@@ -38,14 +39,14 @@ def parse_project(value: Value, language: Language) -> list[Stage]:
     return [Project(document_from([("$project", *value)]), projection, projection.computes)]
 
 
-def parse_add_fields(value: Value, language: Language) -> list[Stage]:
-    """The stage of a specification of `$addFields`."""
+def parse_add_fields(value: Value, language: Language, name: str = "$addFields") -> list[Stage]:
+    """The stage of a specification of `$addFields`, by one of its two names."""
     if value[0] != OBJECT:
         raise CommandError(40272, f"$addFields specification stage must be an object, got {type_name(value)}")
     root = Branch()
     _plant_fields(root, "", value, language)
     projection = projection_of(root, keep_others=True, in_place=True)
-    return [Project(document_from([("$addFields", *value)]), projection, True)]
+    return [Project(document_from([(name, *value)]), projection, True)]
 
 
 def _plant_fields(root: Branch, prefix: str, value: Value, language: Language) -> None:
@@ -100,6 +101,6 @@ def _parse_unset(value: Value, language: Language) -> list[Stage]:
 DECLARATIONS = (
     Declaration("$addFields", parse_add_fields),
     Declaration("$project", parse_project),
-    Declaration("$set", parse_add_fields),
+    Declaration("$set", partial(parse_add_fields, name="$set")),
     Declaration("$unset", _parse_unset),
 )

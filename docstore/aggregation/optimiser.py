@@ -1,0 +1,169 @@
+"""The order of stages, improved: filters and limits come as early as they can, neighbours of one kind become one.
+
+A `$match` is divided at its top level, and each part moves in front of a stage that leaves the fields alone of which
+it speaks. Fields are told apart by the first part of their paths. What is moved never changes which documents come
+out, nor their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from docstore.aggregation.stage import Stage
+from docstore.aggregation.stages.graph_lookup import GraphLookup
+from docstore.aggregation.stages.limit import Limit, Skip
+from docstore.aggregation.stages.lookup import Lookup
+from docstore.aggregation.stages.match import Match
+from docstore.aggregation.stages.project import Project
+from docstore.aggregation.stages.replace_root import ReplaceRoot
+from docstore.aggregation.stages.sort import SortStage
+from docstore.aggregation.stages.unwind import Unwind
+from docstore.bson.build import array_value, document_from
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
+from docstore.query.filter import parse_filter
+from docstore.query.language import Language
+from docstore.query.projection import KEEP
+from docstore.query.tree import And, DocumentTest, Filter, Nor, Not, Or, named_paths
+from docstore.query.values import LONG_MAX, text_of
+
+_WHOLE_DOCUMENT = frozenset(("$function", "$getField", "$meta", "$rand", "$setField", "$unsetField"))
+"""Operators whose value depends on more than the paths that are written out, or on nothing that is."""
+
+
+def optimised(stages: Sequence[Stage], language: Language) -> list[Stage]:
+    """Stages that make the same of any documents, and look at fewer. `language` is what they were parsed with."""
+    ordered = list(stages)
+    position = 1
+    while position < len(ordered):
+        better = _better(ordered[position - 1], ordered[position], language)
+        if better is None:
+            position += 1
+        else:
+            ordered[position - 1 : position + 1] = better
+            position = max(1, position - 1)
+    return ordered
+
+
+def _better(first: Stage, second: Stage, language: Language) -> list[Stage] | None:
+    """What stands better in the place of two neighbours; None: nothing does."""
+    match first, second:
+        case Match(), Match():
+            return [_match([_filter_of(first), _filter_of(second)], language)]
+        case SortStage(), Match():
+            return [second, first]
+        case _, Match():
+            return _divided(first, second, language)
+        case Limit(), Limit():
+            return [Limit(min(first.count, second.count))]
+        case Skip(), Skip() if first.count + second.count <= LONG_MAX:
+            return [Skip(first.count + second.count)]
+        case ((Project() | ReplaceRoot()), (Limit() | Skip())):
+            return [second, first]
+        case _:
+            return None
+
+
+def _divided(first: Stage, second: Match, language: Language) -> list[Stage] | None:
+    """The parts of a filter on both sides of the stage that it followed; None where all of it has to stay."""
+    leaves_alone = _leaves_alone(first)
+    if leaves_alone is None:
+        return None
+    before: list[bytes] = []
+    after: list[bytes] = []
+    for part in _parts(_filter_of(second)):
+        fields = _fields(parse_filter(part, language=language))
+        (before if fields is not None and all(map(leaves_alone, fields)) else after).append(part)
+    if not before:
+        return None
+    if not after:
+        return [second, first]
+    return [_match(before, language), first, _match(after, language)]
+
+
+def _leaves_alone(stage: Stage) -> Callable[[str], bool] | None:
+    """The test of whether a field of the top level comes out as it went in; None where a document may not come out
+    once for each that went in or nothing is known.
+    """
+    match stage:
+        case Project():
+            children, others = stage.projection.root.children, stage.projection.keep_others
+            return lambda name: children.get(name, KEEP if others else None) is KEEP
+        case Unwind():
+            changed = {_top(path) for path in (stage.path, stage.index_path) if path is not None}
+            return lambda name: name not in changed
+        case Lookup() | GraphLookup():
+            return lambda name: name != _top(stage.as_path)
+        case _:
+            return None
+
+
+def _parts(raw: bytes) -> Iterator[bytes]:
+    """Filters of which the conjunction is this one."""
+    for name, code, data in elements(raw):
+        if name == "$and":
+            for _, member in values(data):
+                yield from _parts(member)
+        else:
+            yield document_from([(name, code, data)])
+
+
+def _match(filters: list[bytes], language: Language) -> Match:
+    """The stage for the conjunction."""
+    raw = filters[0]
+    if len(filters) > 1:
+        members: list[Value] = [(OBJECT, each) for each in filters]
+        raw = document_from([("$and", *array_value(members))])
+    return Match(document_from([("$match", OBJECT, raw)]), parse_filter(raw, language=language))
+
+
+def _filter_of(stage: Match) -> bytes:
+    found = get_field(stage.raw, "$match")
+    assert found is not None, "a stage carries its specification"
+    return found[1]
+
+
+def _fields(tree: Filter) -> set[str] | None:
+    """The fields of the top level that a filter looks at; None where it may look at any."""
+    found = {_top(path) for path in named_paths(tree)}
+    for test in _document_tests(tree):
+        fields = _expression_fields(test.argument) if test.name == "$expr" else None
+        if fields is None:
+            return None
+        found |= fields
+    return found
+
+
+def _document_tests(tree: Filter) -> Iterator[DocumentTest]:
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            for child in children:
+                yield from _document_tests(child)
+        case Not(child):
+            yield from _document_tests(child)
+        case DocumentTest():
+            yield tree
+        case _:
+            return
+
+
+def _expression_fields(value: Value) -> set[str] | None:
+    """At least the fields that an expression looks at; None where it may look at any."""
+    code, data = value
+    if code == STRING:
+        text = text_of(value)
+        if text.startswith("$$"):
+            return None if _top(text[2:]) in ("CURRENT", "ROOT") else set()
+        return {_top(text[1:])} if text.startswith("$") else set()
+    if code not in (ARRAY, OBJECT):
+        return set()
+    found: set[str] = set()
+    for name, inner, raw in elements(data):
+        fields = None if name in _WHOLE_DOCUMENT else _expression_fields((inner, raw))
+        if fields is None:
+            return None
+        found |= fields
+    return found
+
+
+def _top(path: str) -> str:
+    return path.partition(".")[0]

@@ -1,0 +1,140 @@
+"""The order of stages: what moves, what stays, and that the results are those of the pipeline as it was written."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from docstore.aggregation import pipeline as pipelines
+from docstore.aggregation.stage import Stage
+from docstore.bson import document_to_python
+from docstore.errors import CommandError
+from tests.unit.aggregation.running import ENVIRONMENT, FewAtATime, drain, parsed
+from tests.unit.query.raw import decoded, raw
+
+CASES = 1500
+Stages = list[dict[str, Any]]
+
+
+def shown(stages: tuple[Stage, ...]) -> list[Any]:
+    return [document_to_python(stage.raw) for stage in stages]
+
+
+@pytest.mark.parametrize(
+    ("written", "better"),
+    [
+        pytest.param(
+            [{"$set": {"z": 1}}, {"$match": {"a": 1, "z": 2}}],
+            [{"$match": {"a": 1}}, {"$set": {"z": 1}}, {"$match": {"z": 2}}],
+            id="in front of computed fields",
+        ),
+        pytest.param(
+            [{"$unwind": "$b"}, {"$match": {"$and": [{"a": 1}, {"b.c": 2}]}}],
+            [{"$match": {"a": 1}}, {"$unwind": "$b"}, {"$match": {"b.c": 2}}],
+            id="in front of an unwind",
+        ),
+        pytest.param(
+            [{"$project": {"a": 1}}, {"$match": {"a.b": 1}}],
+            [{"$match": {"a.b": 1}}, {"$project": {"a": 1}}],
+            id="of a field that is kept",
+        ),
+        pytest.param(
+            [{"$project": {"a": 1}}, {"$match": {"b": None}}],
+            [{"$project": {"a": 1}}, {"$match": {"b": None}}],
+            id="not of one that is gone",
+        ),
+        pytest.param(
+            [{"$limit": 2}, {"$match": {"a": 1}}], [{"$limit": 2}, {"$match": {"a": 1}}], id="never before a limit"
+        ),
+        pytest.param(
+            [{"$unset": "b"}, {"$match": {"$expr": {"$eq": ["$a", "$b"]}}}],
+            [{"$unset": "b"}, {"$match": {"$expr": {"$eq": ["$a", "$b"]}}}],
+            id="not an expression of a field that is gone",
+        ),
+        pytest.param(
+            [{"$unset": "b"}, {"$match": {"$expr": {"$eq": ["$a", "$c.d"]}}}],
+            [{"$match": {"$expr": {"$eq": ["$a", "$c.d"]}}}, {"$unset": "b"}],
+            id="an expression of others",
+        ),
+        pytest.param(
+            [{"$unset": "b"}, {"$match": {"$expr": {"$eq": ["$$ROOT", 1]}}}],
+            [{"$unset": "b"}, {"$match": {"$expr": {"$eq": ["$$ROOT", 1]}}}],
+            id="not an expression of the whole document",
+        ),
+        pytest.param(
+            [{"$sort": {"a": 1}}, {"$project": {"b": 1}}, {"$limit": 7}, {"$limit": 3}],
+            [{"$sort": {"a": 1}}, {"$limit": 3}, {"$project": {"b": 1}}],
+            id="limits come to the sort",
+        ),
+        pytest.param(
+            [{"$group": {"_id": "$a"}}, {"$match": {"a": 1}}, {"$match": {"b": 2}}],
+            [{"$group": {"_id": "$a"}}, {"$match": {"$and": [{"a": 1}, {"b": 2}]}}],
+            id="neighbours become one",
+        ),
+    ],
+)
+def test_stages_stand_where_they_have_least_to_do(written: Stages, better: Stages) -> None:
+    assert shown(parsed(written).stages) == better
+
+
+VALUES: list[Any] = [None, 0, 1, 2, "a", [], [1, 2], [None], {"x": 1}, {"x": [1, 2]}, [{"x": 1}, {"x": 2}, 3], [[1]]]
+
+
+def path(dice: random.Random) -> str:
+    return dice.choice(["a", "b", "c", "a.x", "b.x", "a.0", "i"])
+
+
+def condition(dice: random.Random) -> dict[str, Any]:
+    kind = dice.randrange(5)
+    if kind == 0:
+        return {"$expr": {dice.choice(["$eq", "$lt"]): ["$" + dice.choice(["a", "b", "a.x"]), dice.choice(["$c", 1])]}}
+    if kind == 1:
+        return {dice.choice(["$or", "$and", "$nor"]): [condition(dice), condition(dice)]}
+    test = dice.choice([{"$gt": 0}, {"$exists": False}, {"$ne": 1}, {"$type": "array"}, {"$in": [None, 2]}, 1, None])
+    return {path(dice): test, **({path(dice): 1} if kind == 2 else {})}
+
+
+def stage(dice: random.Random) -> dict[str, Any]:
+    field = dice.choice(["a", "b", "c", "a.x"])
+    return dice.choice(
+        [
+            {"$match": condition(dice)},
+            {"$match": condition(dice)},
+            {"$project": {field: dice.choice([0, 1])}},
+            {"$project": {"a": 1, "c": "$" + field}},
+            {"$set": {field: dice.choice(["$b", 1])}},
+            {"$unset": [field]},
+            {"$unwind": {"path": "$" + field, "preserveNullAndEmptyArrays": dice.random() < 0.5,
+                         **({"includeArrayIndex": "i"} if dice.random() < 0.3 else {})}},
+            {"$sort": {field: 1, "_id": 1}},
+            {"$limit": dice.randint(1, 12)},
+            {"$skip": dice.randint(0, 4)},
+            {"$replaceRoot": {"newRoot": {"_id": "$_id", "a": "$b", "b": "$" + field}}},
+        ]
+    )  # fmt: skip
+
+
+def results(stages: Stages, documents: list[bytes]) -> Any:
+    try:
+        stream = parsed(stages).open(FewAtATime(documents), ENVIRONMENT)
+        return [decoded(document) for document in drain(stream)]
+    except CommandError as error:
+        return error.code
+
+
+def test_the_order_of_stages_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(61)
+    cases = []
+    for _ in range(CASES):
+        documents = [
+            raw({"_id": number, **{name: dice.choice(VALUES) for name in ("a", "b", "c") if dice.random() < 0.8}})
+            for number in range(dice.randint(1, 12))
+        ]
+        stages = [stage(dice) for _ in range(dice.randint(2, 6))]
+        cases.append((stages, documents, results(stages, documents)))
+    monkeypatch.setattr(pipelines, "optimised", lambda stages, language: list(stages))
+
+    for stages, documents, found in cases:
+        assert results(stages, documents) == found, stages
