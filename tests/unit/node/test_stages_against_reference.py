@@ -50,6 +50,9 @@ def lookup(dice: random.Random) -> Pipeline:
     stage: dict[str, Any] = {"from": dice.choice(["k", "k", "k", "c", "nosuch"]), "as": dice.choice(["j", "o", "o.j"])}
     if dice.random() < 0.7:
         stage |= {"localField": path(), "foreignField": path()}
+        if stage["foreignField"] == "_id":
+            # A real server looks up the ids of an array in an order that differs from one process to the next.
+            stage["localField"] = "n"
     if "localField" not in stage or dice.random() < 0.3:
         stage["let"] = {"v": "$" + path(), "w": 2}
         stage["pipeline"] = dice.choice(
