@@ -2,6 +2,7 @@ from docstore.bson.number cimport integer_at
 from docstore.bson.walk cimport DOUBLE, INT32, INT64, OBJECT, bits_of, document_stop, double_at, name_end, part, value_end
 
 cdef class FieldChanges:
+    cdef readonly frozenset names
     cdef list _names
     cdef list _increments
     cdef list _codes

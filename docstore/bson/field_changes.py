@@ -39,6 +39,7 @@ class FieldChanges:
     `values` the encoded operands, `codes` their types.
     """
 
+    names: frozenset[bytes]
     _names: list[bytes]
     _increments: list[bool]
     _codes: list[int]
@@ -48,6 +49,7 @@ class FieldChanges:
     def __init__(self, changes: list[tuple[bytes, bool, int, bytes]]) -> None:
         changes.sort()
         self._names = [change[0] for change in changes]
+        self.names = frozenset(self._names)
         self._increments = [change[1] for change in changes]
         self._codes = [change[2] for change in changes]
         self._values = [change[3] for change in changes]

@@ -65,6 +65,7 @@ class Index:
         "key_pattern",
         "multikey",
         "prefix",
+        "reads",
         "ready",
         "spec",
         "unique",
@@ -88,6 +89,10 @@ class Index:
         self.is_id = spec.name == ID_INDEX_NAME
         self._keys_of = keys_of(spec, self.key_pattern)
         self._covered: Predicate | None = coverage_of(spec)
+        # The top-level fields on which the entries of a document depend; None where that is not plain to see.
+        self.reads: frozenset[bytes] | None = None
+        if spec.partial is None and spec.wildcard is None:
+            self.reads = frozenset(path.partition(".")[0].encode() for path, _ in spec.fields)
 
     @property
     def name(self) -> str:

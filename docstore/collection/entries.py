@@ -62,13 +62,18 @@ class Entries:
         ]
 
     def changed_keys(
-        self, coll: Collection, before: bytes, after: bytes, rid: bytes
+        self, coll: Collection, before: bytes, after: bytes, rid: bytes, changed: frozenset[bytes] | None = None
     ) -> tuple[list[bytes], list[bytes], list[Index]]:
-        """(entries that go, entries that come, indexes that turn multikey) when a document changes; DuplicateKey."""
+        """(entries that go, entries that come, indexes that turn multikey) when a document changes; DuplicateKey.
+
+        `changed`: no other top-level field differs.
+        """
         removed: list[bytes] = []
         added: list[bytes] = []
         grown: list[Index] = []
         for index in coll.secondary:
+            if changed is not None and index.reads is not None and index.reads.isdisjoint(changed):
+                continue
             old = index.keys(before, tolerant=not self._enforce)[0]
             new, multikey = index.keys(after, tolerant=not self._enforce)
             if old == new:

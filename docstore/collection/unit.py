@@ -144,20 +144,25 @@ class WriteUnit:
         *,
         stmt_id: int | None = None,
         image: Image | None = None,
+        changed: frozenset[bytes] | None = None,
     ) -> None:
-        """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`."""
+        """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
+
+        `changed`: the top-level fields in which they may differ, where that is known.
+        """
         rid = record_id_bytes(record_id)
         removed: list[bytes] = []
         added: list[bytes] = []
         if coll.secondary:
-            removed, added, grown = self._entries.changed_keys(coll, before, after, rid)
+            removed, added, grown = self._entries.changed_keys(coll, before, after, rid, changed)
             if grown:
                 self._grow_multikey(coll, grown)
             self._entries.move(coll, removed, added)
         record_key = coll.prefix + rid
         self._records[record_key] = after
         growth = len(after) - len(before)
-        self._count(coll, 0, growth)
+        if growth:
+            self._count(coll, 0, growth)
         journal = self._journal
         if journal is not None and coll.replicates:
             journal.note(_RECORDS, record_key, before)

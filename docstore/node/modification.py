@@ -23,8 +23,6 @@ from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import parse_update
 from docstore.query.update.update import Update
 
-_TOO_LARGE = "Resulting document after update is larger than"
-
 
 @dataclass(slots=True)
 class Modification:
@@ -43,7 +41,7 @@ class Modification:
             if changed is before:
                 return before
             if changed is not None:
-                _check(changed, 17419, _TOO_LARGE)
+                check_updated(changed)
                 return changed
         position = None
         if update.needs_position:
@@ -52,7 +50,7 @@ class Modification:
             position = self.positions.of(before)
         after = update.apply(before, matched_index=position, now=self._now(), timestamp=self._timestamp())
         if after != before:
-            _check(after, 17419, _TOO_LARGE)
+            check_updated(after)
         return after
 
     def counts(self, before: bytes, after: bytes) -> bool:
@@ -71,6 +69,11 @@ class Modification:
 
     def _timestamp(self) -> int:
         return int.from_bytes(self.node.timestamp(), "little")
+
+
+def check_updated(raw: bytes) -> None:
+    """Refuse what an update may not make of a document. Errors: 17419 over 16 MiB, Overflow."""
+    _check(raw, 17419, "Resulting document after update is larger than")
 
 
 def _check(raw: bytes, code: int, complaint: str) -> None:

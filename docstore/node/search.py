@@ -41,13 +41,20 @@ def identity_of(tree: Filter, collation: Collation | None = None) -> Value | Non
 
 def identity_filter(raw: bytes, collation: Collation | None = None) -> Filter | None:
     """The tree of a filter that asks for an `_id` and nothing else, as `parse_filter` gives it; None for others."""
+    value = identity_in(raw)
+    if value is None:
+        return None
+    return Comparison("_id", Op.EQ, value, collation if value[0] == STRING else None)
+
+
+def identity_in(raw: bytes) -> Value | None:
+    """The `_id` of a filter that asks for one and nothing else; None for others."""
     if raw[5:9] != b"_id\0":
         return None
     fields = elements(raw)
     if len(fields) != 1 or fields[0][1] in _NO_IDENTITY:
         return None
-    value = fields[0][1:]
-    return Comparison("_id", Op.EQ, value, collation if value[0] == STRING else None)
+    return fields[0][1:]
 
 
 class Search:

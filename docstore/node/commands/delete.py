@@ -10,6 +10,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.node.deletes import DeleteWork, delete_statement
 from docstore.node.node import node_of
 from docstore.node.requests import LET
+from docstore.node.single_writes import delete_one
 from docstore.node.statements import StatementLoop, WriteTarget
 from docstore.node.writes import (
     PARAMETERS,
@@ -28,6 +29,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_writable(context.namespace)
     node.counters.delete += len(documents)
     node.counters.writes += 1
+    done = delete_one(context, node, arguments, documents)
+    if done is not None:
+        return done
     statements = [delete_statement(raw) for raw in documents]
     outcome = Outcome()
     target = WriteTarget(

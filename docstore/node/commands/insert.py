@@ -9,6 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.inserts import Inserts
 from docstore.node.node import node_of
+from docstore.node.single_writes import insert_one
 from docstore.node.writes import PARAMETERS, check_batch_size, check_writable, run_statements, session_write
 
 
@@ -19,6 +20,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_writable(context.namespace)
     node.counters.insert += len(documents)
     node.counters.writes += 1
+    done = insert_one(context, node, arguments, documents)
+    if done is not None:
+        return done
     inserts = Inserts(
         node,
         context.namespace,

@@ -9,6 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
 from docstore.node.requests import LET
+from docstore.node.single_writes import update_one
 from docstore.node.statements import StatementLoop, WriteTarget
 from docstore.node.updates import UpdateWork, update_statement
 from docstore.node.writes import (
@@ -28,6 +29,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_writable(context.namespace)
     node.counters.update += len(documents)
     node.counters.writes += 1
+    done = update_one(context, node, arguments, documents)
+    if done is not None:
+        return done
     statements = [update_statement(raw) for raw in documents]
     outcome = Outcome(modified=0)
     target = WriteTarget(

@@ -14,9 +14,9 @@ from docstore.query.update.update import Update
 
 
 class DirectUpdate:
-    """Satisfies `docstore.query.update.update.Update`."""
+    """Satisfies `docstore.query.update.update.Update`. `names`: the top-level fields that it may change."""
 
-    __slots__ = ("_changes", "_general", "_specification")
+    __slots__ = ("_changes", "_general", "_specification", "names")
 
     is_replacement = False
     needs_position = False
@@ -24,6 +24,7 @@ class DirectUpdate:
     def __init__(self, specification: bytes, changes: FieldChanges) -> None:
         self._specification = specification
         self._changes = changes
+        self.names: frozenset[bytes] = changes.names
         self._general: Update | None = None
 
     def change(self, raw: bytes) -> bytes | None:
