@@ -16,6 +16,7 @@ from docstore.commands.dispatch import Dispatcher
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.errors import CommandError
+from docstore.js.scripts import carry_out
 from docstore.js.workers import Workers
 from docstore.log import component
 from docstore.net import Listener, Pool, ReplicaSetClient
@@ -39,6 +40,7 @@ from mongos.table import TABLE
 LOG = component("SHARDING")
 PING_SECONDS = 10.0
 JS_WORKERS = 1
+EVALUATORS = 8
 
 
 def report(message: str, attributes: Mapping[str, Any]) -> None:
@@ -67,7 +69,7 @@ async def serve(process: Process, options: Options) -> None:
         listener: list[Listener] = []
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
         parameters = ParameterTable(FACTS)
-        services = services_of(TABLE, router, parameters)
+        services = services_of(TABLE, router, parameters, carry_out=lambda begin: carry_out(begin, router.evaluators))
         dispatcher = Dispatcher(router, services, translate=as_command_error)
         apply_options(dispatcher, options)
         listener.append(
@@ -118,7 +120,8 @@ def build(
         settings=settings,
         autosplit=Autosplit(shards, chunk_commands, settings, report),
         balancer=Balancer(holder, config, shards, cache, chunk_commands, settings, report),
-        workers=Workers(JS_WORKERS, spill=spill),
+        workers=Workers(JS_WORKERS, spill=spill / "mapreduce"),
+        evaluators=Workers(EVALUATORS, spill=spill / "evaluation"),
         gossip=gossip,
         clock=monotonic,
         facts=Facts(

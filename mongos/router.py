@@ -38,8 +38,9 @@ class Router:
 
     def __init__(
         self, *, shards: Shards, cache: RoutingCache, chunk_commands: ChunkCommands, settings: BalancerSettings,
-        autosplit: Autosplit, balancer: Balancer, workers: Workers, gossip: Gossip, clock: Callable[[], float],
-        facts: Facts, statistics: Callable[[], NetworkStatistics], shutdown: Callable[[], None],
+        autosplit: Autosplit, balancer: Balancer, workers: Workers, evaluators: Workers,
+        gossip: Gossip, clock: Callable[[], float], facts: Facts,
+        statistics: Callable[[], NetworkStatistics], shutdown: Callable[[], None],
     ) -> None:  # fmt: skip
         self.shards = shards
         self.cache = cache
@@ -48,6 +49,7 @@ class Router:
         self.autosplit = autosplit
         self.balancer = balancer
         self.workers = workers
+        self.evaluators = evaluators
         self.clock = clock
         self.facts = facts
         self.statistics = statistics
@@ -139,6 +141,7 @@ class Router:
         for task in list(self._discarding):
             task.cancel()
         await self.workers.close()
+        await self.evaluators.close()
         await self.shards.close()
 
 

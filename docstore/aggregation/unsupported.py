@@ -6,12 +6,3 @@ A name is in one of these tables or in a table of what is served, never in both.
 from __future__ import annotations
 
 STAGES = frozenset(["$changeStream", "$geoNear", "$shardedDataDistribution"])
-
-EXPRESSIONS = frozenset(
-    [
-        "$accumulator",
-        "$function",
-    ]
-)
-
-ACCUMULATORS = frozenset(["$accumulator"])

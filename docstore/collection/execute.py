@@ -20,6 +20,7 @@ from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
 from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
 from docstore.collection.ranking import entries_of, tried
+from docstore.collection.screening import has_scripts, screened
 from docstore.collection.sorter import Sorter
 from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery, Hint, KeyBetween
@@ -138,7 +139,8 @@ class Source:
     ) -> None:
         self._clock = clock
         self._stats = PlanStats(plan)
-        self._predicate = _predicate(plan, owned)
+        scripted = has_scripts(plan.residual)
+        self._predicate = None if scripted else _predicate(plan, owned)
         self._skip = query.skip
         self._left = query.limit or _NO_LIMIT
         self._projection = answering(query, plan, coll, reader)
@@ -148,6 +150,9 @@ class Source:
             self._stats.sorts = True
             self._sorter = Sorter(query.sort.pattern(), query.skip + query.limit if query.limit else 0)
         self._documents: Iterator[bytes] = iter(()) if coll is None else _documents(coll, reader, self._stats)
+        if scripted:
+            assert plan.residual is not None, "the filter with the scripts"
+            self._documents = screened(self._documents, plan.residual, owned, clock, pairs=False)
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         """At most that many documents and bytes, but one document at least; fewer when `deadline` passes first."""
@@ -245,7 +250,8 @@ class Counting:
         self._clock = clock
         self._skip = query.skip
         self._limit = query.limit
-        self._predicate = _predicate(plan, owned)
+        scripted = has_scripts(plan.residual)
+        self._predicate = None if scripted else _predicate(plan, owned)
         self._found = 0
         self._values: Iterator[bytes] = iter(())
         access = plan.access
@@ -258,6 +264,9 @@ class Counting:
             self._values = entries_of(coll, access, reader)
         else:
             self._values = _documents(coll, reader, PlanStats(plan))
+        if scripted:
+            assert plan.residual is not None, "the filter with the scripts"
+            self._values = screened(self._values, plan.residual, owned, clock, pairs=False)
 
     @property
     def found(self) -> int:
@@ -308,18 +317,25 @@ def find_matches(
 ) -> Iterator[Match | None]:
     """What a write is to change: each document once, as it stood when it was read.
 
-    Gives None now and then while it finds nothing, so that the caller can look at its own clock. `clock` counts
+    Gives None now and then while it finds nothing, so that the caller can look at its own clock; and before each wait
+    for scripts, while which others write. `clock` counts
     seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
     """
     plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
     pairs = _pairs(coll, reader, PlanStats(plan))
-    predicate = _predicate(plan, owned)
+    scripted = has_scripts(plan.residual)
+    if scripted:
+        assert plan.residual is not None, "the filter with the scripts"
+        pairs = screened(pairs, plan.residual, owned, clock, pairs=True)
+    predicate = None if scripted else _predicate(plan, owned)
     if sort.fields and not plan.provides_sort:
         return _sorted_matches(pairs, predicate, Sorter(sort.pattern(), 0), clock)
-    return _matches(pairs, predicate, clock)
+    return _matches(pairs, predicate, clock, scripted)
 
 
-def _matches(pairs: Iterator[Pair], predicate: Predicate | None, clock: Clock) -> Iterator[Match | None]:
+def _matches(
+    pairs: Iterator[Pair], predicate: Predicate | None, clock: Clock, scripted: bool
+) -> Iterator[Match | None]:
     ahead = 1
     status = FULL
     while status != EXHAUSTED:
@@ -328,7 +344,7 @@ def _matches(pairs: Iterator[Pair], predicate: Predicate | None, clock: Clock) -
         ahead = min(2 * ahead, _SEARCH_AHEAD)
         for rid, raw in found:
             yield long_of(rid), raw
-        if status == TIME_IS_UP:
+        if status == TIME_IS_UP or scripted:
             yield None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -84,6 +84,8 @@ class Services:
     """Who is connected."""
     fail_points: FailPoints | None = None
     """None where tests must not interfere."""
+    carry_out: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
+    """Carries a request out where its scripts can run; None where no process does."""
 
 
 class Context:

@@ -30,13 +30,13 @@ class ClientCursor:
     """One open cursor. `source` is the command layer's own object; `lsid` the session it belongs to, or None.
 
     `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
-    currentOp. `created`, `last_used`: seconds of the registry's clock. `at_cluster_time`: the packed timestamp of the
-    state that a snapshot read sees.
+    currentOp. `scripted`: its batches run scripts. `created`, `last_used`: seconds of the registry's clock.
+    `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
     """
 
     __slots__ = (
         "at_cluster_time", "batches", "created", "id", "killed", "last_used", "lsid", "namespace", "no_timeout",
-        "origin", "pinned", "returned", "source",
+        "origin", "pinned", "returned", "scripted", "source",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,7 @@ class ClientCursor:
         self.last_used = self.created = now
         self.pinned = False
         self.killed = False
+        self.scripted = False
         self.returned = 0
         self.at_cluster_time: int | None = None
         self.batches = 0

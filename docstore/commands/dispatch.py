@@ -28,6 +28,7 @@ from docstore.commands.peer import Peer
 from docstore.commands.values import integer_of, type_name
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.log import component
+from docstore.query.language import ScriptsWanted
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 from docstore.wire.query import WRITES
 
@@ -152,7 +153,7 @@ class Dispatcher:
             context, arguments = open_request(request, peer, self.node, services, started)
             result = self._run(context, arguments)
             if not isinstance(result, (bytes, dict)):
-                return Pending(self, request, context, self._timed(context, result))
+                return Pending(self, request, context, self._timed(context, arguments, result))
             body = self.complete(context, result)
         except CommandError as error:
             body = self.refuse(error, context)
@@ -215,11 +216,23 @@ class Dispatcher:
             services.host.check_read(context.read_preference)
         elif command.role is Role.PRIMARY and context.db != "local":
             services.host.check_write()
-        return command.run(context, arguments)
+        try:
+            return command.run(context, arguments)
+        except ScriptsWanted:
+            return self._carry_out(context, arguments)
 
-    async def _timed(self, context: Context, result: Awaitable[Result]) -> Result:
+    def _carry_out(self, context: Context, arguments: Arguments) -> Awaitable[Result]:
+        """The command from its beginning, where scripts can run."""
+        services = self.services
+        if not services.switches.scripting or services.carry_out is None:
+            raise CommandError(Code.BadValue, "this server runs no JavaScript")
+        return services.carry_out(lambda: context.command.run(context, arguments))
+
+    async def _timed(self, context: Context, arguments: Arguments, result: Awaitable[Result]) -> Result:
         try:
             return await result
+        except ScriptsWanted:
+            return await self._carry_out(context, arguments)
         finally:
             command = context.command
             waits_for_news = command.own_deadline or command.following is not None

@@ -3,6 +3,9 @@
 The server sends one JOB, any number of DOCUMENTS and one END; the worker answers with any number of RESULTS and
 PRINTED and then one DONE or FAILED. A worker that has failed reads and drops frames up to END, so that both sides
 agree where the next job starts. Both final frames carry `peak`, the most memory in bytes that the worker ever held.
+A JOB that asks for evaluation is followed by any number of CALLS, each answered by one ANSWER, and by END, which only
+DONE answers.
+
 Payloads of DOCUMENTS and RESULTS are whole BSON documents put end to end.
 """
 
@@ -29,6 +32,8 @@ class Kind(IntEnum):
     PRINTED = 5
     DONE = 6
     FAILED = 7
+    CALLS = 8
+    ANSWER = 9
 
 
 def frame(kind: Kind, payload: bytes | memoryview = b"") -> bytes:

@@ -1,4 +1,4 @@
-"""One map-reduce in one isolate: the Python side of `runtime/server.js`.
+"""One map-reduce or one request's calls in one isolate: the Python side of `runtime/server.js`.
 
 Documents go in through two halves of a buffer, so that the next batch can be received while V8 works on the last one;
 results come out of another. Calls are made through a function without arguments and numbers in a shared array,
@@ -23,7 +23,7 @@ from docstore.errors import Code, CommandError
 from docstore.js.engine import Failure, Isolate, ScriptError
 from docstore.js.engine import Value as ScriptValue
 from docstore.js.fields import fields_read
-from docstore.js.job import MEBIBYTE, Counts, MapReduceJob
+from docstore.js.job import MEBIBYTE, Counts, Limits, MapReduceJob
 from docstore.js.runtime import SERVER, source
 
 STRING, CODE, CODE_WITH_SCOPE = 2, 13, 15
@@ -43,6 +43,7 @@ class Operation(IntEnum):
     MERGE = 5
     MERGE_END = 6
     MERGE_START = 7
+    EVALUATE = 8
 
 
 _OPERATION, _POSITION, _LIMIT, _FINAL, _SPILL_AT, _MORE, _OUTPUT_LENGTH, _COUNTS = range(8)
@@ -59,20 +60,18 @@ def function_source(value: Value) -> tuple[str, bytes | None]:
 
 
 class Session:
-    """A fresh isolate set up for `job`. `final` says that finalize is to run. CommandError when a function does not
-    compile.
+    """A fresh isolate: `start` makes it one for a map-reduce, `evaluate` serves calls.
 
     `usable` turns false when V8 itself ended the script, for want of memory say; only `close` is allowed then.
     """
 
-    def __init__(self, job: MapReduceJob, *, final: bool) -> None:
-        self._isolate = Isolate(heap_limit=job.limits.heap)
+    def __init__(self, limits: Limits) -> None:
+        self._isolate = Isolate(heap_limit=limits.heap)
         self._running = False
         self._next = self._limit = 0
         self.usable = True
         try:
             self._load()
-            self._start(job, final)
         except BaseException:
             self._isolate.close()
             raise
@@ -114,6 +113,12 @@ class Session:
         """Go on with the batch that was paused, after its groups were drained."""
         self._perform(Operation.MAP)
 
+    def evaluate(self, length: int) -> memoryview:
+        """The answer to the calls in the place that `input` gave out last."""
+        self.begin(Operation.EVALUATE, length)
+        self.settle()
+        return self.output()
+
     def counts(self) -> Counts:
         return Counts(*(int(count) for count in self._control[_COUNTS : _COUNTS + 4]))
 
@@ -153,7 +158,8 @@ class Session:
         self._control = self._buffer("control").cast("d")
         self._inputs = self._buffer("input")
 
-    def _start(self, job: MapReduceJob, final: bool) -> None:
+    def start(self, job: MapReduceJob, *, final: bool) -> None:
+        """Make ready for `job`; `final` says that finalize is to run. CommandError when a function does not compile."""
         functions = {"map": job.map, "reduce": job.reduce}
         if job.finalize is not None:
             functions["finalize"] = job.finalize

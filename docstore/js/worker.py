@@ -51,21 +51,41 @@ class Worker:
 
     def _run_job(self, description: bytes) -> None:
         self._ended = False
+        fields = bson.decode(description)
         try:
-            counts = self._run(description)
+            counts = self._evaluate(fields) if "functions" not in fields else self._run(fields)
         except CommandError as error:
             failure = {"code": error.code, "message": error.message, "peak": _peak_memory()}
             self._channel.sendall(frame(Kind.FAILED, bson.encode(failure)))
             self._drop_input()
             return
-        fields = {"input": counts.input, "emit": counts.emit, "reduce": counts.reduce, "output": counts.output}
-        self._channel.sendall(frame(Kind.DONE, bson.encode(fields | {"peak": _peak_memory()})))
+        numbers = {"input": counts.input, "emit": counts.emit, "reduce": counts.reduce, "output": counts.output}
+        self._channel.sendall(frame(Kind.DONE, bson.encode(numbers | {"peak": _peak_memory()})))
 
-    def _run(self, description: bytes) -> Counts:
-        job, merge, final = _parse(bson.decode(description))
-        resource.setrlimit(resource.RLIMIT_DATA, (job.limits.data, resource.RLIM_INFINITY))
-        session = Session(job, final=final)
+    def _evaluate(self, fields: dict[str, Any]) -> Counts:
+        """Answer calls until the server has no more."""
+        session = _session(_limits(fields))
         try:
+            while True:
+                kind, length = self._read_header()
+                if kind is Kind.END:
+                    self._ended = True
+                    return session.counts()
+                assert kind is Kind.CALLS, f"expected calls, got {kind.name}"
+                if not receive_exactly(self._channel, session.input(length)):
+                    raise ServerGone
+                answer = session.evaluate(length)
+                self._send_printed(session)
+                self._channel.sendall(HEADER.pack(len(answer), Kind.ANSWER))
+                self._channel.sendall(answer)
+        finally:
+            session.close()
+
+    def _run(self, fields: dict[str, Any]) -> Counts:
+        job, merge, final = _parse(fields)
+        session = _session(job.limits)
+        try:
+            session.start(job, final=final)
             with SpillDirectory(self._spill) as runs:
                 if merge:
                     self._merge(session)
@@ -161,11 +181,19 @@ class Worker:
         return bytes(payload)
 
 
+def _limits(fields: dict[str, Any]) -> Limits:
+    return Limits(heap=fields["heap"], data=fields["data"], spill=fields["spill"])
+
+
+def _session(limits: Limits) -> Session:
+    resource.setrlimit(resource.RLIMIT_DATA, (limits.data, resource.RLIM_INFINITY))
+    return Session(limits)
+
+
 def _parse(fields: dict[str, Any]) -> tuple[MapReduceJob, bool, bool]:
     """The job, whether its input is partial results, and whether to finalize."""
     functions = {name: (part["type"], bytes(part["value"])) for name, part in fields["functions"].items()}
-    limits = Limits(heap=fields["heap"], data=fields["data"], spill=fields["spill"])
-    job = MapReduceJob(**functions, scope=fields.get("scope"), limits=limits)
+    job = MapReduceJob(**functions, scope=fields.get("scope"), limits=_limits(fields))
     return job, fields["merge"], fields["final"]
 
 

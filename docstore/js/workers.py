@@ -28,7 +28,7 @@ import bson
 import docstore
 from docstore.errors import Code, CommandError
 from docstore.js.frames import HEADER, Kind, chunks, frame, split_documents
-from docstore.js.job import MEBIBYTE, Counts, MapReduceJob, MapReduceResult
+from docstore.js.job import MEBIBYTE, Counts, Limits, MapReduceJob, MapReduceResult
 from docstore.js.merge import merge_streams
 
 SOCKET_BUFFER = 1 << 20
@@ -50,7 +50,7 @@ class Workers:
 
     def __init__(self, size: int, *, spill: Path, on_print: Callable[[str], None] | None = None) -> None:
         self._spill = spill
-        self._on_print = on_print
+        self.on_print = on_print
         self._free = asyncio.Semaphore(size)
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
@@ -83,18 +83,34 @@ class Workers:
         """
         return await self._operate(_describe(job, merge=True, final=True), merge_streams(runs), job.limits.seconds)
 
+    @asynccontextmanager
+    async def lease(self, limits: Limits) -> AsyncIterator[Lease]:
+        """A worker that answers calls (`docstore.js.evaluation`) for as long as the context lasts."""
+        fields = {"heap": limits.heap, "data": limits.data, "spill": limits.spill}
+        async with self._worker() as process:
+            lease = Lease(process, self)
+            await process.open(frame(Kind.JOB, bson.encode(fields)))
+            try:
+                yield lease
+            finally:
+                await lease.end()
+
+    def died(self) -> CommandError:
+        """The refusal of an operation whose worker has ended."""
+        if self._closed:
+            return CommandError(Code.InterruptedAtShutdown, "the server is shutting down")
+        return CommandError(Code.JSInterpreterFailure, "JavaScript worker process ended; out of memory?")
+
     async def _operate(
         self, description: bytes, batches: AsyncIterator[list[bytes]], seconds: float | None
     ) -> MapReduceResult:
         try:
             async with asyncio.timeout(seconds), self._worker() as process:
-                return await process.run(description, batches, self._on_print)
+                return await process.run(description, batches, self.on_print)
         except TimeoutError as error:
             raise CommandError(Code.Interrupted, "JavaScript execution interrupted") from error
         except WorkerDied as error:
-            if self._closed:
-                raise CommandError(Code.InterruptedAtShutdown, "the server is shutting down") from error
-            raise CommandError(Code.JSInterpreterFailure, "JavaScript worker process ended; out of memory?") from error
+            raise self.died() from error
 
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[_Process]:
@@ -111,6 +127,38 @@ class Workers:
                     self._idle.append(process)
                 else:
                     await process.reap()
+
+
+class Lease:
+    """A worker for one request. After a failure it answers nothing more."""
+
+    def __init__(self, process: _Process, workers: Workers) -> None:
+        self._process = process
+        self._workers = workers
+        self._answering = False
+
+    async def exchange(self, calls: bytes) -> bytes:
+        """The answer to calls. Errors: JSInterpreterFailure when the script used up its memory."""
+        assert not self._answering, "one exchange at a time"
+        self._answering = True
+        try:
+            kind, payload = await self._process.exchange(calls, self._workers.on_print)
+        except WorkerDied as error:
+            raise self._workers.died() from error
+        if kind is Kind.FAILED:
+            fields = bson.decode(payload)
+            raise CommandError(fields["code"], fields["message"])
+        self._answering = False
+        return payload
+
+    async def end(self) -> None:
+        """Say that no more calls come; a worker that is in the middle of one, or has failed, is not used again."""
+        if self._answering:
+            return
+        try:
+            await self._process.finish()
+        except WorkerDied:
+            return
 
 
 class _Process:
@@ -132,6 +180,7 @@ class _Process:
         ours.setblocking(False)
         root = str(Path(docstore.__file__).parent.parent)
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        spill.mkdir(parents=True, exist_ok=True)
         directory = tempfile.mkdtemp(prefix=SPILL_PREFIX, dir=spill)
         with theirs:
             process = await asyncio.create_subprocess_exec(
@@ -162,6 +211,39 @@ class _Process:
         if kind is Kind.FAILED:
             raise CommandError(fields["code"], fields["message"])
         return MapReduceResult(Counts(**fields), results)
+
+    async def open(self, job: bytes) -> None:
+        """Begin an operation that is driven by `exchange`."""
+        self.ready = False
+        try:
+            await self._send(job)
+        except ConnectionError as error:
+            raise WorkerDied from error
+
+    async def exchange(self, calls: bytes, on_print: Callable[[str], None] | None) -> tuple[Kind, bytes]:
+        """Send calls and receive their answer, or the failure that ended the operation."""
+        try:
+            await self._send(HEADER.pack(len(calls), Kind.CALLS))
+            await self._send(calls)
+        except ConnectionError as error:
+            raise WorkerDied from error
+        while True:
+            length, number = HEADER.unpack(await self._receive(HEADER.size))
+            payload = await self._receive(length)
+            if Kind(number) is not Kind.PRINTED:
+                return Kind(number), payload
+            if on_print is not None:
+                on_print(payload.decode())
+
+    async def finish(self) -> None:
+        """End an operation that was driven by `exchange`; the worker is ready for the next one."""
+        try:
+            await self._send(frame(Kind.END))
+        except ConnectionError as error:
+            raise WorkerDied from error
+        length, number = HEADER.unpack(await self._receive(HEADER.size))
+        fields = bson.decode(await self._receive(length))
+        self.ready = Kind(number) is Kind.DONE and fields["peak"] < RETIRE_BYTES
 
     async def _feed(self, description: bytes, batches: AsyncIterator[list[bytes]]) -> None:
         try:

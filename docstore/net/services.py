@@ -6,6 +6,7 @@ import asyncio
 import random
 import secrets
 import uuid
+from collections.abc import Awaitable, Callable
 from time import monotonic, time
 from typing import Any
 
@@ -25,9 +26,13 @@ from docstore.options import Options
 
 
 def services_of(
-    table: CommandTable, host: Host, parameters: ParameterTable, operations: OperationRegistry | None = None
+    table: CommandTable,
+    host: Host,
+    parameters: ParameterTable,
+    operations: OperationRegistry | None = None,
+    carry_out: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None,
 ) -> Services:
-    """The services of one process. Its own parameters are added to `parameters`."""
+    """The services of one process. Its own parameters are added to `parameters`. For `carry_out` see `Services`."""
     services = Services(
         table=table,
         host=host,
@@ -38,6 +43,7 @@ def services_of(
         wall_clock=time,
         parameters=parameters,
         fail_points=FailPoints(asyncio.sleep, random.random),
+        carry_out=carry_out,
     )
     parameters.add((*_of_registries(services), *_of_switches(services.switches), _test_commands(table)))
     return services

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from docstore.bson import documents_array_parts
 from docstore.commands.context import Context
+from docstore.js import turns
 from docstore.node.node import node_of
 
 FIRST_BATCH_DOCUMENTS = 101
@@ -190,6 +191,7 @@ def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, 
             no_timeout=no_timeout,
             origin=context.raw,
         )
+        cursor.scripted = turns.current() is not None
         cursor.returned = len(filling.documents)
         cursor.batches = 1
         cursor.at_cluster_time = context.at_cluster_time

@@ -42,8 +42,10 @@ class DataNode:
     """The parts of one process.
 
     `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `ownership` is installed by a shard, `workers` where
-    JavaScript is served. `shutdown` asks the process to end, `network` gives the listener's figures once there is one,
-    `links` those of the connections to others, by address.
+    JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
+    map-reduce may have too.
+    `shutdown` asks the process to end, `network` gives the listener's figures once there is one, `links` those of the
+    connections to others, by address.
     `pause` is awaited between two slices of long work. `dice` gives numbers from 0 up to 1.
     """
 
@@ -60,6 +62,7 @@ class DataNode:
     expiry: Expiry = field(default_factory=Expiry)
     ownership: Ownership | None = None
     workers: Workers | None = None
+    evaluators: Workers | None = None
     shutdown: Callable[[], None] = lambda: None
     pause: Callable[[], Awaitable[None]] = let_others_run
     dice: Callable[[], float] = random

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from docstore.collection.store import Store
 from docstore.commands.declaration import Command, CommandTable
@@ -20,6 +20,7 @@ from docstore.commands.dispatch import Dispatcher
 from docstore.commands.operations import OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
 from docstore.errors import Code, CommandError
+from docstore.js.scripts import carry_out
 from docstore.log import component
 from docstore.net.listener import MAX_CONNECTIONS, Listener
 from docstore.net.pool import Pool
@@ -154,9 +155,14 @@ class NodeProcess:
             on_step_down=lambda: interrupt_writes(operations),
         )
 
+    async def _carry_out(self, begin: Callable[[], Any]) -> Any:
+        if self.node.evaluators is None:
+            raise CommandError(Code.BadValue, "this process runs no JavaScript")
+        return await carry_out(begin, self.node.evaluators)
+
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)
-        services = services_of(table, replication, self.node.parameters, operations)
+        services = services_of(table, replication, self.node.parameters, operations, self._carry_out)
         dispatcher = Dispatcher(self.node, services, translate=translate_storage_error)
         return Listener(
             dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections

@@ -12,6 +12,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.values import NUMBERS, integer_of
 from docstore.errors import Code, CommandError
+from docstore.js.scripts import RUNNING
 from docstore.node.node import DataNode, node_of
 from docstore.query.collation import parse_collation
 from docstore.query.filter import parse_filter
@@ -95,7 +96,7 @@ def language_at(node: DataNode, let: bytes | None) -> Language:
     now = node.wall_clock()
     cluster_time = int(now) << 32 | 1 if node.store.oplog is None else node.store.last_optime.timestamp
     variables = find_language.system_variables(int(now * 1000), cluster_time)
-    made = find_language.language(variables=variables, dice=node.dice)
+    made = replace(find_language.language(variables=variables, dice=node.dice), scripts=RUNNING)
     return made if let is None else find_language.with_let(made, let)
 
 

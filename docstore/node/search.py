@@ -14,6 +14,7 @@ from docstore.bson import Predicate, Value, elements, encode_key, get_field
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, STRING, UNDEFINED
 from docstore.collection.collection import Collection
 from docstore.collection.execute import find_matches
+from docstore.collection.screening import has_scripts
 from docstore.collection.unit import Commit
 from docstore.node.node import DataNode
 from docstore.query.collation import Collation
@@ -21,6 +22,7 @@ from docstore.query.compile import compile_filter
 from docstore.query.find import Hint
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import Comparison, Filter, Op
+from docstore.query.where import weakened
 
 _NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
 
@@ -77,6 +79,10 @@ class Search:
         self._node = node
         self._collection = collection
         self._predicate: Predicate = compile_filter(tree)
+        self._scripted = has_scripts(tree)
+        # Others write while scripts are waited for; their writes must not wait for scripts themselves.
+        self._watch: Predicate = compile_filter(weakened(tree)) if self._scripted else self._predicate
+        self._again: list[int] = []
         self._once = once
         # The store's sequence at the last pause, and whether another's unit has committed in one of them.
         self._paused_at: int | None = None
@@ -92,6 +98,8 @@ class Search:
 
         They are to be changed before the next await and before the next call.
         """
+        if self._scripted:
+            return self._take_scripted(wanted, owned, until)
         taken: list[Match] = []
         if self._paused_at is not None and self._paused_at != self._node.store.sequence:
             self._overtaken = True
@@ -106,6 +114,35 @@ class Search:
                 return taken
         self._take_missed(taken, wanted, owned)
         self.exhausted = not self._missed and len(taken) < wanted
+        return taken
+
+    def _take_scripted(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+        """The same with waits in it: what is given has been as it is since the last of them."""
+        if self._once and self._missed is None:
+            self.pause()
+        taken: list[Match] = []
+        for match in self._found:
+            if match is None:
+                if taken or self._node.clock() >= until:
+                    return taken
+                continue
+            raw = self._collection.record(self._node.engine, match[0])
+            if raw != match[1]:
+                self._again.append(match[0])
+            elif owned is None or owned.matches(raw):
+                taken.append(match)
+                if len(taken) == wanted:
+                    return taken
+        while self._missed:
+            _, identity = self._missed.popitem()
+            found = self._collection.by_id(self._node.engine, identity)
+            if found is not None:
+                self._again.append(found[0])
+        while self._again and not taken:
+            current = self._current((self._again.pop(), b""))
+            if current is not None and (owned is None or owned.matches(current[1])):
+                taken.append(current)
+        self.exhausted = not self._again and not self._missed and len(taken) < wanted
         return taken
 
     def _take_missed(self, taken: list[Match], wanted: int, owned: Predicate | None) -> None:
@@ -134,9 +171,16 @@ class Search:
         for change in commit.changes:
             if change.ns == self._collection.ns and change.after is not None and change.op in ("i", "u"):
                 identity = get_field(change.after, "_id")
-                if identity is not None and self._predicate.matches(change.after):
+                if identity is not None and self._watch.matches(change.after):
                     self._missed[encode_key(identity)] = identity
 
     def _current(self, match: Match) -> Match | None:
         raw = self._collection.record(self._node.engine, match[0])
-        return (match[0], raw) if raw is not None and self._predicate.matches(raw) else None
+        if not self._scripted:
+            return (match[0], raw) if raw is not None and self._predicate.matches(raw) else None
+        while raw is not None and self._predicate.matches(raw):
+            again = self._collection.record(self._node.engine, match[0])
+            if again == raw:
+                return match[0], raw
+            raw = again
+        return None

@@ -6,7 +6,7 @@ What may not stand in one is what needs more than the document: text and positio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from bson.raw_bson import RawBSONDocument
@@ -44,7 +44,7 @@ _REFUSED_EXPRESSIONS: Mapping[str, tuple[int, str]] = {
 def check_validator(node: DataNode, raw: bytes) -> None:
     """Refuse a filter that cannot be a validator. Errors: those of the filter language, BadValue, Location5626500."""
     _check_names(raw, _REFUSED)
-    parse_filter(raw, language=language_at(node, None))
+    parse_filter(raw, language=replace(language_at(node, None), scripts=None))
 
 
 def _check_names(raw: bytes, refused: Mapping[str, tuple[int, str]]) -> None:

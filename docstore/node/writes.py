@@ -19,7 +19,7 @@ for a failure), `w: 1` on a standalone and in `local`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import isawaitable
@@ -35,6 +35,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
+from docstore.js.scripts import RUNNING
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import DataNode, node_of
 from docstore.node.reading import enter
@@ -181,6 +182,15 @@ def session_write(context: Context, node: DataNode) -> SessionWrite | None:
         )
     node.store.sessions.check(session.lsid, session.txn_number)
     return SessionWrite(session.lsid, session.txn_number)
+
+
+_SCRIPTS = (b"$where\0", b"$function\0")
+
+
+def enter_scripts(statements: Iterable[bytes]) -> None:
+    """Said before the first statement is carried out, because the command may be begun anew. Errors: ScriptsWanted."""
+    if any(name in statement for statement in statements for name in _SCRIPTS):
+        RUNNING.enter()
 
 
 def check_batch_size(count: int) -> None:

@@ -30,6 +30,7 @@ from docstore.query.tree import (
 )
 from docstore.query.unsupported import FILTER_OPERATORS, not_supported
 from docstore.query.values import NUMBERS, display, integral_of, number_of
+from docstore.query.where import parse_expression_test, parse_where
 
 _DBREF_FIELDS = ("$ref", "$id", "$db")
 _GEO = frozenset(("$geoNear", "$near", "$nearSphere"))
@@ -130,7 +131,9 @@ def _top_level(name: str, value: Value, language: Language) -> Filter | None:
         case "$comment":
             return None
         case "$expr" if language.expressions is not None:
-            return DocumentTest(language.expressions.test(value, language), name, value)
+            return parse_expression_test(language.expressions, value, language)
+        case "$where":
+            return parse_where(value, language)
         case "$sampleRate":
             return _parse_sample_rate(value, language)
         case "$jsonSchema":

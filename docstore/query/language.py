@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from docstore.bson.walk import Value
+from docstore.errors import CommandError
 from docstore.query.collation import Collation
 from docstore.query.ordering import Ordering, ordering_of
 
@@ -32,6 +33,42 @@ class Expressions(Protocol):
         ...
 
 
+class ScriptsWanted(Exception):
+    """A request has scripts but is not carried out where scripts can run: it has to be begun anew, there."""
+
+
+class Prefetched(Protocol):
+    """A function that is called for many documents at once."""
+
+    def prefetch(self, documents: Sequence[bytes]) -> None:
+        """Make the calls for documents that are to be evaluated next."""
+        ...
+
+
+class Scripts(Protocol):
+    """What runs users' JavaScript. Functions are code or strings; errors: those of the scripts."""
+
+    def enter(self) -> None:
+        """Said by a parser that has met a script. Errors: ScriptsWanted."""
+        ...
+
+    def rest(self) -> None:
+        """Let others work; said by what goes on for long without a script."""
+        ...
+
+    def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
+        """Whether the function is true of each document, or what it threw."""
+        ...
+
+    def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
+        """The result of the function for each array of arguments, or what it threw."""
+        ...
+
+    def fold(self, function: Value, state: Value, arguments: Sequence[bytes]) -> Value:
+        """What becomes of a state by calling the function with it and each array of arguments in turn."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Language:
     """`variables` are the values of user variables (`let`) and of the system's that have one (NOW, CLUSTER_TIME), by
@@ -46,6 +83,10 @@ class Language:
     """Variables that change from one document to the next (`let` of `$lookup`): looked up when they are used."""
     dice: Callable[[], float] | None = None
     expressions: Expressions | None = None
+    scripts: Scripts | None = None
+    """None: scripts are refused."""
+    functions: list[Prefetched] | None = None
+    """Where the parser of an expression leaves the functions in it, for whoever evaluates for many documents."""
     excluded: frozenset[str] = frozenset()
     nested: bool = False
 

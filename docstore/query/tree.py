@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from docstore.bson.walk import Value
 from docstore.query.collation import Collation, holds_strings
+
+if TYPE_CHECKING:
+    from docstore.query.where import Asked
 
 
 class Op(Enum):
@@ -67,6 +71,8 @@ class DocumentTest:
     test: Callable[[bytes], bool]
     name: str
     argument: Value
+    script: Asked | None = None
+    """The script that the test runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ FILTER_OPERATORS = frozenset(
         "$near",
         "$nearSphere",
         "$text",
-        "$where",
         "$within",
     )
 )

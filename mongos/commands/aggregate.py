@@ -11,6 +11,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
+from docstore.js.scripts import RUNNING
 from mongos.merge.batches import first_reply
 from mongos.merge.output import write_results
 from mongos.merge.pipelines import Request, open_pipeline
@@ -32,7 +33,8 @@ async def run(context: Context, args: Arguments) -> bytes:
         for name, _, _ in elements(stage)[:1]:
             if name in _NOT_HERE:
                 raise CommandError(Code.NotImplemented, f"{name} through a router is not supported yet")
-    pipeline = parse_pipeline(args["pipeline"], language=language_of(context, args["let"], args["collation"]))
+    language = language_of(context, args["let"], args["collation"], scripts=RUNNING)
+    pipeline = parse_pipeline(args["pipeline"], language=language)
     collection = _collection(*args.value)
     if pipeline.needs_collection == (collection == _NO_COLLECTION):
         raise CommandError(

@@ -8,14 +8,21 @@ from random import random
 from docstore.aggregation import find_language
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.context import Context
+from docstore.js.scripts import PARSED
 from docstore.query.collation import parse_collation
-from docstore.query.language import Language
+from docstore.query.language import Language, Scripts
 
 
-def language_of(context: Context, let: bytes | None = None, collation: bytes | None = None) -> Language:
-    """With the variables of the request's `let` and its collation. Errors: those of both."""
+def language_of(
+    context: Context, let: bytes | None = None, collation: bytes | None = None, *, scripts: Scripts = PARSED
+) -> Language:
+    """With the variables of the request's `let` and its collation. Errors: those of both.
+
+    Scripts are run by the shards, unless `scripts` are those that run here.
+    """
     now = int(context.services.wall_clock() * 1000)
     made = find_language.language(variables=find_language.system_variables(now, cluster_time_of(context)), dice=random)
+    made = replace(made, scripts=scripts)
     return under(made if let is None else find_language.with_let(made, let), collation)
 
 

@@ -75,6 +75,11 @@ class Parsing(Protocol):
         """What the request says besides the expression."""
         ...
 
+    @property
+    def binds(self) -> bool:
+        """Whether variables are bound that change within a document."""
+        ...
+
     def expression(self, value: Value) -> Expression:
         """Parse an argument in the same scope."""
         ...

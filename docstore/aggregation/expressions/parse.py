@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from docstore.aggregation.expressions.field_paths import parse_path
 from docstore.aggregation.expressions.model import Expression, Scope, constant, folded
 from docstore.aggregation.expressions.table import OPERATORS
-from docstore.aggregation.unsupported import EXPRESSIONS
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.language import PLAIN, Language
-from docstore.query.unsupported import not_supported
 from docstore.query.values import NULL_VALUE, display, text_of
 
 
@@ -38,6 +36,10 @@ class Parser:
         if code == OBJECT:
             return self._document(value)
         return constant(value)
+
+    @property
+    def binds(self) -> bool:
+        return bool(self.variables or self.language.late)
 
     def with_variables(self, *names: str) -> Parser:
         return replace(self, variables=self.variables | set(names))
@@ -88,8 +90,6 @@ class Parser:
         parse = OPERATORS.get(name)
         if parse is not None:
             return parse(name, (code, data), self)
-        if name in EXPRESSIONS:
-            raise not_supported("expression", name)
         raise CommandError(Code.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
 
 
@@ -104,5 +104,5 @@ def evaluate_early(value: Value, *, language: Language) -> Value | None:
 
 
 def is_operator(name: str) -> bool:
-    """Whether an expression operator has this name, served or not."""
-    return name in OPERATORS or name in EXPRESSIONS
+    """Whether an expression operator has this name."""
+    return name in OPERATORS

@@ -14,9 +14,9 @@ from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator, state_o
 from docstore.aggregation.chosen import CHOOSING, Start, parse_chosen, started
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
+from docstore.aggregation.scripted_accumulator import ScriptedAccumulator, parse_scripted
 from docstore.aggregation.spilled_groups import Groups, SpilledGroups
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
-from docstore.aggregation.unsupported import ACCUMULATORS as UNSUPPORTED
 from docstore.bson.build import document_from
 from docstore.bson.group import (
     LAST_MAX,
@@ -34,7 +34,6 @@ from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
 from docstore.query.ordering import BINARY, Ordering
-from docstore.query.unsupported import not_supported
 from docstore.query.values import NULL_VALUE, int32_value, string_value
 
 WILL_BE_MERGED = "$willBeMerged"
@@ -59,9 +58,12 @@ class Field:
     start: Start | None = None
     """Of accumulators that keep so many values: how many, and their state."""
     ordering: Ordering = BINARY
+    script: ScriptedAccumulator | None = None
 
     def state(self, key: Value, *, last_extremes: bool = False) -> Accumulator:
         """The state to begin a group with."""
+        if self.script is not None:
+            return self.script.begin(key)
         if self.start is None:
             return state_of(self.accumulator, self.ordering, last=last_extremes)()
         return started(self.start, self.count, key)
@@ -309,8 +311,9 @@ def parse_field(name: str, value: Value, language: Language) -> Field:
         if code != OBJECT or elements(data):
             raise CommandError(Code.TypeMismatch, "$count takes no arguments, i.e. $count:{}")
         return Field(name, "$sum", parse_expression(int32_value(1)))
-    if accumulator in UNSUPPORTED:
-        raise not_supported("accumulator", accumulator)
+    if accumulator == "$accumulator":
+        added, script = parse_scripted((code, data), Parser(language))
+        return Field(name, accumulator, added, script=script)
     if accumulator not in ACCUMULATORS and accumulator not in CHOOSING:
         raise CommandError(15952, f"unknown group operator '{accumulator}'")
     if code == ARRAY:

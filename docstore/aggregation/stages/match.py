@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
 from docstore.bson.build import document_from
@@ -15,8 +15,10 @@ from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 from docstore.query.language import Language
 from docstore.query.tree import Filter
+from docstore.query.where import functions_of, scripts_of
 
 _ANY_NUMBER = 1 << 62
+_NOT_IN_PIPELINES = frozenset(("$where",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,11 @@ class Match:
 
     def start(self, environment: Environment) -> StageRun:
         predicate: Predicate = compile_filter(self.filter)
+        functions = [function for test in scripts_of(self.filter) for function in functions_of(test)]
 
         def work(documents: list[bytes]) -> list[bytes]:
+            for function in functions:
+                function.prefetch(documents)
             kept: list[bytes] = []
             scan(iter(documents), predicate, kept, _ANY_NUMBER, _ANY_NUMBER, environment.clock, math.inf)
             return kept
@@ -38,6 +43,7 @@ class Match:
 def _parse(value: Value, language: Language) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15959, "the match filter must be an expression in an object")
+    language = replace(language, excluded=language.excluded | _NOT_IN_PIPELINES)
     return [Match(document_from([("$match", *value)]), parse_filter(value[1], language=language))]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from docstore.aggregation.expressions.compiled import compile_value
@@ -10,7 +10,7 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.language import Language
+from docstore.query.language import Language, Prefetched
 from docstore.query.paths import check_field_path
 from docstore.query.projection import DROP, Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.projection_parse import parse_project_stage
@@ -25,18 +25,28 @@ class Project:
     projection: Projection
     calculates: bool = False
     """Whether there are fields in it that are not those of the document."""
+    functions: tuple[Prefetched, ...] = ()
+    """The scripts in it."""
 
     def start(self, environment: Environment) -> StageRun:
         apply = self.projection.apply
+        if self.functions:
+            return Streaming(self._with_functions)
         return Streaming(lambda documents: [apply(document) for document in documents])
+
+    def _with_functions(self, documents: list[bytes]) -> list[bytes]:
+        for function in self.functions:
+            function.prefetch(documents)
+        return list(map(self.projection.apply, documents))
 
 
 def parse_project(value: Value, language: Language) -> list[Stage]:
     """The stage of a specification."""
     if value[0] != OBJECT:
         raise CommandError(15969, "$project specification must be an object")
-    projection = parse_project_stage(value[1], language=language)
-    return [Project(document_from([("$project", *value)]), projection, projection.computes)]
+    functions: list[Prefetched] = []
+    projection = parse_project_stage(value[1], language=replace(language, functions=functions))
+    return [Project(document_from([("$project", *value)]), projection, projection.computes, tuple(functions))]
 
 
 def parse_add_fields(value: Value, language: Language, name: str = "$addFields") -> list[Stage]:
@@ -44,9 +54,10 @@ def parse_add_fields(value: Value, language: Language, name: str = "$addFields")
     if value[0] != OBJECT:
         raise CommandError(40272, f"$addFields specification stage must be an object, got {type_name(value)}")
     root = Branch()
-    _plant_fields(root, "", value, language)
+    functions: list[Prefetched] = []
+    _plant_fields(root, "", value, replace(language, functions=functions))
     projection = projection_of(root, keep_others=True, in_place=True)
-    return [Project(document_from([(name, *value)]), projection, True)]
+    return [Project(document_from([(name, *value)]), projection, True, tuple(functions))]
 
 
 def _plant_fields(root: Branch, prefix: str, value: Value, language: Language) -> None:

@@ -11,7 +11,8 @@ const START = 0,
   DRAIN_MORE = 4,
   MERGE = 5,
   MERGE_END = 6,
-  MERGE_START = 7;
+  MERGE_START = 7,
+  EVALUATE = 8;
 const OPERATION = 0,
   POSITION = 1,
   LIMIT = 2,
@@ -33,6 +34,7 @@ function print(...values) {
 }
 
 function start() {
+  hide(globalThis, { emit });
   const definition = readDocument();
   for (const scope of definition.scopes)
     for (const name of Object.keys(scope)) setField(globalThis, name, scope[name]);
@@ -63,6 +65,8 @@ function perform(operation, limit) {
       finishing = control[FINAL] === 1;
       counting = true;
       return undefined;
+    case EVALUATE:
+      return evaluate(limit);
     case MERGE:
       return mergeBatch(limit);
     case MERGE_END:
@@ -95,7 +99,6 @@ function takePrinted() {
 }
 
 installGlobals({
-  emit,
   print,
   printjson: (value) => print(tojson(value)),
   printjsononeline: (value) => print(tojsononeline(value)),

@@ -17,6 +17,7 @@ from docstore.node.writes import (
     Outcome,
     check_batch_size,
     check_writable,
+    enter_scripts,
     run_statements,
     session_write,
 )
@@ -26,6 +27,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
     documents = arguments["deletes"]
     check_batch_size(len(documents))
+    enter_scripts(documents)
     check_writable(context.namespace)
     node.counters.delete += len(documents)
     node.counters.writes += 1

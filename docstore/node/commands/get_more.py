@@ -12,9 +12,11 @@ from docstore.commands.cursors import ClientCursor
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.exhaust import following_batch
 from docstore.errors import Code, CommandError
+from docstore.js import turns
 from docstore.node.cursors import Filling, cursor_reply
 from docstore.node.node import node_of
 from docstore.node.tailing import Tail
+from docstore.query.language import ScriptsWanted
 
 AWAIT_SECONDS = 1.0
 """How long a tailing cursor waits for data when the client does not say."""
@@ -27,6 +29,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     namespace = f"{context.db}.{arguments['collection']}"
     session = context.session
     cursor = context.services.cursors.checkout(arguments.value, namespace, None if session is None else session.lsid)
+    if cursor.scripted and turns.current() is None:
+        cursor.pinned = False
+        raise ScriptsWanted
     try:
         awaits = isinstance(cursor.source, Tail) and cursor.source.await_data
         if context.max_time_ms and not awaits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
@@ -60,7 +61,7 @@ def _set_filter(context: Context, profile: Profile, value: Value) -> None:
         return
     if code != OBJECT:
         raise CommandError(Code.BadValue, "Expected an object, or the string 'unset'.")
-    tree = parse_filter(data, language=language_at(node_of(context), None))
+    tree = parse_filter(data, language=replace(language_at(node_of(context), None), scripts=None))
     profile.filter, profile.predicate = data, compile_filter(tree)
 
 

@@ -1,0 +1,106 @@
+"""Users' functions called for the documents of one request, in a worker process that the request has for itself.
+
+A call is one document that names the function, followed by what it is to be called with; the answer has one record for
+each. `runtime/evaluate.js` is the other side.
+
+* A worker is taken with the first call and given back by `close`; each request begins with a clean isolate.
+* An exception of the user's code is a record like any other (a `CommandError`): it counts only if the result is wanted.
+* A function is sent once for each worker, and is known by its number from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from enum import IntEnum
+
+import bson
+
+from docstore.bson import get_field
+from docstore.bson.walk import Value
+from docstore.errors import Code, CommandError
+from docstore.js.job import MEBIBYTE, Limits
+from docstore.js.session import function_source
+from docstore.js.workers import Lease, Workers
+
+MAX_INPUT = 16 * MEBIBYTE + 512 * 1024
+
+
+class Way(IntEnum):
+    """How a function is called; the numbers are those of evaluate.js."""
+
+    TEST = 0
+    """With a document as `this`; the answer is whether the result is true."""
+    CALL = 1
+    """With the elements of an array; the answer is the result."""
+    FOLD = 2
+    """With a state and the elements of an array, again and again; the answer is the last state."""
+
+
+class Evaluation:
+    """The calls of one request."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._lease: Lease | None = None
+        self._stack = AsyncExitStack()
+        self._known: dict[tuple[int, bytes], int] = {}
+
+    async def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
+        """What the function says about each document."""
+        answer = await self._call(Way.TEST, function, documents)
+        verdicts: list[bool | CommandError] = [byte == 1 for byte in answer[: len(documents)]]
+        at = len(documents)
+        for position, byte in enumerate(answer[: len(documents)]):
+            if byte == 2:
+                end = at + _length(answer, at)
+                verdicts[position] = _thrown(answer[at:end])
+                at = end
+        return verdicts
+
+    async def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
+        """The result of the function for each array of arguments."""
+        return _results(await self._call(Way.CALL, function, arguments))
+
+    async def fold(self, function: Value, state: bytes, arguments: Sequence[bytes]) -> Value | CommandError:
+        """`state`: a document with the state as its field `v`; the state after all arguments."""
+        return _results(await self._call(Way.FOLD, function, [state, *arguments]))[0]
+
+    async def close(self) -> None:
+        """Give the worker back. One that is in the middle of a call is ended."""
+        await self._stack.aclose()
+
+    async def _call(self, way: Way, function: Value, documents: Sequence[bytes]) -> bytes:
+        if self._lease is None:
+            self._lease = await self._stack.enter_async_context(self._workers.lease(Limits()))
+        number = self._known.get(function)
+        definition: dict[str, object] = {"way": int(way)}
+        if number is None:
+            number = self._known[function] = len(self._known)
+            definition["source"] = function_source(function)[0]
+        definition["function"] = number
+        payload = b"".join((bson.encode(definition), *documents))
+        if len(payload) > MAX_INPUT:
+            raise CommandError(Code.BSONObjectTooLarge, "the arguments of a JavaScript function are too large")
+        return await self._lease.exchange(payload)
+
+
+def _results(answer: bytes) -> list[Value | CommandError]:
+    found: list[Value | CommandError] = []
+    at = 0
+    while at < len(answer):
+        end = at + _length(answer, at)
+        record = answer[at:end]
+        value = get_field(record, "v")
+        found.append(_thrown(record) if value is None else value)
+        at = end
+    return found
+
+
+def _thrown(record: bytes) -> CommandError:
+    fields = bson.decode(record)
+    return CommandError(int(fields["code"]), fields["message"])
+
+
+def _length(answer: bytes, at: int) -> int:
+    return int.from_bytes(answer[at : at + 4], "little")

@@ -1,0 +1,108 @@
+"""Scripts of filters and expressions, run for the request that the current thread carries out (`docstore.js.turns`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from docstore.bson import document_from
+from docstore.bson.walk import Value
+from docstore.errors import Code, CommandError
+from docstore.js import turns
+from docstore.js.evaluation import Evaluation
+from docstore.js.workers import Workers
+from docstore.query.language import ScriptsWanted
+
+PIECE_BYTES = 4 * 1024 * 1024
+"""Bytes of documents sent to a worker at once."""
+
+
+class RunningScripts:
+    """Serves `docstore.query.language.Scripts`."""
+
+    def enter(self) -> None:
+        if turns.current() is None:
+            raise ScriptsWanted
+
+    def rest(self) -> None:
+        _current().wait(asyncio.sleep(0))
+
+    def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
+        current = _current()
+        found: list[bool | CommandError] = []
+        for piece in _pieces(documents):
+            found += current.wait(current.scripts.test(function, piece))
+        return found
+
+    def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
+        current = _current()
+        found: list[Value | CommandError] = []
+        for piece in _pieces(arguments):
+            found += current.wait(current.scripts.call(function, piece))
+        return found
+
+    def fold(self, function: Value, state: Value, arguments: Sequence[bytes]) -> Value:
+        current = _current()
+        for piece in _pieces(arguments):
+            outcome = current.wait(current.scripts.fold(function, document_from([("v", *state)]), piece))
+            if isinstance(outcome, CommandError):
+                raise outcome
+            state = outcome
+        return state
+
+
+RUNNING = RunningScripts()
+
+
+class ParsedScripts:
+    """Scripts that are only parsed here, to be run elsewhere."""
+
+    def enter(self) -> None:
+        """Nothing is to be made ready."""
+
+    def rest(self) -> None:
+        raise _elsewhere()
+
+    def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
+        raise _elsewhere()
+
+    def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
+        raise _elsewhere()
+
+    def fold(self, function: Value, state: Value, arguments: Sequence[bytes]) -> Value:
+        raise _elsewhere()
+
+
+PARSED = ParsedScripts()
+
+
+def _elsewhere() -> CommandError:
+    return CommandError(Code.NotImplemented, "a script whose value a router must know is not supported")
+
+
+async def carry_out(begin: Callable[[], Any], workers: Workers) -> Any:
+    """The result of `begin`, or of what it returns to be awaited; its scripts run in one of the workers."""
+    evaluation = Evaluation(workers)
+    try:
+        return await turns.Turns(begin, evaluation)
+    finally:
+        await evaluation.close()
+
+
+def _current() -> turns.Turns:
+    current = turns.current()
+    if current is None:
+        raise CommandError(Code.JSInterpreterFailure, "JavaScript cannot be run in this place")
+    return current
+
+
+def _pieces(documents: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    start = size = 0
+    for position, document in enumerate(documents):
+        if size and size + len(document) > PIECE_BYTES:
+            yield documents[start:position]
+            start, size = position, 0
+        size += len(document)
+    if start < len(documents):
+        yield documents[start:]

@@ -1,0 +1,115 @@
+"""Synchronous work that can wait: a request on a thread of its own, which and the event loop take turns.
+
+Filters, stages and expressions are plain functions over bytes, called from deep inside scans, while the scripts in them
+run in another process. A request that has scripts is carried out on a thread. Whenever it has to wait (`wait`, or an
+ordinary `await`) the thread stands still and the loop goes on; while the thread works the loop stands still, as it does
+in any step of any request. So the two never run at the same time: nothing that the thread uses needs a lock, and
+deadlines and pauses mean what they mean elsewhere.
+
+* An exception that the loop throws into the request (it was killed) comes out of the `wait` that stands still.
+* The thread ends with the request, whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from enum import Enum
+from inspect import isawaitable
+from queue import SimpleQueue
+from typing import Any
+
+_LOCAL = threading.local()
+
+
+class _Said(Enum):
+    """What a side says when it hands over: the thread the first four, the loop the last two."""
+
+    RETURNED = "the work returned this"
+    RAISED = "the work raised this"
+    AWAITED = "this is to be awaited"
+    YIELDED = "a coroutine of the work yielded this"
+    VALUE = "go on with this value"
+    THROWN = "go on by raising this"
+
+
+_Word = tuple[_Said, Any]
+
+
+class Turns:
+    """One piece of work. `begin` returns its result or an awaitable of it; `await turns` gives the result.
+
+    `scripts` is whatever the work's functions want to find by way of `current`.
+    """
+
+    def __init__(self, begin: Callable[[], Any], scripts: Any) -> None:
+        self.scripts = scripts
+        self._begin = begin
+        self._to_thread: SimpleQueue[_Word] = SimpleQueue()
+        self._to_loop: SimpleQueue[_Word] = SimpleQueue()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(self._work, loop), daemon=True)
+        thread.start()
+        said, subject = self._to_loop.get()
+        while said in (_Said.AWAITED, _Said.YIELDED):
+            try:
+                answer = (yield from subject.__await__()) if said is _Said.AWAITED else (yield subject)
+            except BaseException as error:  # whatever it is, it belongs to the work
+                self._to_thread.put((_Said.THROWN, error))
+            else:
+                self._to_thread.put((_Said.VALUE, answer))
+            said, subject = self._to_loop.get()
+        thread.join()
+        if said is _Said.RAISED:
+            raise subject
+        return subject
+
+    def wait(self, awaitable: Awaitable[Any]) -> Any:
+        """Called by the work: stand still until the loop has the result."""
+        return self._hand_over(_Said.AWAITED, awaitable)
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        _LOCAL.turns = self
+        asyncio._set_running_loop(loop)  # what the work's coroutines ask for is the loop that runs them
+        try:
+            result = self._begin()
+            if isawaitable(result):
+                result = self._run(_coroutine(result))
+        except BaseException as error:  # it is raised where the work is awaited
+            self._to_loop.put((_Said.RAISED, error))
+        else:
+            self._to_loop.put((_Said.RETURNED, result))
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            yielded = work.send(None)
+            while True:
+                try:
+                    answer = self._hand_over(_Said.YIELDED, yielded)
+                except BaseException as error:  # thrown by the loop into whatever the work awaits
+                    yielded = work.throw(error)
+                else:
+                    yielded = work.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    def _hand_over(self, said: _Said, subject: Any) -> Any:
+        self._to_loop.put((said, subject))
+        how, answer = self._to_thread.get()
+        if how is _Said.THROWN:
+            raise answer
+        return answer
+
+
+async def _coroutine(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def current() -> Turns | None:
+    """The work that this thread does; None on the loop's own thread."""
+    found: Turns | None = getattr(_LOCAL, "turns", None)
+    return found
