@@ -8,6 +8,7 @@ from docstore.bson import BOOL, OBJECT, Value, elements, to_python
 from docstore.errors import Code, CommandError
 from docstore.query.collation import Collation, parse_collation
 from docstore.query.filter import parse_filter
+from docstore.query.language import Language
 from docstore.query.projection_parse import parse_projection
 from docstore.query.tree import And, Comparison, Exists, Filter, In, Or, TypeIs
 from docstore.query.values import NUMBERS, TYPE_NAMES, display
@@ -58,15 +59,15 @@ def checked_expire_seconds(value: Value, code: Code) -> int:
     return int(number)
 
 
-def partial_filter(raw: bytes, value: Value) -> Filter:
-    """The filter of a partial index, of the operators that one may have."""
+def partial_filter(raw: bytes, value: Value, collation: Collation | None = None) -> Filter:
+    """The filter of a partial index, of the operators that one may have, under the collation of the index."""
     if value[0] != OBJECT:
         raise refused(
             raw, f"The field 'partialFilterExpression' must be an object, but got {_type(value)}", Code.TypeMismatch
         )
     _refuse_foreign(raw, value[1])
     try:
-        tree = parse_filter(value[1])
+        tree = parse_filter(value[1], language=Language(collation=collation))
     except CommandError as error:
         raise refused(raw, error.message, error.code) from error
     _check_partial(raw, tree)

@@ -135,7 +135,8 @@ def parse_index_spec(
     )
     flags = {flag: _is_set(found[flag]) for flag in _FLAGS & found.keys()}
     collation = collation_of(raw, found.pop("collation")) if "collation" in found else default_collation
-    partial = partial_filter(raw, found["partialFilterExpression"]) if "partialFilterExpression" in found else None
+    filtering = found.get("partialFilterExpression")
+    partial = None if filtering is None else partial_filter(raw, filtering, collation)
     if partial is not None and flags.get("sparse"):
         raise refused(raw, 'cannot mix "partialFilterExpression" and "sparse" options')
     wildcard = _wildcard_of(raw, found, fields, flags)

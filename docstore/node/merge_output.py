@@ -21,7 +21,8 @@ from docstore.node.documents import prepare
 from docstore.node.node import DataNode
 from docstore.node.schema import make_collection
 from docstore.node.validators import Validator, validator_of
-from docstore.query.tree import And, Comparison, Op
+from docstore.query.collation import Collation
+from docstore.query.tree import And, Comparison, Filter, Op, collated
 
 _CLOCK_EVERY = 16
 
@@ -45,6 +46,7 @@ class MergeOutput:
         self._stage = stage
         self._bypass = bypass
         self._by_id = stage.on in (None, ("_id",))
+        self._stored_under: Collation | None = None
         self._validator: Validator | None = None
         self._failure: CommandError | None = None
         self._unmatched = False
@@ -54,7 +56,10 @@ class MergeOutput:
         collection = self._node.store.collection(self._namespace)
         wanted = set(self._stage.on or ())
         indexes = [] if collection is None else list(collection.indexes.values())
-        if self._by_id or any(_identifies(index, wanted) for index in indexes):
+        if self._stage.on is None or (self._by_id and collection is None):
+            return
+        rules = self._stage.language.collation
+        if any(_identifies(index, wanted) and index.collation == rules for index in indexes):
             return
         raise CommandError(51183, "Cannot find index to verify that join fields will be unique")
 
@@ -64,6 +69,7 @@ class MergeOutput:
         if collection is None and self._stage.not_matched is WhenNotMatched.INSERT:
             collection = make_collection(store, self._namespace)
         if collection is not None:
+            self._stored_under = collection.collation
             self._validator = validator_of(self._node, collection, bypass=self._bypass)
         written = 0
         unit = store.unit()
@@ -121,7 +127,9 @@ class MergeOutput:
     def _match(self, unit: WriteUnit, collection: Collection, identity: Identity) -> Match | None:
         if self._by_id:
             return collection.by_id(unit, identity[0][1])
-        tree = And(tuple(Comparison(path, Op.EQ, value) for path, value in identity))
+        tree: Filter = And(tuple(Comparison(path, Op.EQ, value) for path, value in identity))
+        if collection.collation is not None:
+            tree = collated(tree, collection.collation)
         found = find_matches(collection, tree, unit, clock=self._node.clock)
         return next((match for match in found if match is not None), None)
 
@@ -152,7 +160,7 @@ class MergeOutput:
             fields.update({name: (name, code, data) for name, code, data in sorted(elements(document))})
             made = document_from(fields.values())
         else:
-            made = self._stage.update(document)(before)
+            made = self._stage.update(document, self._stored_under)(before)
         return _with_id_of(before, made)
 
 

@@ -136,7 +136,7 @@ def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
         skip=arguments["skip"],
         limit=arguments["limit"],
         hint=hint_of(arguments["hint"]),
-        between=parse_between(arguments["min"], arguments["max"]),
+        between=parse_between(arguments["min"], arguments["max"], language.collation),
         return_key=arguments["returnKey"],
         show_record_id=arguments["showRecordId"],
     )

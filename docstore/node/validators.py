@@ -102,13 +102,13 @@ def validator_of(node: DataNode, collection: Collection, *, bypass: bool = False
     if options.validator is None or options.level == "off" or bypass:
         return None
     if _VARIABLE in options.validator:
-        return _validator(options, language_at(node, None))
+        return _validator(options, replace(language_at(node, None), collation=options.collation))
     return _without_variables(options)
 
 
 @lru_cache(maxsize=256)
 def _without_variables(options: CollectionOptions) -> Validator:
-    return _validator(options, language())
+    return _validator(options, language(collation=options.collation))
 
 
 def _validator(options: CollectionOptions, meaning: Language) -> Validator:

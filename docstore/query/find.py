@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from docstore.bson.keys import encode_key
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
 from docstore.query.projection import DocumentProjection
 from docstore.query.sort import UNSORTED, Sort, natural_direction
 from docstore.query.tree import MATCH_ALL, Filter
@@ -30,6 +31,7 @@ class KeyBetween:
 
     lowest: bytes | None
     highest: bytes | None
+    collation: Collation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ def parse_hint(value: Value) -> Hint | None:
     return Hint(key=encode_key(value))
 
 
-def parse_between(lowest: bytes | None, highest: bytes | None) -> KeyBetween | None:
+def parse_between(lowest: bytes | None, highest: bytes | None, collation: Collation | None = None) -> KeyBetween | None:
     """`min` and `max` as commands carry them; an empty one is none. Error: 51176 for different fields."""
     low = [name for name, _, _ in elements(lowest)] if lowest else []
     high = [name for name, _, _ in elements(highest)] if highest else []
@@ -75,4 +77,4 @@ def parse_between(lowest: bytes | None, highest: bytes | None) -> KeyBetween | N
         return None
     if low and high and low != high:
         raise CommandError(51176, "min and max must have the same field names")
-    return KeyBetween(lowest if low else None, highest if high else None)
+    return KeyBetween(lowest if low else None, highest if high else None, collation)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from docstore.bson.walk import ARRAY, MAX_KEY, MIN_KEY, NULL, UNDEFINED
 from docstore.query.bounds import value_ranges
+from docstore.query.collation import Collation, holds_strings
 from docstore.query.intervals import Ranges, intersection
 from docstore.query.tree import (
     And,
@@ -49,7 +50,8 @@ def _leaf_implies(query: Filter, wanted: Filter) -> bool:
         case Comparison(path) | In(path):
             if not isinstance(query, Comparison | In) or query.path != path:
                 return False
-            inner, outer = _plain_ranges(query), _plain_ranges(wanted)
+            rules = query.collation or wanted.collation
+            inner, outer = _plain_ranges(query, rules), _plain_ranges(wanted, rules)
             # The same element of an array that lies in the inner ranges lies in the outer ones.
             return inner is not None and outer is not None and _within(inner, outer)
         case _:
@@ -68,9 +70,17 @@ def _asks_for_presence(query: Filter, path: str) -> bool:
             return False
 
 
-def _plain_ranges(condition: Comparison | In) -> Ranges | None:
-    """The ranges of a condition that is about single values and says all of itself by them."""
+def _plain_ranges(condition: Comparison | In, rules: Collation | None) -> Ranges | None:
+    """The ranges, under a collation, of a condition that is about single values and says all of itself by them."""
     listed = (condition.value,) if isinstance(condition, Comparison) else condition.values
+    if condition.collation != rules and any(map(holds_strings, listed)):
+        return None
+    if rules is not None:
+        listed = tuple(map(rules.fold, listed))
+        if isinstance(condition, Comparison):
+            condition = Comparison(condition.path, condition.op, listed[0])
+        else:
+            condition = In(condition.path, listed, condition.patterns)
     if any(value[0] == ARRAY or value[0] in _NO_PRESENCE for value in listed):
         return None
     bounded = value_ranges(condition)

@@ -169,10 +169,14 @@ def _hinted(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint) 
 
 
 def _named(indexes: Sequence[IndexInfo], hint: Hint) -> IndexInfo:
-    for index in indexes:
-        if index.name == hint.name or (hint.key is not None and index.key_id == hint.key):
-            return index
-    raise CommandError(Code.BadValue, "hint provided does not correspond to an existing index")
+    named = [
+        index for index in indexes if index.name == hint.name or (hint.key is not None and index.key_id == hint.key)
+    ]
+    if not named:
+        raise CommandError(Code.BadValue, "hint provided does not correspond to an existing index")
+    if len(named) > 1:
+        raise CommandError(Code.IndexNotFound, "several indexes of different collations have the key of the hint")
+    return named[0]
 
 
 def _between(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None, between: KeyBetween) -> Plan:
@@ -188,6 +192,8 @@ def _between(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint 
         fields = elements(given)
         if index.wildcard is not None or [name for name, _, _ in fields] != [path for path, _ in index.fields]:
             raise CommandError(51174, "The index chosen is not compatible with min/max")
+        if between.collation != index.collation and any(holds_strings((code, data)) for _, code, data in fields):
+            raise CommandError(51174, "The index chosen compares strings by another collation than the request")
         key = index.key_pattern.encode([(code, data) for _, code, data in fields])
         low, high = (key, high) if given is between.lowest else (low, key)
     if low >= high:

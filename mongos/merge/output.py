@@ -24,6 +24,7 @@ from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import OBJECT
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
+from docstore.query.collation import parse_collation
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import cursor_reply
 from mongos.merge.pipelines import Request, open_pipeline
@@ -72,8 +73,6 @@ async def _with_fields(context: Context, stage: Merge, target: Routing) -> Merge
     if stage.on is None:
         key = () if target.collection is None else target.collection.key.fields
         return replace(stage, on=tuple(dict.fromkeys(("_id", *key))))
-    if stage.on == ("_id",) and target.collection is None:
-        return stage
     database, _, collection = target.namespace.partition(".")
     try:
         found = await _on_primary(context, target, database, {"listIndexes": collection})
@@ -81,11 +80,15 @@ async def _with_fields(context: Context, stage: Merge, target: Routing) -> Merge
     except CommandError as error:
         if error.code != Code.NamespaceNotFound:
             raise
+        if stage.on == ("_id",):
+            return stage
         indexes = []
     for index in indexes:
         unique = index.get("unique") or list(index["key"]) == ["_id"]
         if unique and set(index["key"]) == set(stage.on) and "partialFilterExpression" not in index:
-            return stage
+            rules = index.get("collation")
+            if stage.language.collation == (None if rules is None else parse_collation(bson.encode(rules))):
+                return stage
     raise CommandError(51183, "Cannot find index to verify that join fields will be unique")
 
 

@@ -7,7 +7,7 @@ what the rest gives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
@@ -17,6 +17,7 @@ from docstore.bson.build import array_documents, document_from
 from docstore.bson.namespace import check_database_name
 from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import Code, CommandError
+from docstore.query.collation import Collation
 from docstore.query.language import Language
 from docstore.query.paths import check_field_path
 from docstore.query.unsupported import not_supported
@@ -77,12 +78,12 @@ class Merge:
     def start(self, environment: Environment) -> StageRun:
         raise not_supported("place for a stage that writes", "$merge")
 
-    def update(self, document: bytes) -> Callable[[bytes], bytes]:
-        """What the pipeline makes of an existing document, for a new one."""
+    def update(self, document: bytes, collation: Collation | None) -> Callable[[bytes], bytes]:
+        """What the pipeline makes of an existing document, for a new one, under the collation of their collection."""
         scope = Scope(document)
         bound: dict[str, Value | None] = {"new": (OBJECT, document)}
         bound.update({name: evaluate(scope) for name, evaluate in self.let})
-        language = self.language.binding(bound)
+        language = replace(self.language.binding(bound), collation=collation)
         assert language.expressions is not None, "pipelines are parsed with expressions served"
         return language.expressions.update(self.pipeline, language)
 

@@ -178,3 +178,58 @@ def test_an_update_compares_by_the_collation_of_its_statement(change: dict[str, 
         assert shape(await node.run({"find": "c"})) == [{"_id": 1, "l": expected}]
 
     loop(work())
+
+
+def test_a_partial_index_and_a_validator_compare_by_the_collation_of_their_owner() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"create": "c", "collation": EN2, "validator": {"s": {"$ne": "refused"}}})
+        partial = {"key": {"n": 1}, "name": "n", "partialFilterExpression": {"s": {"$gt": "B"}}}
+        await node.run({"createIndexes": "c", "indexes": [partial]})
+        texts = ["a", "A", "b", "B", "c", "C"]
+        await node.run({"insert": "c", "documents": [{"_id": i, "s": text, "n": i} for i, text in enumerate(texts)]})
+        found = shape(await node.run({"find": "c", "hint": "n"}))
+        assert [each["s"] for each in found] == ["c", "C"]
+        for operand, stage in (("C", "IXSCAN"), ("A", "COLLSCAN")):
+            query = {"n": {"$gte": 0}, "s": {"$gte": operand}}
+            for rules, expected in ((EN2, stage), ({"locale": "simple"}, "COLLSCAN")):
+                asked = {"find": "c", "filter": query, "collation": rules}
+                explained = await node.run({"explain": asked, "verbosity": "queryPlanner"})
+                assert expected in str(explained["queryPlanner"]["winningPlan"]), (operand, rules)
+        assert shape(await node.run({"count": "c", "query": {"n": {"$gte": 0}, "s": {"$gte": "C"}}})) == 2
+        [error] = (await node.run({"insert": "c", "documents": [{"s": "REFUSED"}]}))["writeErrors"]
+        assert error["code"] == Code.DocumentValidationFailure
+
+    loop(work())
+
+
+def test_a_key_that_several_indexes_have_names_none_of_them() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        indexes = [{"key": {"a": 1}, "name": "plain"}, {"key": {"a": 1}, "name": "folded", "collation": EN2}]
+        await node.run({"createIndexes": "c", "indexes": indexes})
+        assert (await node.reply({"find": "c", "hint": {"a": 1}}))["code"] == Code.IndexNotFound
+        assert (await node.reply({"dropIndexes": "c", "index": {"a": 1}}))["code"] == 181
+        by_text = {"find": "c", "min": {"a": "x"}, "hint": "folded"}
+        assert (await node.reply(by_text))["code"] == 51174
+        assert shape(await node.run({**by_text, "collation": EN2})) == []
+        assert shape(await node.run({**by_text, "min": {"a": 1}})) == []
+
+    loop(work())
+
+
+def test_a_merge_needs_a_unique_index_of_its_own_collation_and_writes_under_that_of_the_target() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", {"_id": "X", "k": "A"})
+        await node.run({"create": "out", "collation": EN2})
+        await node.insert("out", {"_id": "x", "k": "a"})
+        change = [{"$set": {"same": {"$eq": ["$$new.k", "$k"]}}}]
+        merge = {"aggregate": "c", "cursor": {}, "pipeline": [{"$merge": {"into": "out", "whenMatched": change}}]}
+        await node.run(merge)
+        assert shape(await node.run({"find": "out"})) == [{"_id": "x", "k": "a", "same": True}]
+        merge["pipeline"] = [{"$merge": {"into": "out", "on": "_id", "whenMatched": change}}]
+        assert (await node.reply(merge))["code"] == 51183
+        await node.run({**merge, "collation": EN2})
+
+    loop(work())
