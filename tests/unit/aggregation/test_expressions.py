@@ -151,7 +151,7 @@ def test_values(expression: object, expected: object) -> None:
         ("$a..b", 15998),
         ({"$bogus": 1}, Code.InvalidPipelineOperator),
         ({"$add": [1], "$x": 1}, 15983),
-        ({"$function": {}}, Code.NotImplemented),
+        ({"$function": {}}, 4660800),
         ({"$add": ["x", 1]}, 16554),
         ({"$subtract": [1]}, 16020),
         ({"$divide": [1, 0]}, Code.BadValue),

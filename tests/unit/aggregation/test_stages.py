@@ -113,7 +113,7 @@ def test_results(stages: list[dict[str, Any]], expected: list[dict[str, Any]]) -
         ({"$group": {"_id": 1, "r": {"$sum": [1, 2]}}}, 40237),
         ({"$group": {"_id": 1, "r": {"$foo": 1}}}, 15952),
         ({"$group": {"_id": 1, "r": {"$topN": 1}}}, 5788001),
-        ({"$group": {"_id": 1, "r": {"$accumulator": 1}}}, Code.NotImplemented),
+        ({"$group": {"_id": 1, "r": {"$accumulator": 1}}}, 4660800),
         ({"$group": {"_id": 1, "r": {"$count": 1}}}, Code.TypeMismatch),
         ({"$collStats": 5}, 5447000),
         ({"$collStats": {"bogus": {}}}, 40415),
