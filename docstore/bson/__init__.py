@@ -29,6 +29,7 @@ from docstore.bson.build import (
     documents_array_parts,
     enclosed,
     encoded_fields,
+    members_of_array,
     project_fields,
 )
 from docstore.bson.convert import document_to_python, from_python, to_python
@@ -141,6 +142,7 @@ __all__ = [
     "hashed_key",
     "identity_key",
     "is_storable",
+    "members_of_array",
     "project_fields",
     "scan",
     "scan_pairs",

@@ -19,7 +19,9 @@ if not cython.compiled:
 
 
 _members: list[bytes] = []
-"""What stands before each document in an array of documents; grows to the longest array that was made."""
+"""What stands before each document in an array of documents; grows with the longest array that was made."""
+
+_MOST_MEMBERS = 65_536
 
 _COPIED_FREELY = 16 * 1024
 """Up to this, some more copies cost less than what avoids them."""
@@ -51,23 +53,49 @@ def documents_array(documents: Iterable[bytes]) -> bytes:
     return b"".join(documents_array_parts(documents)[0])
 
 
-def documents_array_parts(documents: Iterable[bytes]) -> tuple[list[bytes], int]:
-    """(the pieces of `documents_array`, the bytes that they are together): put between others, they are copied once."""
-    parts: list[bytes] = [b""]
+def documents_array_parts(
+    documents: Iterable[bytes], first: int = 0, before: Iterable[bytes] = ()
+) -> tuple[list[bytes], int]:
+    """(the pieces of `documents_array`, the bytes that they are together): put between others, they are copied once.
+
+    `before` are the first members of the array, so many as `first` says, as `members_of_array` makes them.
+    """
+    parts: list[bytes] = [b"", *before]
     size: cython.Py_ssize_t = 5
-    position: cython.Py_ssize_t
-    document: bytes
-    member: bytes
-    for position, document in enumerate(documents):
-        if position == len(_members):
-            _members.append(b"\x03%d\0" % position)
-        member = _members[position]
-        parts.append(member)
-        parts.append(document)
-        size += len(member) + len(document)
+    piece: bytes
+    for piece in parts:
+        size += len(piece)
+    size += _add_members(parts, documents, first)
     parts[0] = size.to_bytes(4, "little")
     parts.append(b"\0")
     return parts, size
+
+
+def members_of_array(documents: Iterable[bytes], first: int) -> bytes:
+    """Documents as members of an array, numbered from `first`, without the array's length and end."""
+    parts: list[bytes] = []
+    _add_members(parts, documents, first)
+    return b"".join(parts)
+
+
+def _add_members(parts: list[bytes], documents: Iterable[bytes], first: int) -> int:
+    """Add the pieces of numbered members; the bytes that they are together."""
+    size: cython.Py_ssize_t = 0
+    position: cython.Py_ssize_t = first
+    document: bytes
+    member: bytes
+    for document in documents:
+        if position < len(_members):
+            member = _members[position]
+        else:
+            member = b"\x03%d\0" % position
+            if position == len(_members) < _MOST_MEMBERS:
+                _members.append(member)
+        parts.append(member)
+        parts.append(document)
+        size += len(member) + len(document)
+        position += 1
+    return size
 
 
 def array_documents(raw: bytes) -> list[bytes]:

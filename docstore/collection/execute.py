@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, count_scan, scan, scan_pairs
 from docstore.bson.fetching import Examined, Fetching
 from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
+from docstore.bson.sorting import keyed
 from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
 from docstore.collection.ranking import entries_of, tried
@@ -44,7 +45,8 @@ _INDEXES = Family.INDEXES
 _NO_LIMIT = 1 << 62
 _SEARCH_SECONDS = 0.002
 _SEARCH_AHEAD = 128
-_SORT_AHEAD = 512
+_SORT_AHEAD = 128
+_PROJECTED_AHEAD = 256
 _EOF = Plan(Eof(), None, True)
 
 
@@ -160,27 +162,51 @@ class Source:
             return DocumentBatch([], False)
         if self._skip and not self._pass_over(deadline):
             return DocumentBatch([], False)
-        found: list[bytes] = []
-        room = max_bytes
-        if self._held is not None:
-            found.append(self._held)
-            room -= len(self._held)
-            self._held = None
         wanted = min(max_docs, self._left)
-        status = FULL
-        if len(found) < wanted and room > 0:
-            status = scan(self._documents, self._predicate, found, wanted - len(found), room, self._clock, deadline)
-            if status == FULL and len(found) > 1 and sum(map(len, found)) > max_bytes:
-                self._held = found.pop()
+        if self._projection is None:
+            found, status = self._take(wanted, max_bytes, deadline)
+        else:
+            found, status = self._take_projected(self._projection.apply, wanted, max_bytes, deadline)
         self._left -= len(found)
         stats = self._stats
         stats.returned += len(found)
         if not stats.sorts:
             stats.matched = stats.skipped + stats.returned
             stats.exhausted = stats.exhausted or status == EXHAUSTED
-        if self._projection is not None:
-            found = list(map(self._projection.apply, found))
         return DocumentBatch(found, status == EXHAUSTED or self._left == 0)
+
+    def _take(self, wanted: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
+        """Up to `wanted` documents as they are stored, and how the scan for them has ended."""
+        found: list[bytes] = []
+        room = max_bytes
+        if self._held is not None:
+            found.append(self._held)
+            room -= len(self._held)
+            self._held = None
+        status: int = FULL
+        if len(found) < wanted and room > 0:
+            status = scan(self._documents, self._predicate, found, wanted - len(found), room, self._clock, deadline)
+            if status == FULL and len(found) > 1 and sum(map(len, found)) > max_bytes:
+                self._held = found.pop()
+        return found, status
+
+    def _take_projected(
+        self, apply: Callable[[bytes], bytes], wanted: int, max_bytes: int, deadline: float
+    ) -> tuple[list[bytes], int]:
+        """As `_take`; some are projected before more are looked for, because that takes its time too."""
+        found: list[bytes] = []
+        room = max_bytes
+        while True:
+            taken, status = self._take(min(wanted - len(found), _PROJECTED_AHEAD), room, deadline)
+            size = sum(map(len, taken))
+            if found and size > room:
+                self._held = taken.pop()
+            room -= size
+            found += map(apply, taken)
+            if status != FULL or self._held is not None or len(found) >= wanted or room <= 0:
+                return found, status
+            if self._clock() >= deadline:
+                return found, status
 
     def _gather(self, sorter: Sorter[bytes], deadline: float) -> bool:
         """Take in what is to be sorted; True when all of it is there and the order is made."""
@@ -188,10 +214,10 @@ class Source:
         while status == FULL:
             taken: list[bytes] = []
             status = scan(self._documents, self._predicate, taken, _SORT_AHEAD, _NO_LIMIT, self._clock, deadline)
-            for raw in taken:
-                sorter.add(raw, raw)
+            size = sum(map(len, taken))
+            sorter.add(keyed(sorter.pattern, taken), size)
             self._stats.matched += len(taken)
-            self._stats.sorted_bytes += sum(map(len, taken))
+            self._stats.sorted_bytes += size
             if status != EXHAUSTED and self._clock() >= deadline:
                 return False
         if status == TIME_IS_UP:
@@ -355,8 +381,9 @@ def _sorted_matches(
     while status != EXHAUSTED:
         found: list[Pair] = []
         status = scan_pairs(pairs, predicate, found, _SORT_AHEAD, _NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
-        for rid, raw in found:
-            sorter.add(raw, (long_of(rid), raw))
+        sort_key = sorter.pattern.sort_key
+        pairs_of = [(sort_key(raw), (long_of(rid), raw)) for rid, raw in found]
+        sorter.add(pairs_of, sum(len(raw) for _, raw in found))
         yield None
     yield from sorter.result()
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from docstore.collection.unit import WriteUnit
 
 _CLOCK_EVERY = 128
-_SLICE_ENTRIES = 4_096
+_SLICE_ENTRIES = 1_024
 _ABORTED = 276  # IndexBuildAborted
 
 

@@ -21,49 +21,49 @@ _LARGEST_TOP = 4_096
 
 T = TypeVar("T")
 
+_key = itemgetter(0)
+
 
 class Sorter(Generic[T]):
     """Sorts items by the sort key of the document that each stands for; `limit` 0 means all are wanted."""
 
     def __init__(self, pattern: KeyPattern, limit: int) -> None:
-        self._sort_key = pattern.sort_key
+        self.pattern = pattern
         self._limit = limit if limit <= _LARGEST_TOP else 0
-        self._open: list[tuple[bytes, int, T]] = []
-        self._runs: list[list[tuple[bytes, int, T]]] = []
-        self._sequence = 0
+        self._open: list[tuple[bytes, T]] = []
+        self._runs: list[list[tuple[bytes, T]]] = []
         self._bytes = 0
         self._worst: bytes | None = None
 
-    def add(self, raw: bytes, item: T) -> None:
-        """Take an item in. QueryExceededMemoryLimitNoDiskUseAllowed above 100 MiB; BadValue for parallel arrays."""
-        key = self._sort_key(raw)
-        if self._worst is not None and key >= self._worst:
-            return
-        self._sequence += 1
-        self._open.append((key, self._sequence, item))
+    def add(self, pairs: list[tuple[bytes, T]], size: int) -> None:
+        """Take in items with their sort keys; `size` bytes of documents. QueryExceededMemoryLimitNoDiskUseAllowed above
+        100 MiB.
+        """
+        worst = self._worst
+        self._open += pairs if worst is None else [pair for pair in pairs if pair[0] < worst]
         if self._limit:
             if len(self._open) >= 2 * self._limit + 16:
                 self._cut()
             return
-        self._bytes += len(raw)
+        self._bytes += size
         if self._bytes > MAX_BYTES:
             raise CommandError(
                 Code.QueryExceededMemoryLimitNoDiskUseAllowed,
                 f"Executor error during find command :: caused by :: Sort exceeded memory limit of {MAX_BYTES} bytes, "
                 "but did not opt in to external sorting.",
             )
-        if len(self._open) == _RUN:
-            self._open.sort()
+        if len(self._open) >= _RUN:
+            self._open.sort(key=_key)
             self._runs.append(self._open)
             self._open = []
 
     def _cut(self) -> None:
-        self._open.sort()
+        self._open.sort(key=_key)
         del self._open[self._limit :]
         self._worst = self._open[-1][0]
 
     def result(self) -> Iterator[T]:
         """The items in order. Nothing may be added afterwards."""
-        self._open.sort()
-        merged = heapq.merge(*self._runs, self._open) if self._runs else iter(self._open)
-        return map(itemgetter(2), merged)
+        self._open.sort(key=_key)
+        merged = heapq.merge(*self._runs, self._open, key=_key) if self._runs else iter(self._open)
+        return map(itemgetter(1), merged)

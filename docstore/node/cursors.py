@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from docstore.bson import documents_array_parts
+from docstore.bson import documents_array_parts, members_of_array
 from docstore.commands.context import Context
 from docstore.js import turns
 from docstore.node.node import node_of
@@ -99,7 +99,9 @@ class Filling:
     A step that ends before its time has run out has filled the batch: the source had nothing more that fits.
     """
 
-    __slots__ = ("_bytes_left", "_clock", "_docs_left", "documents", "exhausted", "source")
+    __slots__ = (
+        "_bytes_left", "_clock", "_docs_left", "_joined", "_joined_documents", "documents", "exhausted", "source",
+    )  # fmt: skip
 
     def __init__(self, source: DocumentSource, max_docs: int, clock: Callable[[], float]) -> None:
         self.source = source
@@ -108,10 +110,15 @@ class Filling:
         self._docs_left = max_docs
         self._bytes_left = MAX_BATCH_BYTES
         self._clock = clock
+        # What earlier steps gave, as the reply will hold it: putting a large one together takes a slice or more.
+        self._joined: list[bytes] = []
+        self._joined_documents = 0
 
     def step(self) -> bool:
         """Fill for one slice; True when the batch is complete."""
         until = self._clock() + SLICE_SECONDS
+        if self._joined_documents < len(self.documents):
+            self._join()
         while self._docs_left > 0:
             batch = self.source.next_batch(self._docs_left, self._bytes_left, until)
             found = batch.documents
@@ -128,6 +135,15 @@ class Filling:
             if not late or self._bytes_left <= 0:
                 return True
         return True
+
+    def _join(self) -> None:
+        self._joined.append(members_of_array(self.documents[self._joined_documents :], self._joined_documents))
+        self._joined_documents = len(self.documents)
+
+    def array_parts(self) -> tuple[list[bytes], int]:
+        """The array of the documents as `documents_array_parts` gives it."""
+        at = self._joined_documents
+        return documents_array_parts(self.documents[at:] if at else self.documents, at, self._joined)
 
     async def complete(self, context: Context) -> None:
         """Fill the rest with pauses in between. Errors: that with which the operation was killed."""
@@ -196,17 +212,37 @@ def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, 
         cursor.batches = 1
         cursor.at_cluster_time = context.at_cluster_time
         cursor_id = cursor.id
-    return cursor_reply(filling.documents, cursor_id, namespace, catalog=catalog, at=context.at_cluster_time)
+    return filled_reply(filling, cursor_id, namespace, catalog=catalog, at=context.at_cluster_time)
 
 
 def cursor_reply(
-    documents: list[bytes],
+    documents: list[bytes], cursor_id: int, namespace: str, *, first: bool = True, catalog: bool = False
+) -> bytes:
+    """The reply with a batch that was not filled step by step; see `_reply`."""
+    return _reply(documents_array_parts(documents), cursor_id, namespace, first=first, catalog=catalog, at=None)
+
+
+def filled_reply(
+    filling: Filling,
     cursor_id: int,
     namespace: str,
     *,
     first: bool = True,
     catalog: bool = False,
     at: int | None = None,
+) -> bytes:
+    """The reply with the batch that has been filled; see `_reply`."""
+    return _reply(filling.array_parts(), cursor_id, namespace, first=first, catalog=catalog, at=at)
+
+
+def _reply(
+    array: tuple[list[bytes], int],
+    cursor_id: int,
+    namespace: str,
+    *,
+    first: bool,
+    catalog: bool,
+    at: int | None,
 ) -> bytes:
     """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`; `at` is a packed timestamp."""
     batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
@@ -215,7 +251,7 @@ def cursor_reply(
     if at is not None:
         identity += b"\x11atClusterTime\0" + at.to_bytes(8, "little")
     before, after = (identity + batch, b"\0\0") if catalog else (batch, identity + b"\0\0")
-    parts, size = documents_array_parts(documents)
+    parts, size = array
     # Lengths count themselves; of the two NULs at the end one is the inner document's, one the outer's.
     inside = 4 + len(before) + size + len(after) - 1
     parts[0] = _INT.pack(inside + 13) + b"\x03cursor\0" + _INT.pack(inside) + before + parts[0]

@@ -43,6 +43,8 @@ class PipelineSource:
                 continue
             if self._finished:
                 return Documents(taken, True)
+            if taken and self._clock() >= deadline:
+                break
             self._at = 0
             self._ready, self._finished = self._stream.next_batch(deadline)
             if not self._ready and not self._finished and self._clock() >= deadline:

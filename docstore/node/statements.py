@@ -21,7 +21,7 @@ from docstore.node.writes import Outcome
 from docstore.query.collation import Collation
 from docstore.query.language import Language
 
-UNIT_DOCUMENTS = 200
+UNIT_DOCUMENTS = 64
 """Documents that one unit of a statement over many documents changes at most."""
 
 

@@ -23,7 +23,7 @@ from docstore.node.views import open_view, viewed
 from docstore.query.find import FindQuery
 from docstore.query.paths import check_field_path
 
-_STEP_DOCUMENTS = 1000
+_STEP_DOCUMENTS = 128
 _STEP_BYTES = 1024 * 1024
 
 

@@ -13,7 +13,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.commands.exhaust import following_batch
 from docstore.errors import Code, CommandError
 from docstore.js import turns
-from docstore.node.cursors import Filling, cursor_reply
+from docstore.node.cursors import Filling, filled_reply
 from docstore.node.node import node_of
 from docstore.node.tailing import Tail
 from docstore.query.language import ScriptsWanted
@@ -75,7 +75,7 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
         cursor_id = 0
     else:
         cursor_id = cursor.id if cursors.checkin(cursor) else 0
-    return cursor_reply(filling.documents, cursor_id, cursor.namespace, first=False, at=cursor.at_cluster_time)
+    return filled_reply(filling, cursor_id, cursor.namespace, first=False, at=cursor.at_cluster_time)
 
 
 COMMAND = Command(

@@ -16,10 +16,15 @@ PATTERN = KeyPattern([("a", 1), ("b", -1)])
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=200)
 
 
+def add(made: Sorter[int], place: int, **fields: int) -> None:
+    raw = doc(place, **fields)
+    made.add([(PATTERN.sort_key(raw), place)], len(raw))
+
+
 def ordered(rows: list[tuple[int, int]], limit: int) -> list[int]:
     made: Sorter[int] = Sorter(PATTERN, limit)
     for place, (a, b) in enumerate(rows):
-        made.add(doc(place, a=a, b=b), place)
+        add(made, place, a=a, b=b)
     return list(made.result())
 
 
@@ -36,7 +41,7 @@ def test_a_limit_keeps_the_first(rows: list[tuple[int, int]], limit: int) -> Non
 def test_a_limit_bounds_what_is_kept() -> None:
     made: Sorter[int] = Sorter(PATTERN, 10)
     for place in range(10_000):
-        made.add(doc(place, a=-place), place)
+        add(made, place, a=-place)
         assert len(made._open) <= 36
     assert list(made.result())[:10] == list(range(9_999, 9_989, -1))
 
@@ -52,7 +57,7 @@ def test_what_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch)
     made: Sorter[int] = Sorter(PATTERN, 0)
     kept = 1000 // len(doc(0, a=1))
     for place in range(kept):
-        made.add(doc(place, a=1), place)
+        add(made, place, a=1)
     with pytest.raises(CommandError) as refused:
-        made.add(doc(kept, a=1), kept)
+        add(made, kept, a=1)
     assert refused.value.code == Code.QueryExceededMemoryLimitNoDiskUseAllowed
