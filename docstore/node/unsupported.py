@@ -12,5 +12,4 @@ UNSUPPORTED = {
     "createRole": _USERS,
     "dropRole": _USERS,
     "planCacheSetFilter": "there is no plan cache",
-    "setIndexCommitQuorum": "index builds have no quorum",
 }

@@ -27,6 +27,7 @@ from docstore.replicaset.membership import Identity, Membership
 from docstore.replicaset.reading import Reading
 from docstore.replicaset.waiting import Waiters
 from docstore.replication.messages import StepDown
+from docstore.replication.progress import Acknowledgement, check_satisfiable
 from docstore.replication.states import MemberState, Office
 
 if TYPE_CHECKING:
@@ -129,6 +130,17 @@ class ReplicaSet:
         """Whether a write without a write concern waits for a majority (rule 16)."""
         config = self.membership.state.config
         return config is not None and config.defaults_to_majority
+
+    def data_bearing_voters(self) -> int:
+        """How many members vote and keep data."""
+        config = self.membership.state.config
+        return 0 if config is None else sum(member.data_bearing for member in config.voters)
+
+    def check_satisfiable(self, concern: WriteConcern) -> None:
+        """Refuse what the configuration can never satisfy: UnsatisfiableWriteConcern, UnknownReplWriteConcern."""
+        config = self.membership.state.config
+        if config is not None:
+            check_satisfiable(Acknowledgement(w=concern.w, journal=False), config)
 
     def check_write(self) -> None:
         """NotWritablePrimary (10107) unless this member is the writable primary."""

@@ -59,6 +59,13 @@ class Standalone:
         """It is a majority by itself."""
         return False
 
+    def data_bearing_voters(self) -> int:
+        """Itself."""
+        return 1
+
+    def check_satisfiable(self, concern: WriteConcern) -> None:
+        """What one node cannot meet is refused by `wait_write`."""
+
     def check_write(self) -> None:
         """A standalone takes every write."""
 

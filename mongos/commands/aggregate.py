@@ -9,6 +9,7 @@ from docstore.bson import elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.stable_stages import check_stable_stages
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
@@ -33,6 +34,8 @@ async def run(context: Context, args: Arguments) -> bytes:
         for name, _, _ in elements(stage)[:1]:
             if name in _NOT_HERE:
                 raise CommandError(Code.NotImplemented, f"{name} through a router is not supported yet")
+    if context.api_strict:
+        check_stable_stages(args["pipeline"])
     language = language_of(context, args["let"], args["collation"], scripts=RUNNING)
     pipeline = parse_pipeline(args["pipeline"], language=language)
     collection = _collection(*args.value)

@@ -44,10 +44,12 @@ from docstore.node.commands import (
     re_index,
     rename_collection,
     server_status,
+    set_index_commit_quorum,
     shutdown,
     top,
     update,
     validate,
+    validate_db_metadata,
 )
 
 _MODULES = (
@@ -55,7 +57,8 @@ _MODULES = (
     count, create, create_indexes, current_op, data_size, db_hash, db_stats, delete, distinct, drop, drop_database,
     drop_indexes, explain, find, find_and_modify, fsync, fsync_unlock, get_cmd_line_opts,
     get_default_rw_concern, get_more, hello, host_info, insert, is_master, list_collections, list_databases,
-    list_indexes, profile, re_index, rename_collection, server_status, shutdown, top, update, validate,
+    list_indexes, profile, re_index, rename_collection, server_status, set_index_commit_quorum,
+    shutdown, top, update, validate, validate_db_metadata,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (*BUILTIN, *(module.COMMAND for module in _MODULES))

@@ -9,8 +9,10 @@ from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.bson import elements
 from docstore.collection.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
+from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.stable_stages import check_stable_stages
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import ReleasingSource, first_batch
 from docstore.node.explaining import explain_aggregate
@@ -28,6 +30,8 @@ ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     stages = arguments["pipeline"]
     _check_namespace(context, arguments.value, stages)
+    if context.api_strict:
+        check_stable_stages(stages)
     language = language_of(context, arguments)
     pipeline = parse_pipeline(stages, language=language)
     _take_namespace(context, arguments, pipeline)
@@ -38,6 +42,8 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         pipeline = view_pipeline(resolved, stages, language)
         context.namespace = resolved.ns
     check_other_views(context, pipeline)
+    if pipeline.target is not None and context.read_concern.level is ReadLevel.LINEARIZABLE:
+        raise CommandError(Code.InvalidOptions, "an output stage cannot be used with a 'linearizable' read concern")
     if arguments["explain"]:
         return explain_aggregate(context, pipeline, hint_of(arguments["hint"]), "queryPlanner")
     if arguments["cursor"] is None:

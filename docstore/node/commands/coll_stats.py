@@ -17,6 +17,6 @@ def run(context: Context, arguments: Arguments) -> Result:
 COMMAND = Command(
     "collStats", run, aliases=("collstats",), privilege=Privilege("collStats", Resource.COLLECTION),
     role=Role.SECONDARY_OK, value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
-    parameters=(Parameter("scale", Type.INT, default=1, minimum=1),),
+    tolerant=True, parameters=(Parameter("scale", Type.INT, default=1, minimum=1),),
     help="figures about a collection",
 )  # fmt: skip

@@ -16,6 +16,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
+from docstore.node.commit_quorum import concern_of, wait_for_quorum
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import node_of
 from docstore.node.schema import change, enter_write, make_collection
@@ -34,10 +35,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     ]
     if not specs:
         raise CommandError(Code.BadValue, "Must specify at least one index to create")
-    if arguments["commitQuorum"] is not None:
-        if node.replication.set_name is None:
-            raise CommandError(Code.BadValue, "Standalones can't specify commitQuorum")
-        raise CommandError(Code.NotImplemented, "index builds have no quorum")
+    quorum = arguments["commitQuorum"]
+    concern = None if quorum is None else concern_of(context, quorum)
     await enter_write(context)
     collection = node.store.collection(context.namespace)
     created = collection is None
@@ -55,8 +54,13 @@ async def run(context: Context, arguments: Arguments) -> Result:
         reply["note"] = "index already exists"
     if collection.count == 0:
         target = collection
-        return await change(context, reply, lambda unit: _create(context, unit, target, wanted))
-    return await _build(context, collection, wanted, reply)
+        done = await change(context, reply, lambda unit: _create(context, unit, target, wanted))
+    else:
+        done = await _build(context, collection, wanted, reply)
+    if concern is not None:
+        await wait_for_quorum(context, concern)
+        done["commitQuorum"] = quorum
+    return done
 
 
 def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
@@ -104,7 +108,9 @@ def _create(context: Context, unit: WriteUnit, collection: Collection, specs: li
         node_of(context).store.create_index(unit, collection, spec)
 
 
-async def _build(context: Context, collection: Collection, specs: list[IndexSpec], reply: dict[str, Any]) -> Result:
+async def _build(
+    context: Context, collection: Collection, specs: list[IndexSpec], reply: dict[str, Any]
+) -> dict[str, Any]:
     node = node_of(context)
     build = node.store.build_index(collection, specs)
     try:
@@ -127,7 +133,7 @@ COMMAND = Command(
     parameters=(
         Parameter("indexes", Type.DOCUMENTS, required=True),
         Parameter("ignoreUnknownIndexOptions", Type.SAFE_BOOL, default=False),
-        Parameter("commitQuorum", Type.ANY),
+        Parameter("commitQuorum", (Type.INT, Type.STRING)),
     ),
     help="build indexes",
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.bson.walk import STRING, Value
+from docstore.bson.walk import BOOL, NULL, STRING, Value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -18,14 +18,19 @@ def run(context: Context, arguments: Arguments) -> Result:
     if arguments.value is not None and arguments.value[0] == STRING:
         raise CommandError(Code.InvalidNamespace, "dbStats is about the database that it is sent to: it takes no name")
     free = arguments["freeStorage"]
-    return database_stats(
-        node_of(context), context.db, _scale(arguments["scale"]), free=free is not None and truth_of(*free)
-    )
+    return database_stats(node_of(context), context.db, _scale(arguments["scale"]), free=_asked(free))
+
+
+def _asked(value: Value | None) -> bool:
+    """Whether a value of any type says yes."""
+    if value is None or value[0] == NULL:
+        return False
+    return truth_of(*value) if value[0] in (*NUMBERS, BOOL) else True
 
 
 def _scale(given: Value | None) -> int:
     """Bytes in a unit. Errors, which have no code: it is no number, or its lower 32 bits are not above zero."""
-    if given is None:
+    if given is None or given[0] == NULL:
         return 1
     if given[0] not in NUMBERS:
         raise CommandError(NO_CODE, "scale has to be a number > 0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from docstore.bson import to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -19,7 +21,17 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if context.db in _KEPT:
         raise CommandError(Code.IllegalOperation, f"Dropping the '{context.db}' database is prohibited.")
     store = node_of(context).store
-    return await change(context, {}, lambda unit: store.drop_database(unit, context.db))
+    count = len(list(store.namespaces(context.db)))
+    reply: dict[str, Any] = await change(context, {}, lambda unit: store.drop_database(unit, context.db))
+    failed = reply.get("writeConcernError")
+    if failed is not None and count:
+        # They are gone, but the real server would not have gone on to the database itself.
+        raise CommandError(
+            failed["code"],
+            f"dropDatabase {context.db} failed waiting for {count} collection drop(s): {failed['errmsg']}",
+            extra=reply,
+        )
+    return reply
 
 
 COMMAND = Command(

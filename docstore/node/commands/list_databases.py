@@ -1,4 +1,4 @@
-"""listDatabases: every database with its size on disk."""
+"""listDatabases: every database with its size on disk; those of the server itself also while they hold nothing."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 
 MEBIBYTE = 1024 * 1024
+_ALWAYS_THERE = frozenset(("admin", "config", "local"))
 
 
 def run(context: Context, arguments: Arguments) -> Result:
@@ -23,7 +24,8 @@ def run(context: Context, arguments: Arguments) -> Result:
     wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
     databases: list[dict[str, Any]] = []
     total = 0
-    for name in sorted(node.store.databases()):
+    stored = frozenset(node.store.databases())
+    for name in sorted(stored | _ALWAYS_THERE):
         entry: dict[str, Any] = {"name": name}
         size = 0
         if not arguments["nameOnly"]:
@@ -33,7 +35,7 @@ def run(context: Context, arguments: Arguments) -> Result:
                     sizes = collection_sizes(node.engine, collection)
                     size += sizes.storage + sum(sizes.indexes.values())
             entry["sizeOnDisk"] = Int64(size)
-            entry["empty"] = False
+            entry["empty"] = name not in stored
         if wanted is None or wanted.matches(from_python(entry)[1]):
             databases.append(entry)
             total += size

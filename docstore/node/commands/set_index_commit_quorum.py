@@ -1,0 +1,29 @@
+"""setIndexCommitQuorum: the quorum of a build that is under way. A build here does not wait before it commits, so there
+is never one to change.
+"""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.commit_quorum import check_quorum
+from docstore.node.schema import existing
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    check_quorum(arguments["commitQuorum"])
+    existing(context, context.namespace)
+    raise CommandError(Code.IndexNotFound, "no index build with those indexes waits for a commit quorum")
+
+
+COMMAND = Command(
+    "setIndexCommitQuorum", run, privilege=Privilege("createIndex", Resource.COLLECTION), role=Role.PRIMARY,
+    value=Type.COLLECTION,
+    parameters=(
+        Parameter("indexNames", Type.STRINGS, required=True),
+        Parameter("commitQuorum", (Type.INT, Type.STRING), required=True),
+    ),
+    help="how many members an index build waits for",
+)  # fmt: skip
