@@ -71,7 +71,7 @@ class CursorRegistry:
         self, clock: Callable[[], float], random64: Callable[[], int], *, idle_seconds: float = IDLE_SECONDS
     ) -> None:
         self._clock = clock
-        self._random64 = random64
+        self.random64 = random64
         self.idle_seconds = idle_seconds
         self._cursors: dict[int, ClientCursor] = {}
         self.timed_out = 0
@@ -89,7 +89,7 @@ class CursorRegistry:
         """A new cursor, not checked out."""
         cursor_id = 0
         while cursor_id == 0 or cursor_id in self._cursors:
-            cursor_id = self._random64() & 0x7FFFFFFFFFFFFFFF
+            cursor_id = self.random64() & 0x7FFFFFFFFFFFFFFF
         cursor = ClientCursor(cursor_id, namespace, source, lsid, no_timeout, origin, self._clock())
         self._cursors[cursor_id] = cursor
         self.opened += 1

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Result, Role
 
 
-def run(_context: Context, _arguments: Arguments) -> Result:
-    return {"nonce": secrets.token_hex(8)}
+def run(context: Context, _arguments: Arguments) -> Result:
+    return {"nonce": f"{context.services.cursors.random64():016x}"}
 
 
 COMMAND = Command("getnonce", run, privilege=PUBLIC, role=Role.ANY, tolerant=True, help="a random number")
