@@ -1,4 +1,5 @@
 from docstore.bson.key_writer cimport KeyWriter
+from docstore.bson.key_values cimport ABSENT_MARK, OPAQUE_MARK, mark_of
 from docstore.bson.keys cimport append_key
 from docstore.bson.walk cimport (
     ARRAY, NULL, OBJECT, STRING, UNDEFINED, document_stop, find, name_end, part, value_end,
@@ -13,9 +14,14 @@ cdef class KeyPattern:
     cdef Py_ssize_t _array_at
     cdef Py_ssize_t _array_end
     cdef bint _array_is_leaf
+    cdef bint _marking
+    cdef bytearray _marks
+    cdef Py_ssize_t _marked
+    cdef bint _opaque
     cpdef bytes sort_key(self, bytes raw)
     cpdef bytes plain_key(self, bytes raw)
     cdef int _append_path(self, bytes raw, Py_ssize_t position) except -1
+    cdef int _mark(self, Py_ssize_t position, int mark) except -1
     cdef set _leaf_array_keys(self, bytes raw)
     cdef set _member_keys(self, bytes raw, bint descending, bytes before, bytes after)
     cdef bytes _directed(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 
 import cython
 
+from docstore.bson.key_values import OPAQUE
 from docstore.bson.key_writer import KeyWriter
 from docstore.bson.walk import EMPTY_DOCUMENT, Value, encoded_name, get_field, place_in_array, values
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
+    from docstore.bson.key_values import ABSENT_MARK, OPAQUE_MARK, mark_of
     from docstore.bson.keys import append_key
     from docstore.bson.walk import (
         ARRAY,
@@ -50,6 +52,10 @@ class KeyPattern:
     _array_at: cython.Py_ssize_t
     _array_end: cython.Py_ssize_t
     _array_is_leaf: cython.bint
+    _marking: cython.bint
+    _marks: bytearray
+    _marked: cython.Py_ssize_t
+    _opaque: cython.bint
 
     def __init__(self, fields: Sequence[tuple[str, int]], fold: Callable[[Value], Value] | None = None) -> None:
         self.fields = tuple([(path, direction) for path, direction in fields])
@@ -60,6 +66,10 @@ class KeyPattern:
         self._array_at = 0
         self._array_end = 0
         self._array_is_leaf = False
+        self._marking = False
+        self._marks = bytearray(len(self.fields))
+        self._marked = 0
+        self._opaque = False
 
     def __repr__(self) -> str:
         return f"KeyPattern({list(self.fields)!r})"
@@ -81,6 +91,21 @@ class KeyPattern:
         combinations: list[tuple[Value, ...]] = []
         _expand([_Field((OBJECT, raw), path.split("."), ()) for path, _ in self.fields], combinations)
         return sorted({self.encode(members) for members in combinations}), True
+
+    def marked_keys(self, raw: bytes) -> tuple[list[bytes], bool, bytes]:
+        """As `keys`, and the marks of `docstore.bson.key_values`; none where arrays were expanded or values folded."""
+        key: bytes | None
+        self._marking = self.fold is None
+        self._marked = 0
+        self._opaque = False
+        key = self.plain_key(raw)
+        self._marking = False
+        if key is None:
+            keys, expanded = self.keys(raw)
+            return keys, expanded, b""
+        if self._opaque:
+            return [key], False, OPAQUE
+        return [key], False, bytes(self._marks[: self._marked]) if self._marked else b""
 
     def sort_key(self, raw: bytes) -> bytes:
         """The key that the document sorts by: the least of its keys; BadValue for arrays side by side."""
@@ -126,14 +151,13 @@ class KeyPattern:
         code: cython.int = OBJECT
         names: list[bytes] = self._paths[position]
         name: bytes
+        absent: cython.bint = False
         left = len(names)
         for name in names:
-            if code != OBJECT:
-                code = NULL
-                break
-            at = find(raw, start, limit, name)
+            at = find(raw, start, limit, name) if code == OBJECT else -1
             if at < 0:
                 code = NULL
+                absent = True
                 break
             left -= 1
             code = raw[at]
@@ -145,7 +169,19 @@ class KeyPattern:
                 self._array_is_leaf = left == 0
                 return 0
         self._append_directed(self._out, code, raw, start, limit, self._descending[position])
+        if self._marking:
+            if not absent:
+                self._mark(position, mark_of(code, raw, start))
+            else:
+                self._mark(position, ABSENT_MARK if len(names) == 1 else OPAQUE_MARK)
         return 1
+
+    def _mark(self, position: cython.Py_ssize_t, mark: cython.int) -> cython.int:
+        self._marks[position] = mark
+        if mark:
+            self._marked = position + 1
+            self._opaque = self._opaque or mark == OPAQUE_MARK
+        return 0
 
     def _leaf_array_keys(self, raw: bytes) -> set[bytes] | None:
         """The keys when the only array is the value of one field, else None."""

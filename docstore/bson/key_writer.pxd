@@ -12,6 +12,8 @@ cdef class KeyWriter:
     cdef int put_part(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int put_bytes(self, bytes raw) except -1
     cdef int put_number(self, unsigned long long number, int width) except -1
+    cdef int put_little(self, unsigned long long number, int width) except -1
+    cdef int set_little(self, Py_ssize_t at, unsigned long long number, int width) except -1
     cdef int invert(self, Py_ssize_t at) except -1
     cdef bytes taken(self)
     cdef int _grow(self, Py_ssize_t needed) except -1

@@ -72,6 +72,23 @@ class KeyWriter:
             self.put((number >> shift) & 0xFF)
         return 0
 
+    def put_little(self, number: cython.ulonglong, width: cython.int) -> cython.int:
+        """Append a number, its least significant byte first."""
+        while width > 0:
+            self.put(number & 0xFF)
+            number >>= 8
+            width -= 1
+        return 0
+
+    def set_little(self, at: cython.Py_ssize_t, number: cython.ulonglong, width: cython.int) -> cython.int:
+        """Write over what stands at `at` as `put_little` would append."""
+        while width > 0:
+            self._buffer[at] = number & 0xFF
+            number >>= 8
+            at += 1
+            width -= 1
+        return 0
+
     def invert(self, at: cython.Py_ssize_t) -> cython.int:
         """Invert every byte from `at` on, which turns an ascending key into a descending one."""
         while at < self.size:

@@ -18,8 +18,17 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from docstore.bson import OBJECT, KeyPattern, Predicate, Value, encode_key, get_field
+from docstore.bson.key_values import identity_marks
 from docstore.bson.keys import identity_key
-from docstore.bson.layout import COUNTERS_PREFIX, ident_bytes, ident_end, last_long, long_of, record_id_bytes
+from docstore.bson.layout import (
+    COUNTERS_PREFIX,
+    RECORD_ID_BYTES,
+    ident_bytes,
+    ident_end,
+    last_long,
+    long_of,
+    record_id_bytes,
+)
 from docstore.bson.namespace import replicates, split_namespace
 from docstore.collection.entry import entry_head
 from docstore.collection.index_keys import ARRAY_UNDER_HASH, coverage_of, keys_of
@@ -49,9 +58,10 @@ AFTER_RECORD_ID = b"\xff" * 9
 class Index:
     """One index. `multikey` turns true with the first document that has more than one key, and stays so.
 
-    Entries of the `_id` index are key -> record id; of others key + record id -> nothing, the unique ones too:
-    uniqueness is checked, not built in, so that a clone that is not yet consistent can be stored. `collisions` holds
-    the unique entries (without record id) that were met twice while the index was not `ready`.
+    Entries of the `_id` index are key -> marks + record id; of others key + record id -> marks, the unique ones too:
+    uniqueness is checked, not built in, so that a clone that is not yet consistent can be stored. The marks, mostly
+    none, are what the key does not say of the values (`docstore.bson.key_values`). `collisions` holds the unique
+    entries (without record id) that were met twice while the index was not `ready`.
     """
 
     __slots__ = (
@@ -134,18 +144,24 @@ class Index:
         return ident_end(self.ident)
 
     def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], bool]:
-        """(the document's encoded keys, distinct and in order; whether arrays were expanded).
+        """(the document's encoded keys, distinct and in order; whether arrays were expanded), as `marked_keys`."""
+        found = self.marked_keys(raw, tolerant=tolerant)
+        return found[0], found[1]
+
+    def marked_keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], bool, bytes]:
+        """(the document's encoded keys, distinct and in order; whether arrays were expanded; the marks that its
+        entries hold: `docstore.bson.key_values`).
 
         CannotIndexParallelArrays or 16766 for a document that the index cannot hold; where that is tolerated it has no
         keys.
         """
         if self._covered is not None and not self._covered.matches(raw):
-            return [], False
+            return [], False, b""
         try:
             return self._keys_of(raw)
         except CommandError as error:
             if tolerant and error.code in (Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH):
-                return [], False
+                return [], False, b""
             raise
 
     def forget_multikey(self) -> None:
@@ -158,7 +174,7 @@ class Index:
 
     def record_id(self, key: bytes, value: bytes) -> bytes:
         """The 8 bytes of the record id in an entry."""
-        return value if self.is_id else key[-8:]
+        return value[-8:] if self.is_id else key[-8:]
 
 
 class Collection:
@@ -243,6 +259,8 @@ class Collection:
         rid = reader.get(_INDEXES, self.id_prefix + encode_key(id_value))
         if rid is None:
             return None
+        if len(rid) > RECORD_ID_BYTES:
+            rid = rid[-RECORD_ID_BYTES:]
         raw = reader.get(_RECORDS, self.prefix + rid)
         assert raw is not None, f"{self.ns}: the _id index leads to no record"
         return long_of(rid), raw
@@ -255,6 +273,10 @@ class Collection:
         id_value = get_field(raw, "_id")
         assert id_value is not None, "a stored document has an _id"
         return self.id_prefix + encode_key(collation.fold(id_value))
+
+    def id_entry(self, raw: bytes, rid: bytes) -> bytes:
+        """What the `_id` index holds for a document behind its key: the marks and the record id."""
+        return rid if self.id_index.collation is not None else identity_marks(raw) + rid
 
     @property
     def collation(self) -> Collation | None:

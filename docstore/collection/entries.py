@@ -16,6 +16,9 @@ from docstore.storage import Batch, Family
 if TYPE_CHECKING:
     from docstore.storage import Engine
 
+Marked = dict[bytes, bytes]
+"""Entries, with the marks that each holds as its value."""
+
 _INDEXES = Family.INDEXES
 
 
@@ -32,73 +35,74 @@ class Entries:
         self._claims: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
-        """The record id behind a key of an `_id` index."""
+        """What stands behind a key of an `_id` index."""
         pending = self._pending
         if key in pending:
             return pending[key]
         return self._engine.get(_INDEXES, key)
 
-    def new_keys(self, coll: Collection, raw: bytes, rid: bytes) -> tuple[list[bytes], list[Index]]:
+    def new_keys(self, coll: Collection, raw: bytes, rid: bytes) -> tuple[Marked, list[Index]]:
         """(entries of a new document outside the `_id` index, indexes that turn multikey by it); DuplicateKey."""
-        added: list[bytes] = []
+        added: Marked = {}
         grown: list[Index] = []
         for index in coll.secondary:
-            keys, multikey = index.keys(raw, tolerant=not self._enforce)
+            keys, multikey, marks = index.marked_keys(raw, tolerant=not self._enforce)
             if multikey and not index.multikey:
                 grown.append(index)
             for key in keys:
                 entry = index.prefix + key
                 if index.unique:
                     self._check(coll, index, raw, entry, rid)
-                added.append(entry + rid)
+                added[entry + rid] = marks
         return added, grown
 
-    def old_keys(self, coll: Collection, raw: bytes, rid: bytes) -> list[bytes]:
+    def old_keys(self, coll: Collection, raw: bytes, rid: bytes) -> Marked:
         """The entries of a stored document outside the `_id` index."""
-        return [
-            index.prefix + key + rid
-            for index in coll.secondary
-            for key in index.keys(raw, tolerant=not self._enforce)[0]
-        ]
+        found: Marked = {}
+        for index in coll.secondary:
+            keys, _, marks = index.marked_keys(raw, tolerant=not self._enforce)
+            for key in keys:
+                found[index.prefix + key + rid] = marks
+        return found
 
     def changed_keys(
         self, coll: Collection, before: bytes, after: bytes, rid: bytes, changed: frozenset[bytes] | None = None
-    ) -> tuple[list[bytes], list[bytes], list[Index]]:
+    ) -> tuple[Marked, Marked, list[Index]]:
         """(entries that go, entries that come, indexes that turn multikey) when a document changes; DuplicateKey.
 
-        `changed`: no other top-level field differs.
+        An entry whose marks change goes and comes. `changed`: no other top-level field differs.
         """
-        removed: list[bytes] = []
-        added: list[bytes] = []
+        removed: Marked = {}
+        added: Marked = {}
         grown: list[Index] = []
         for index in coll.secondary:
             if changed is not None and index.reads is not None and index.reads.isdisjoint(changed):
                 continue
-            old = index.keys(before, tolerant=not self._enforce)[0]
-            new, multikey = index.keys(after, tolerant=not self._enforce)
-            if old == new:
+            old, _, old_marks = index.marked_keys(before, tolerant=not self._enforce)
+            new, multikey, marks = index.marked_keys(after, tolerant=not self._enforce)
+            if old == new and old_marks == marks:
                 continue
             if multikey and not index.multikey:
                 grown.append(index)
             gone = set(old)
             for key in new:
-                if key in gone:
+                if key in gone and old_marks == marks:
                     gone.discard(key)
                     continue
                 entry = index.prefix + key
-                if index.unique:
+                if index.unique and key not in gone:
                     self._check(coll, index, after, entry, rid)
-                added.append(entry + rid)
-            removed += [index.prefix + key + rid for key in gone]
+                added[entry + rid] = marks
+            for key in gone:
+                removed[index.prefix + key + rid] = old_marks
         return removed, added, grown
 
-    def move(self, coll: Collection, removed: list[bytes], added: list[bytes]) -> None:
+    def move(self, coll: Collection, removed: Marked, added: Marked) -> None:
         """Put entries in and out of the batch."""
         pending = self._pending
         for key in removed:
             pending[key] = None
-        for key in added:
-            pending[key] = b""
+        pending.update(added)
         if coll.has_unique:
             claims = self._claims
             for key in removed:

@@ -84,7 +84,7 @@ class IndexBuild:
 
     def _add(self, added: dict[bytes, bytes | None], claims: dict[bytes, bytes], rid: bytes, raw: bytes) -> None:
         for index in self._indexes:
-            keys, multikey = index.keys(raw, tolerant=self._tolerant)
+            keys, multikey, marks = index.marked_keys(raw, tolerant=self._tolerant)
             if multikey:
                 index.multikey = True
             check = index.unique and not self._tolerant
@@ -92,7 +92,7 @@ class IndexBuild:
                 entry = index.prefix + key
                 if check and (claims.setdefault(entry, rid) != rid or self._holders(entry) - {rid}):
                     raise duplicate_key(self.collection, index, raw, key)
-                added[entry + rid] = b""
+                added[entry + rid] = marks
 
     def _holders(self, entry: bytes) -> set[bytes]:
         """Record ids of the documents that stand under a key."""

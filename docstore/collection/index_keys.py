@@ -12,8 +12,8 @@ from docstore.collection.index_spec import IndexSpec
 from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 
-KeysOf = Callable[[bytes], tuple[list[bytes], bool]]
-"""Document -> (its encoded keys, distinct and in order; whether arrays were expanded)."""
+KeysOf = Callable[[bytes], tuple[list[bytes], bool, bytes]]
+"""Document -> (its encoded keys, distinct and in order; whether arrays were expanded; the marks of its entries)."""
 
 ARRAY_UNDER_HASH = 16766
 
@@ -21,13 +21,15 @@ ARRAY_UNDER_HASH = 16766
 def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
     """The keys of any document that the index covers."""
     if spec.wildcard is None and not spec.hashed:
-        return pattern.keys
+        return pattern.marked_keys
     keys = spec.wildcard.keys if spec.wildcard is not None else _hashed_keys(spec, pattern)
     collation = spec.collation
-    return keys if collation is None else lambda raw: keys(collation.fold_document(raw))
+    if collation is None:
+        return lambda raw: (*keys(raw), b"")
+    return lambda raw: (*keys(collation.fold_document(raw)), b"")
 
 
-def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
+def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> Callable[[bytes], tuple[list[bytes], bool]]:
     return lambda raw: ([pattern.encode(hashed_members(spec, raw))], False)
 
 

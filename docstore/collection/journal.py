@@ -17,7 +17,7 @@ from docstore.collection.undo import undo_head, undo_key
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping
 
 _META = Family.META
 _FROM_MIGRATE = b"\x08fromMigrate\0\1"
@@ -125,15 +125,15 @@ class Journal:
         """The operation that is logged next has changed `key`, where `previous` stood."""
         self._undo.append(undo_key(family, key, previous))
 
-    def note_absent(self, family: Family, keys: Sequence[bytes]) -> None:
+    def note_absent(self, family: Family, keys: Iterable[bytes]) -> None:
         """The operation that is logged next has made these keys."""
         for key in keys:
             self._undo.append(undo_key(family, key, None))
 
-    def note_empty(self, family: Family, keys: Sequence[bytes]) -> None:
-        """The operation that is logged next has removed these keys, whose values were empty."""
-        for key in keys:
-            self._undo.append(undo_key(family, key, b""))
+    def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
+        """The operation that is logged next has removed or changed these keys, which had these values."""
+        for key, value in entries.items():
+            self._undo.append(undo_key(family, key, value))
 
     def log(
         self,

@@ -62,13 +62,13 @@ def repair_collection(store: Store, coll: Collection) -> Repaired:
             continue
         done.count += 1
         size += len(raw)
-        batch.put(Family.INDEXES, id_key, rid)
+        batch.put(Family.INDEXES, id_key, coll.id_entry(raw, rid))
         for index in indexes:
             if not index.is_id:
-                keys, multikey = index.keys(raw, tolerant=True)
+                keys, multikey, marks = index.marked_keys(raw, tolerant=True)
                 index.multikey = index.multikey or multikey
                 for key in keys:
-                    batch.put(Family.INDEXES, index.prefix + key + rid, b"")
+                    batch.put(Family.INDEXES, index.prefix + key + rid, marks)
         if len(batch.changes[Family.INDEXES]) >= _BATCH_ENTRIES:
             done.entries += len(batch.changes[Family.INDEXES])
             engine.write(batch)

@@ -25,7 +25,7 @@ from docstore.collection.catalog import UNLOGGED
 from docstore.collection.collection import Collection, Index, pack_counters
 from docstore.collection.diff import make_update
 from docstore.collection.duplicates import duplicate_key
-from docstore.collection.entries import Entries
+from docstore.collection.entries import Entries, Marked
 from docstore.collection.entry import entry_head
 from docstore.collection.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.overlay import overlaid
@@ -111,16 +111,16 @@ class WriteUnit:
         if coll.options.capped and self._trims and coll not in self._oldest:
             self._oldest[coll] = OldestRecords(self._engine, self._records, coll)
         rid = record_id_bytes(record_id)
-        added: list[bytes] = []
+        added: Marked = {}
         if coll.secondary:
             added, grown = self._entries.new_keys(coll, raw, rid)
             if grown:
                 self._grow_multikey(coll, grown)
-            self._entries.move(coll, [], added)
+            self._entries.move(coll, {}, added)
         coll.next_record_id = record_id + 1
         record_key = coll.prefix + rid
         self._records[record_key] = raw
-        self._indexes[id_key] = rid
+        self._indexes[id_key] = coll.id_entry(raw, rid)
         size = len(raw)
         self._count(coll, 1, size)
         journal = self._journal
@@ -151,13 +151,20 @@ class WriteUnit:
         `changed`: the top-level fields in which they may differ, where that is known.
         """
         rid = record_id_bytes(record_id)
-        removed: list[bytes] = []
-        added: list[bytes] = []
+        removed: Marked = {}
+        added: Marked = {}
         if coll.secondary:
             removed, added, grown = self._entries.changed_keys(coll, before, after, rid, changed)
             if grown:
                 self._grow_multikey(coll, grown)
             self._entries.move(coll, removed, added)
+        if changed is None or b"_id" in changed:
+            old, new = coll.id_entry(before, rid), coll.id_entry(after, rid)
+            if old != new:
+                # An equal `_id` of another type.
+                id_key = coll.id_key(after)
+                self._indexes[id_key] = added[id_key] = new
+                removed[id_key] = old
         record_key = coll.prefix + rid
         self._records[record_key] = after
         growth = len(after) - len(before)
@@ -166,8 +173,8 @@ class WriteUnit:
         journal = self._journal
         if journal is not None and coll.replicates:
             journal.note(_RECORDS, record_key, before)
-            journal.note_empty(_INDEXES, removed)
-            journal.note_absent(_INDEXES, added)
+            journal.note_marked(_INDEXES, removed)
+            journal.note_absent(_INDEXES, [key for key in added if key not in removed])
             o = after if journal.replaying else make_update(before, after)
             o2 = b"\x03o2\0" + _id_document(_id_of(after))
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
@@ -187,18 +194,18 @@ class WriteUnit:
         rid = record_id_bytes(record_id)
         record_key = coll.prefix + rid
         id_key = coll.id_key(before)
-        removed: list[bytes] = []
+        removed: Marked = {}
         if coll.secondary:
             removed = self._entries.old_keys(coll, before, rid)
-            self._entries.move(coll, removed, [])
+            self._entries.move(coll, removed, {})
         self._records[record_key] = None
         self._indexes[id_key] = None
         self._count(coll, -1, -len(before))
         journal = self._journal
         if journal is not None and coll.replicates:
             journal.note(_RECORDS, record_key, before)
-            journal.note(_INDEXES, id_key, rid)
-            journal.note_empty(_INDEXES, removed)
+            journal.note(_INDEXES, id_key, coll.id_entry(before, rid))
+            journal.note_marked(_INDEXES, removed)
             counted = (coll.ident, -1, -len(before))
             journal.log(coll.heads["d"], _id_document(_id_of(before)), counted=counted, stmt_id=stmt_id, image=image)
         if self._changes is not None:

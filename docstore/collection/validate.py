@@ -90,12 +90,12 @@ class Validation:
                     report.add(f"record {rid.hex()} {error}")
                     continue
                 for index in self._indexes:
-                    keys, multikey = index.keys(raw, tolerant=True)
+                    keys, multikey, marks = index.marked_keys(raw, tolerant=True)
                     if multikey and not index.multikey:
                         report.add(
                             f"record {rid.hex()} has an array under index {index.name}, which is not marked as multikey"
                         )
-                    wanted[index.name] += sum(map(hash, _entries(index, keys, rid))) + len(keys) * _ONE
+                    wanted[index.name] += sum(map(hash, _entries(index, keys, rid, marks))) + len(keys) * _ONE
                 if seen % _CLOCK_EVERY == 0:
                     yield
         except DataCorrupted as error:
@@ -109,11 +109,11 @@ class Validation:
         try:
             for key, value in self._reader.items(Family.INDEXES, index.prefix, index.end):
                 found += 1
-                entry = key + value if index.is_id else key
-                total += hash(entry) + _ONE
-                if index.unique and entry[:-RECORD_ID_BYTES] == previous:
-                    report.add(f"index {index.name} has two documents under one unique key: {entry.hex()}")
-                previous = entry[:-RECORD_ID_BYTES]
+                total += hash(key + value) + _ONE
+                if index.unique and not index.is_id:
+                    if key[:-RECORD_ID_BYTES] == previous:
+                        report.add(f"index {index.name} has two documents under one unique key: {key.hex()}")
+                    previous = key[:-RECORD_ID_BYTES]
                 if found % _CLOCK_EVERY == 0:
                     yield
         except DataCorrupted as error:
@@ -128,10 +128,11 @@ class Validation:
         wanted: set[bytes] = set()
         for key, raw in self._reader.items(Family.RECORDS, coll.prefix, coll.end):
             if _damage(raw) is None:
-                wanted.update(_entries(index, index.keys(raw, tolerant=True)[0], key[-RECORD_ID_BYTES:]))
+                keys, _, marks = index.marked_keys(raw, tolerant=True)
+                wanted.update(_entries(index, keys, key[-RECORD_ID_BYTES:], marks))
             yield
         for key, value in self._reader.items(Family.INDEXES, index.prefix, index.end):
-            entry = key + value if index.is_id else key
+            entry = key + value
             if entry in wanted:
                 wanted.discard(entry)
             else:
@@ -157,7 +158,8 @@ def _damage(raw: bytes) -> str | None:
     return "has no _id" if get_field(raw, "_id") is None else None
 
 
-def _entries(index: Index, keys: list[bytes], rid: bytes) -> list[bytes]:
-    """What the index holds for a document: each key, and the record id (in the key or as its value)."""
+def _entries(index: Index, keys: list[bytes], rid: bytes, marks: bytes) -> list[bytes]:
+    """What the index holds for a document: each key with its record id and marks."""
     prefix = index.prefix
-    return [prefix + key + rid for key in keys]
+    tail = marks + rid if index.is_id else rid + marks
+    return [prefix + key + tail for key in keys]

@@ -35,6 +35,7 @@ COMPILED = (
     "leaves",
     "scan",
     "fetching",
+    "key_values",
     "group_values",
     "group_states",
     "grouping",

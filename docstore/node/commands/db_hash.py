@@ -7,6 +7,7 @@ from typing import Any
 
 from bson.binary import Binary, UuidRepresentation
 
+from docstore.bson.layout import RECORD_ID_BYTES
 from docstore.collection.collection import Collection
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -42,8 +43,8 @@ async def _digest(context: Context, node: DataNode, collection: Collection, snap
     digest = hashlib.md5(usedforsecurity=False)
     until = node.clock() + SLICE_SECONDS
     entries = snapshot.values(Family.INDEXES, collection.id_index.prefix, collection.id_index.end)
-    for position, rid in enumerate(entries):
-        raw = snapshot.get(Family.RECORDS, collection.prefix + rid)
+    for position, entry in enumerate(entries):
+        raw = snapshot.get(Family.RECORDS, collection.prefix + entry[-RECORD_ID_BYTES:])
         assert raw is not None, f"{collection.ns}: the _id index leads to no record"
         digest.update(raw)
         if position % _EVERY == 0 and node.clock() >= until:

@@ -59,6 +59,20 @@ def test_what_is_lost_is_told_once_with_its_last_state() -> None:
     assert lost == [("db.c", {"_id": 4}), ("db.c", {"_id": 1, "x": 3})]
 
 
+def test_a_change_of_a_type_alone_is_undone() -> None:
+    store = store_on()
+    coll = make(store, "db.c", doc(1, x=1), doc(2.0, x=2.0), indexes=(spec(("x", 1), unique=True),))
+    common = store.last_optime
+    before = list(store.engine.items(Family.INDEXES, b"", b"\xff"))
+    update(store, coll, doc(1, x=1.0))
+    update(store, coll, doc(2, x=2))
+    assert [key for key, _ in before] == [key for key, _ in store.engine.items(Family.INDEXES, b"", b"\xff")]
+    assert list(store.engine.items(Family.INDEXES, b"", b"\xff")) != before
+    assert store.rollback_to(common, nothing) == 2
+    assert list(store.engine.items(Family.INDEXES, b"", b"\xff")) == before
+    check(store)
+
+
 def test_a_drop_is_undone_with_everything_in_it() -> None:
     store = store_on()
     coll = make(store, "db.c", doc(1, x=1), indexes=(spec(("x", 1)),))

@@ -22,6 +22,7 @@ RECORDS, INDEXES = Family.RECORDS, Family.INDEXES
     ("not bson", "is not BSON"),
     ("no id", "has no _id"),
     ("multikey", "not marked as multikey"),
+    ("another type", "lacks an entry"),
     ("two owners", "two documents under one unique key"),
 ])  # fmt: skip
 def test_damage_is_reported(damage: str, found: str) -> None:
@@ -49,6 +50,8 @@ def test_damage_is_reported(damage: str, found: str) -> None:
         batch.put(RECORDS, record_key(coll.ident, 1), b"\5\0\0\0\0")
     elif damage == "multikey":
         batch.put(RECORDS, record_key(coll.ident, 1), doc(1, x=[1, 2]))
+    elif damage == "another type":
+        batch.put(INDEXES, entry, b"\1")
     else:
         batch.put(RECORDS, record_key(coll.ident, 2), doc(2, x=1))
         batch.put(INDEXES, entry[:-1] + b"\2", b"")

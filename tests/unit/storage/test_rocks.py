@@ -39,7 +39,7 @@ def test_a_directory_in_use_is_refused_with_the_owner_in_the_sentence(tmp_path: 
 
 def test_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
     put(tmp_path, FORMAT_KEY, b"\0\0\0\x63", Family.META)
-    with pytest.raises(StorageError, match="has format version 99; this program reads and writes version 1"):
+    with pytest.raises(StorageError, match="has format version 99; this program reads and writes version 2"):
         open_engine("rocksdb", str(tmp_path))
     with pytest.raises(StorageError, match="format version 99"):
         open_engine("rocksdb", str(tmp_path))
