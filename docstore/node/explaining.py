@@ -24,6 +24,7 @@ from docstore.node.explanation import SORT_MEMORY_BYTES, Stage, access_stage, fi
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
 from docstore.node.stage_figures import Run, execution
+from docstore.query.collation import Collation
 from docstore.query.find import FindQuery, Hint
 from docstore.query.plan import Plan
 
@@ -44,6 +45,7 @@ class Subject:
     projection: bytes | None = None
     returns_matches: bool = False
     upserts: bool = False
+    collation: Collation | None = None
 
 
 async def explain_query(context: Context, subject: Subject, verbosity: str) -> Result:
@@ -58,7 +60,7 @@ async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | N
         stages = [document_to_python(stage.raw) for stage in pipeline.stages]
         return {"explainVersion": "1", "stages": stages, **_frame(context)}
     query, rest = pipeline.find_query(hint)
-    found = await _explained(context, Subject(query), verbosity)
+    found = await _explained(context, Subject(query, collation=pipeline.language.collation), verbosity)
     if not rest.stages:
         return {"explainVersion": "1", **found, **_frame(context)}
     stages = [{"$cursor": found}, *(document_to_python(stage.raw) for stage in rest.stages)]
@@ -79,7 +81,9 @@ async def _explained(context: Context, subject: Subject, verbosity: str) -> dict
         parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
         rejected = [_stages(subject, each, view) for each in plan.rejected]
         found: dict[str, Any] = {
-            "queryPlanner": query_planner(context.namespace, query, winning, rejected, parsed=parsed)
+            "queryPlanner": query_planner(
+                context.namespace, query, winning, rejected, parsed=parsed, collation=subject.collation
+            )
         }
         if verbosity != "queryPlanner":
             found["executionStats"] = await _measured(context, subject, view, collection, winning)

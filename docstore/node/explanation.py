@@ -16,6 +16,7 @@ from docstore.collection.collection import Index
 from docstore.collection.index_spec import ID_INDEX_NAME
 from docstore.node.filter_text import filter_document, filter_shape
 from docstore.node.interval_text import field_intervals, interval_text, scan_intervals
+from docstore.query.collation import Collation
 from docstore.query.find import FindQuery
 from docstore.query.intervals import point
 from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union
@@ -50,13 +51,22 @@ def inputs_shown(name: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def query_planner(
-    namespace: str, query: FindQuery, winning: Stage, rejected: list[Stage], *, parsed: bool = True
+    namespace: str,
+    query: FindQuery,
+    winning: Stage,
+    rejected: list[Stage],
+    *,
+    parsed: bool = True,
+    collation: Collation | None = None,
 ) -> dict[str, Any]:
     """The `queryPlanner` section. `parsed`: the filter is shown."""
     shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": False}
+    shape = f"{filter_shape(query.filter)} {query.sort} {query.projection is not None}"
     if parsed:
-        shape = f"{filter_shape(query.filter)} {query.sort} {query.projection is not None}"
         shown["parsedQuery"] = filter_document(query.filter)
+    if collation is not None:
+        shown["collation"] = document_to_python(collation.raw)
+    if parsed:
         shown["queryHash"] = _short_hash(shape)
         shown["planCacheKey"] = _short_hash(shape + repr(_index_names(winning)))
     return shown | {
@@ -142,14 +152,15 @@ def index_scan(access: IndexScan) -> Stage:
     index = access.index
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
     details = index_details(index)
+    folded = index.collation is not None
     if access.wildcard is not None:
         path = access.wildcard.path
         details["keyPattern"] = {"$_path": 1, path: 1}
-        intervals = {"$_path": [f'["{path}", "{path}"]'], **field_intervals([(path, 1)], access.bounds)}
+        intervals = {"$_path": [f'["{path}", "{path}"]'], **field_intervals([(path, 1)], access.bounds, folded=folded)}
         if access.wildcard.below:
             intervals["$_path"].append(f'["{path}.", "{path}/")')
     else:
-        intervals = scan_intervals(index.fields, access.bounds, access.direction)
+        intervals = scan_intervals(index.fields, access.bounds, access.direction, folded=folded)
     details["direction"] = "forward" if access.direction > 0 else "backward"
     details["indexBounds"] = intervals
     return Stage("IXSCAN", details=details)
@@ -160,8 +171,10 @@ def index_details(index: Index) -> dict[str, Any]:
     details: dict[str, Any] = {
         "keyPattern": document_to_python(index.spec.key),
         "indexName": index.name,
-        "isMultiKey": index.multikey,
     }
+    if index.collation is not None:
+        details["collation"] = document_to_python(index.collation.raw)
+    details["isMultiKey"] = index.multikey
     paths = _multikey_paths(index)
     if paths is not None:
         details["multiKeyPaths"] = paths

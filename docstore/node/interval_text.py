@@ -17,6 +17,7 @@ from docstore.query.intervals import Range
 
 _DOUBLE = struct.Struct(">d")
 _NEGATIVE, _POSITIVE = 0x2C, 0x38
+_TEXT = 0x40
 _LOWEST = {
     0x01: "MinKey", 0x28: "nan.0", 0x2C: "-inf.0", 0x40: '""', 0x48: "{}", 0x50: "[]", 0x58: "BinData(0, )",
     0x60: "ObjectId('000000000000000000000000')", 0x68: "false", 0x70: "new Date(-9223372036854775808)",
@@ -34,29 +35,34 @@ _CONSTANTS = {
 }  # fmt: skip
 
 
-def field_intervals(fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds]) -> dict[str, list[str]]:
-    """For each field of an index the intervals that are looked through, in its own direction."""
+def field_intervals(
+    fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds], *, folded: bool = False
+) -> dict[str, list[str]]:
+    """For each field of an index the intervals that are looked through, in its own direction.
+
+    `folded`: the index has a collation, so texts are what that compares by.
+    """
     bounded = {item.path: item for item in bounds}
     return {
         path: ["[MinKey, MaxKey]" if direction > 0 else "[MaxKey, MinKey]"]
         if path not in bounded
-        else [interval_text(found, direction) for found in bounded[path].ranges]
+        else [interval_text(found, direction, folded=folded) for found in bounded[path].ranges]
         for path, direction in fields
     }
 
 
 def scan_intervals(
-    fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds], direction: int
+    fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds], direction: int, *, folded: bool = False
 ) -> dict[str, list[str]]:
     """The intervals of each field in the order in which a scan in that direction goes through them."""
     turned = [(path, (towards or 1) * direction) for path, towards in fields]
-    found = field_intervals(turned, bounds)
+    found = field_intervals(turned, bounds, folded=folded)
     return {path: found[path] if towards > 0 else found[path][::-1] for path, towards in turned}
 
 
-def interval_text(found: Range, direction: int = 1) -> str:
+def interval_text(found: Range, direction: int = 1, *, folded: bool = False) -> str:
     """One range over ascending keys; turned round for a descending field."""
-    low, high = _low(found.lo), _high(found.hi)
+    low, high = _low(found.lo, folded), _high(found.hi, folded)
     if direction > 0:
         return f"{low}, {high}"
     opening = "[" if high[-1] == "]" else "("
@@ -64,23 +70,23 @@ def interval_text(found: Range, direction: int = 1) -> str:
     return f"{opening}{high[:-1]}, {low[1:]}{closing}"
 
 
-def _low(key: bytes) -> str:
+def _low(key: bytes, folded: bool) -> str:
     if len(key) == 1 and key[0] in _LOWEST:
-        return f"[{_LOWEST[key[0]]}"
-    value = _value(key)
+        return f"[{_folded(b'') if folded and key[0] == _TEXT else _LOWEST[key[0]]}"
+    value = _value(key, folded)
     if value is not None:
         return f"[{value}"
-    before = _value(_before(key))
+    before = _value(_before(key), folded)
     return f"({before}" if before is not None else f"[0x{key.hex()}"
 
 
-def _high(key: bytes) -> str:
-    before = _value(_before(key))
+def _high(key: bytes, folded: bool) -> str:
+    before = _value(_before(key), folded)
     if before is not None and not (len(key) == 1 and key[0] in _HIGHEST):
         return f"{before}]"
     if len(key) == 1 and key[0] in _HIGHEST:
         return _HIGHEST[key[0]]
-    value = _value(key)
+    value = _value(key, folded)
     return f"{value})" if value is not None else f"0x{key.hex()})"
 
 
@@ -93,7 +99,11 @@ def _before(key: bytes) -> bytes:
     return before.ljust(10, b"\xff") if before[0] == _NEGATIVE else before
 
 
-def _value(key: bytes) -> str | None:
+def _folded(text: bytes) -> str:
+    return f"CollationKey(0x{text.hex()})"
+
+
+def _value(key: bytes, folded: bool) -> str | None:
     """The text of a whole encoded value."""
     if not key:
         return None
@@ -106,9 +116,9 @@ def _value(key: bytes) -> str | None:
             return None
         number = _DOUBLE.unpack(magnitude[:8])[0] * (1 if kind == _POSITIVE else -1)
         return str(int(number)) if number == int(number) else repr(number)
-    if kind == 0x40 and rest.endswith(b"\0") and b"\0" not in rest[:-1]:
+    if kind == _TEXT and rest.endswith(b"\0") and b"\0" not in rest[:-1]:
         text = rest[:-1].replace(b"\x01\x01", b"\0").replace(b"\x01\x02", b"\x01")
-        return f'"{text.decode(errors="replace")}"'
+        return _folded(text) if folded else f'"{text.decode(errors="replace")}"'
     if kind == 0x60 and len(rest) == 12:
         return f"ObjectId('{ObjectId(rest)}')"
     if kind == 0x70 and len(rest) == 8:

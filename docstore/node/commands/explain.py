@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from docstore.aggregation.pipeline import parse_pipeline
-from docstore.bson import elements
+from docstore.bson import elements, get_field
 from docstore.bson.namespace import check_collection_name
-from docstore.bson.walk import STRING
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, STRING
 from docstore.collection.views import check_no_view
 from docstore.commands.arguments import Arguments, check_required, take, unknown_field
 from docstore.commands.context import Context
@@ -23,11 +24,13 @@ from docstore.node.node import node_of
 from docstore.node.requests import count_query_of, filter_of, find_query_of, hint_of, language_of, sort_of
 from docstore.node.updates import update_statement
 from docstore.node.views import view_pipeline, viewed
+from docstore.query.collation import parse_collation
 from docstore.query.find import FindQuery
 from docstore.query.language import Language
 
 _READS = frozenset(("aggregate", "count", "distinct", "find"))
 """Commands that views take."""
+_STATEMENTS = {"delete": "deletes", "update": "updates"}
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -48,7 +51,20 @@ async def run(context: Context, arguments: Arguments) -> Result:
         return await explain_aggregate(
             context, parse_pipeline(inner["pipeline"], language=language), hint_of(inner["hint"]), verbosity
         )
-    return await explain_query(context, SUBJECTS[name](inner, language), verbosity)
+    language = _of_statement(name, inner, language)
+    return await explain_query(
+        context, replace(SUBJECTS[name](inner, language), collation=language.collation), verbosity
+    )
+
+
+def _of_statement(name: str, inner: Arguments, language: Language) -> Language:
+    """The language of the one statement of an update or delete, which may have a collation of its own."""
+    if name not in _STATEMENTS:
+        return language
+    given = get_field(_only(inner[_STATEMENTS[name]]), "collation")
+    if given is None or given[0] != OBJECT or given[1] == EMPTY_DOCUMENT:
+        return language
+    return replace(language, collation=parse_collation(given[1]))
 
 
 def _stages(name: str, inner: Arguments) -> list[bytes]:

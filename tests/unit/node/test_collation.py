@@ -233,3 +233,25 @@ def test_a_merge_needs_a_unique_index_of_its_own_collation_and_writes_under_that
         await node.run({**merge, "collation": EN2})
 
     loop(work())
+
+
+def test_explain_shows_the_collation_of_the_request_and_of_the_index() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        index = {"key": {"a": 1}, "name": "a", "collation": EN2}
+        await node.run({"createIndexes": "c", "indexes": [index]})
+        await node.insert("c", {"a": "x"})
+        statement = {"q": {"a": "X"}, "limit": 1, "collation": EN2}
+        for asked in ({"find": "c", "filter": {"a": "X"}, "collation": EN2}, {"delete": "c", "deletes": [statement]}):
+            planner = (await node.run({"explain": asked, "verbosity": "queryPlanner"}))["queryPlanner"]
+            assert list(planner)[2:4] == ["parsedQuery", "collation"]
+            stage = planner["winningPlan"]
+            while stage["stage"] != "IXSCAN":
+                stage = stage["inputStage"]
+            assert list(stage)[1:4] == ["keyPattern", "indexName", "collation"]
+            assert stage["indexBounds"]["a"][0].startswith("[CollationKey(0x")
+        plain = await node.run({"explain": {"find": "c", "filter": {"a": "X"}}, "verbosity": "queryPlanner"})
+        assert "collation" not in plain["queryPlanner"]
+        assert plain["queryPlanner"]["winningPlan"]["stage"] == "COLLSCAN"
+
+    loop(work())
