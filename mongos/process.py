@@ -69,7 +69,9 @@ async def serve(process: Process, options: Options) -> None:
         listener: list[Listener] = []
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
         parameters = ParameterTable(FACTS)
-        services = services_of(TABLE, router, parameters, carry_out=lambda begin: carry_out(begin, router.evaluators))
+        services = services_of(
+            TABLE, router, parameters, carry_out=lambda _context, begin: carry_out(begin, router.evaluators)
+        )
         dispatcher = Dispatcher(router, services, translate=as_command_error)
         apply_options(dispatcher, options)
         listener.append(

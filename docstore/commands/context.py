@@ -84,7 +84,7 @@ class Services:
     """Who is connected."""
     fail_points: FailPoints | None = None
     """None where tests must not interfere."""
-    carry_out: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
+    carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None
     """Carries a request out where its scripts can run; None where no process does."""
 
 

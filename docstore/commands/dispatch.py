@@ -226,7 +226,7 @@ class Dispatcher:
         services = self.services
         if not services.switches.scripting or services.carry_out is None:
             raise CommandError(Code.BadValue, "this server runs no JavaScript")
-        return services.carry_out(lambda: context.command.run(context, arguments))
+        return services.carry_out(context, lambda: context.command.run(context, arguments))
 
     async def _timed(self, context: Context, arguments: Arguments, result: Awaitable[Result]) -> Result:
         try:

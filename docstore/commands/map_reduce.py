@@ -14,14 +14,15 @@ from typing import Any
 import bson
 from bson.int64 import Int64
 
-from docstore.bson import elements
+from docstore.bson import Value, elements
 from docstore.bson.namespace import check_collection_name, check_database_name
-from docstore.bson.walk import ARRAY, OBJECT, STRING
+from docstore.bson.walk import BOOL, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.declaration import Parameter, Type
-from docstore.commands.values import text_of, truth_of
+from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.js.job import Counts, Limits, MapReduceJob
+from docstore.query.values import NUMBERS, number_of
 
 NOTHING = bson.encode({})
 PARAMETERS = (
@@ -31,23 +32,33 @@ PARAMETERS = (
     Parameter("out", Type.ANY, required=True),
     Parameter("query", Type.OBJECT, default=NOTHING),
     Parameter("sort", Type.OBJECT, default=NOTHING),
-    Parameter("limit", Type.INT, default=0, minimum=0),
-    Parameter("scope", Type.OBJECT),
-    Parameter("verbose", Type.SAFE_BOOL, default=True),
-    Parameter("jsMode", Type.SAFE_BOOL, default=False),
-    Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
+    Parameter("limit", Type.INT),
+    Parameter("scope", Type.ANY),
+    Parameter("verbose", Type.BOOL, default=True),
+    Parameter("jsMode", Type.BOOL, default=False),
+    Parameter("bypassDocumentValidation", Type.BOOL, default=False),
     Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
     Parameter("shardedFirstPass", Type.BOOL, default=False, internal=True),
 )
 _FUNCTIONS = frozenset((STRING, 0x0D, 0x0F))
-_MODES = ("replace", "merge", "reduce", "normal", "inline")
 
 
 class Mode(Enum):
-    """What becomes of the results."""
+    """What becomes of the results: of equal keys MERGE keeps the new result, REDUCE what the old and the new make."""
 
     INLINE = "inline"
     REPLACE = "replace"
+    MERGE = "merge"
+    REDUCE = "reduce"
+
+
+_MODES = {
+    "replace": Mode.REPLACE,
+    "normal": Mode.REPLACE,
+    "merge": Mode.MERGE,
+    "reduce": Mode.REDUCE,
+    "inline": Mode.INLINE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,59 +81,81 @@ class Output:
 
 
 def output_of(args: Arguments, database: str) -> Output:
-    """The `out` of a command: a collection's name, `{replace: name, [db]}` or `{inline: 1}`; `normal` is an old name of
-    replace. Errors: those of the real server for wrong forms; NotImplemented for merge and reduce."""
+    """The `out` of a command: a collection's name, `{mode: name, [db]}` or `{inline: 1}`; `normal` is an old name of
+    replace. Errors: those of the real server for wrong forms."""
     code, data = args["out"]
     if code == STRING:
-        check_collection_name(database, text_of(data))
-        return Output(Mode.REPLACE, database, text_of(data))
+        return _into(Mode.REPLACE, database, text_of(data))
     if code != OBJECT:
-        what = "array" if code == ARRAY else "value"
-        raise CommandError(13606, f"'out' has to be a string or an object, not this {what}")
+        raise CommandError(Code.BadValue, "'out' must be either a string or an object")
     fields = {name: (kind, value) for name, kind, value in elements(data)}
     modes = [name for name in fields if name in _MODES]
     if len(modes) != 1:
         raise CommandError(Code.BadValue, "'out' needs exactly one of replace, merge, reduce and inline")
     mode = modes[0]
+    kind, value = fields[mode]
     _check_options(fields, mode)
     if mode == "inline":
+        if kind not in NUMBERS or number_of((kind, value)) != 1:
+            raise CommandError(Code.BadValue, "'out.inline' must be 1")
         return Output(Mode.INLINE)
-    if mode in ("merge", "reduce"):
-        raise CommandError(Code.NotImplemented, f"out mode {mode} is not supported yet: use replace or inline")
-    kind, value = fields[mode]
     if kind != STRING:
-        raise CommandError(Code.TypeMismatch, f"the collection of 'out.{mode}' must be a string")
+        raise CommandError(Code.BadValue, f"the collection of 'out.{mode}' must be a string")
     if "db" in fields:
         database = text_of(fields["db"][1])
         check_database_name(database)
-    check_collection_name(database, text_of(value))
-    return Output(Mode.REPLACE, database, text_of(value))
+    return _into(_MODES[mode], database, text_of(value))
+
+
+def _into(mode: Mode, database: str, collection: str) -> Output:
+    if "$" in collection:
+        raise CommandError(Code.IllegalOperation, f"results cannot be written to {database}.{collection}")
+    check_collection_name(database, collection)
+    if mode is Mode.REPLACE and collection.startswith("system."):
+        raise CommandError(17385, f"results cannot replace the special collection {collection}")
+    return Output(mode, database, collection)
 
 
 def _check_options(fields: dict[str, tuple[int, bytes]], mode: str) -> None:
     unknown = set(fields) - {mode, "db", "sharded", "nonAtomic"}
     if unknown:
-        raise CommandError(40415, f"BSON field 'out.{sorted(unknown)[0]}' is an unknown field.")
+        raise CommandError(Code.BadValue, f"'out' has an unknown field {sorted(unknown)[0]}")
     for name in ("sharded", "nonAtomic"):
-        if name in fields and truth_of(*fields[name]):
-            raise CommandError(Code.NotImplemented, f"out.{name} is not supported: a collection is replaced whole")
+        if name in fields and (fields[name][0] != BOOL or fields[name][1] == b"\0"):
+            raise CommandError(Code.BadValue, f"'out.{name}' can only be true")
     if "db" in fields and fields["db"][0] != STRING:
-        raise CommandError(Code.TypeMismatch, "'out.db' must be a string")
+        raise CommandError(Code.BadValue, "'out.db' must be a string")
+    if mode == "inline" and len(fields) > 1:
+        raise CommandError(Code.InvalidOptions, "inline output goes to no collection, and takes no options")
+    if "sharded" in fields:
+        raise CommandError(Code.InvalidOptions, "out.sharded is only for a target that is sharded already")
 
 
-def job_of(args: Arguments, seconds: float | None) -> MapReduceJob:
-    """The user's functions; `seconds`: how long they may take. Errors: TypeMismatch for what is no function."""
-    for name in ("map", "reduce", "finalize"):
-        if name in args and args[name][0] not in _FUNCTIONS:
-            raise CommandError(Code.TypeMismatch, f"'{name}' must be of string or code type")
-    finalize = args["finalize"] if "finalize" in args and not args["shardedFirstPass"] else None
+def job_of(args: Arguments, seconds: float | None, stored: bytes | None = None) -> MapReduceJob:
+    """The user's functions; `seconds`: how long they may take, `stored`: those that the database keeps.
+
+    Errors: BadValue for what is no function or no scope, 15958 for the limit.
+    """
+    if args["limit"] is not None and args["limit"] <= 0:
+        raise CommandError(15958, "the limit must be positive")
+    finalize, scope = _given(args["finalize"]), _given(args["scope"])
+    for name, function in (("map", args["map"]), ("reduce", args["reduce"]), ("finalize", finalize)):
+        if function is not None and function[0] not in _FUNCTIONS:
+            raise CommandError(Code.BadValue, f"'{name}' must be of string or code type")
+    if scope is not None and scope[0] != OBJECT:
+        raise CommandError(Code.BadValue, "'scope' must be an object")
     return MapReduceJob(
         map=args["map"],
         reduce=args["reduce"],
-        finalize=finalize,
-        scope=args["scope"],
+        finalize=None if args["shardedFirstPass"] else finalize,
+        scope=None if scope is None else scope[1],
+        stored=stored,
         limits=Limits(seconds=seconds),
     )
+
+
+def _given(value: Value | None) -> Value | None:
+    return None if value is None or value[0] == NULL else value
 
 
 def counts_document(counts: Counts) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from enum import IntEnum
 
 import bson
+from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import get_field
 from docstore.bson.walk import Value
@@ -38,10 +39,11 @@ class Way(IntEnum):
 
 
 class Evaluation:
-    """The calls of one request."""
+    """The calls of one request. `stored`: a document of the functions that the database keeps, for tests."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: Workers, stored: bytes | None = None) -> None:
         self._workers = workers
+        self._stored = stored
         self._lease: Lease | None = None
         self._stack = AsyncExitStack()
         self._known: dict[tuple[int, bytes], int] = {}
@@ -79,6 +81,8 @@ class Evaluation:
             number = self._known[function] = len(self._known)
             definition["source"] = function_source(function)[0]
         definition["function"] = number
+        if way is Way.TEST and self._stored is not None:
+            definition["stored"], self._stored = RawBSONDocument(self._stored), None
         payload = b"".join((bson.encode(definition), *documents))
         if len(payload) > MAX_INPUT:
             raise CommandError(Code.BSONObjectTooLarge, "the arguments of a JavaScript function are too large")

@@ -36,12 +36,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapReduceJob:
-    """The functions of one map-reduce. `scope` is a raw document whose fields become global variables."""
+    """The functions of one map-reduce. `scope` and `stored` (the functions that the database keeps) are raw documents
+    whose fields become global variables.
+    """
 
     map: Value
     reduce: Value
     finalize: Value | None = None
     scope: bytes | None = None
+    stored: bytes | None = None
     limits: Limits = field(default_factory=Limits)
 
 

@@ -81,9 +81,12 @@ def _elsewhere() -> CommandError:
     return CommandError(Code.NotImplemented, "a script whose value a router must know is not supported")
 
 
-async def carry_out(begin: Callable[[], Any], workers: Workers) -> Any:
-    """The result of `begin`, or of what it returns to be awaited; its scripts run in one of the workers."""
-    evaluation = Evaluation(workers)
+async def carry_out(begin: Callable[[], Any], workers: Workers, stored: bytes | None = None) -> Any:
+    """The result of `begin`, or of what it returns to be awaited; its scripts run in one of the workers.
+
+    `stored`: the functions that the database keeps, as one document.
+    """
+    evaluation = Evaluation(workers, stored)
     try:
         return await turns.Turns(begin, evaluation)
     finally:

@@ -164,7 +164,7 @@ class Session:
         if job.finalize is not None:
             functions["finalize"] = job.finalize
         sources = {}
-        scopes = [] if job.scope is None else [job.scope]
+        scopes = [each for each in (job.stored, job.scope) if each is not None]
         for name, value in functions.items():
             sources[name], scope = function_source(value)
             if scope is not None:

@@ -193,7 +193,7 @@ def _session(limits: Limits) -> Session:
 def _parse(fields: dict[str, Any]) -> tuple[MapReduceJob, bool, bool]:
     """The job, whether its input is partial results, and whether to finalize."""
     functions = {name: (part["type"], bytes(part["value"])) for name, part in fields["functions"].items()}
-    job = MapReduceJob(**functions, scope=fields.get("scope"), limits=_limits(fields))
+    job = MapReduceJob(**functions, scope=fields.get("scope"), stored=fields.get("stored"), limits=_limits(fields))
     return job, fields["merge"], fields["final"]
 
 

@@ -316,4 +316,6 @@ def _describe(job: MapReduceJob, *, merge: bool, final: bool) -> bytes:
     }  # fmt: skip
     if job.scope is not None:
         fields["scope"] = job.scope
+    if job.stored is not None:
+        fields["stored"] = job.stored
     return bson.encode(fields)

@@ -13,7 +13,7 @@ from typing import Any
 from docstore import log
 from docstore.commands.builtin import TEST_COMMANDS
 from docstore.commands.client_sessions import TIMEOUT_MINUTES, ClientSessions
-from docstore.commands.context import Host, Services, Switches
+from docstore.commands.context import Context, Host, Services, Switches
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
 from docstore.commands.dispatch import Dispatcher
@@ -30,7 +30,7 @@ def services_of(
     host: Host,
     parameters: ParameterTable,
     operations: OperationRegistry | None = None,
-    carry_out: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None,
+    carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None,
 ) -> Services:
     """The services of one process. Its own parameters are added to `parameters`. For `carry_out` see `Services`."""
     services = Services(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from docstore.collection.store import Store
+from docstore.commands.context import Context
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.operations import OperationRegistry
@@ -32,6 +33,7 @@ from docstore.node.expiry_settings import Expiry
 from docstore.node.node import DataNode, Replication
 from docstore.node.periodic import Housekeeping
 from docstore.node.settings import ClusterRole, NodeSettings
+from docstore.node.stored_functions import stored_functions
 from docstore.node.unsupported import UNSUPPORTED
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
 from docstore.replicaset.replicaset import ReplicaSet
@@ -155,10 +157,10 @@ class NodeProcess:
             on_step_down=lambda: interrupt_writes(operations),
         )
 
-    async def _carry_out(self, begin: Callable[[], Any]) -> Any:
+    async def _carry_out(self, context: Context, begin: Callable[[], Any]) -> Any:
         if self.node.evaluators is None:
             raise CommandError(Code.BadValue, "this process runs no JavaScript")
-        return await carry_out(begin, self.node.evaluators)
+        return await carry_out(begin, self.node.evaluators, stored_functions(self.node, context.db))
 
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)

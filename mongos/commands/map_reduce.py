@@ -39,6 +39,8 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         raise CommandError(16149, "this server runs no JavaScript: it was started with --noscripting")
     router = router_of(context)
     output = output_of(args, context.db)
+    if output.mode in (Mode.MERGE, Mode.REDUCE):
+        raise CommandError(Code.NotImplemented, f"out mode {output.mode.value} through a router is not supported yet")
     tree = parse_filter(args["query"], language=language_of(context))
     seconds = None if context.deadline is None else max(context.deadline - router.clock(), 0.001)
     job = job_of(args, seconds)

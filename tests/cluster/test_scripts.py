@@ -200,3 +200,60 @@ def test_writes_between_two_batches_of_a_search_are_seen(numbers: Any) -> None:
         thread.join(30)
     assert sum(counted) == 1000
     assert numbers.distinct("turn") == [1]
+
+
+COUNT = {"map": "function () { emit(this.n % 3, 1) }", "reduce": "function (k, counts) { return Array.sum(counts) }"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "first"), [("replace", 334.0), ("normal", 334.0), ("merge", 334.0), ("reduce", 1334.0)]
+)
+def test_results_are_put_into_a_collection_that_has_some(numbers: Any, mode: str, first: float) -> None:
+    database = numbers.database
+    database.drop_collection("counts")
+    database.counts.insert_many([{"_id": 0, "value": 1000}, {"_id": 9, "value": 1}])
+    assert database.command("mapReduce", "numbers", **COUNT, out={mode: "counts"})["result"] == "counts"
+    found = {each["_id"]: each["value"] for each in database.counts.find()}
+    kept = {9: 1} if mode in ("merge", "reduce") else {}
+    assert found == {0: first, 1: 333.0, 2: 333.0, **kept}
+    assert not [name for name in database.list_collection_names() if name.startswith("tmp.")]
+
+
+def test_results_go_to_another_database(client: Client, numbers: Any) -> None:
+    reply = numbers.database.command("mapReduce", "numbers", **COUNT, out={"merge": "counts", "db": "elsewhere"})
+    assert reply["result"] == {"db": "elsewhere", "collection": "counts"}
+    assert client.elsewhere.counts.count_documents({}) == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"out": 1}, 2),
+        ({"out": {"merge": "a", "replace": "b"}}, 2),
+        ({"out": {"merge": "a", "more": 1}}, 2),
+        ({"out": {"inline": 0}}, 2),
+        ({"out": {"inline": 1, "db": "x"}}, 72),
+        ({"out": {"merge": "a", "sharded": True}}, 72),
+        ({"out": {"merge": "a", "nonAtomic": False}}, 2),
+        ({"out": "system.a"}, 17385),
+        ({"out": {"merge": ""}}, 73),
+        ({"out": {"inline": 1}, "limit": 0}, 15958),
+        ({"out": {"inline": 1}, "jsMode": 1}, 14),
+        ({"out": {"inline": 1}, "scope": 1}, 2),
+        ({"out": {"inline": 1}, "finalize": 1}, 2),
+        ({"out": {"inline": 1}, "query": {"$where": "1"}}, 2),
+    ],
+)
+def test_wrong_forms_of_a_map_reduce_are_refused(numbers: Any, more: dict[str, Any], code: int) -> None:
+    with pytest.raises(OperationFailure) as error:
+        numbers.database.command("mapReduce", "numbers", **(COUNT | more))
+    assert error.value.code == code
+
+
+def test_stored_functions_are_seen_by_filters_and_map_reduces(numbers: Any) -> None:
+    database = numbers.database
+    third = {"value": Code("function (n) { return n % 3 }")}
+    database["system.js"].replace_one({"_id": "third"}, third, upsert=True)
+    assert len(list(numbers.find({"$where": "third(this.n) == 0"}))) == 334
+    grouped = COUNT | {"map": "function () { emit(third(this.n), 1) }"}
+    assert len(database.command("mapReduce", "numbers", **grouped, out={"inline": 1})["results"]) == 3

@@ -37,7 +37,8 @@ function learn(source) {
 }
 
 function evaluate(limit) {
-  const { way, function: number, source } = readDocument();
+  const { way, function: number, source, stored } = readDocument();
+  if (stored !== undefined) for (const name of Object.keys(stored)) setField(globalThis, name, stored[name]);
   rewind();
   undefinedType = 6; // inside of results it is kept
   if (source !== undefined) known[number] = learn(source);

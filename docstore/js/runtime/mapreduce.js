@@ -208,7 +208,8 @@ function mergeBatch(limit) {
     const value = ints !== undefined && ints.has("value") ? new NumberIntBody(result.value) : result.value;
     if (ints !== undefined) integersKept = true;
     const text = typeof key === "string" ? key : canonical(key);
-    if (pending !== undefined && pendingText === text && typeof key === typeof pending.key) {
+    const isText = typeof key === "string";
+    if (pending !== undefined && pendingText === text && isText === (typeof pending.key === "string")) {
       addToGroup(pending, value, 0);
     } else {
       flushPending();
