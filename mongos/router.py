@@ -14,6 +14,7 @@ from docstore.bson import append_fields
 from docstore.bson.namespace import check_database_name, split_namespace
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Context
+from docstore.commands.gossip import EncodedGossip
 from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
 from docstore.sharding import requests
@@ -70,9 +71,9 @@ class Router:
     def check_read(self, read_preference: ReadPreference) -> None:
         """A router takes every read; the shard's member decides."""
 
-    def gossip(self) -> Mapping[str, Any]:
+    def gossip(self) -> EncodedGossip:
         """The latest cluster time that shards told of."""
-        return self._gossip.shown()
+        return self._gossip.shown
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """A client's cluster time: the shards hear it with the request that carries it."""

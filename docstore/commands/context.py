@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from docstore.commands.cursors import CursorRegistry
     from docstore.commands.declaration import Command, CommandTable
     from docstore.commands.fail_points import FailPoints, Failure
+    from docstore.commands.gossip import EncodedGossip
     from docstore.commands.operations import Operation, OperationRegistry
     from docstore.commands.peer import Peer
     from docstore.commands.session import Session
@@ -39,9 +40,9 @@ class Host(Protocol):
     def check_read(self, read_preference: ReadPreference) -> None:
         """Raise NotPrimaryNoSecondaryOk or NotPrimaryOrSecondary when the read may not run here."""
 
-    def gossip(self) -> Mapping[str, Any]:
-        """`operationTime` and `$clusterTime` for replies, or nothing. Return the same object while nothing changed: its
-        encoding is kept."""
+    def gossip(self) -> EncodedGossip:
+        """`operationTime` and `$clusterTime` for replies, or nothing. Return the same object while nothing changed:
+        what is made of it is kept."""
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """Take in a request's `$clusterTime`."""

@@ -11,7 +11,7 @@ becomes InternalError, except a broken invariant (`AssertionError`), which passe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import bson
@@ -23,6 +23,7 @@ from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError
+from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.commands.operations import Operation
 from docstore.commands.peer import Peer
 from docstore.commands.values import integer_of, type_name
@@ -139,10 +140,9 @@ class Dispatcher:
         self.services = services
         self._translate = translate
         self.slow_seconds = slow_ms / 1000
-        self._gossip: Mapping[str, Any] | None = None
+        self._gossip: EncodedGossip = NO_GOSSIP
         self._tail = _OK
         self._last_cluster_time = b""
-        self._told_time = 0
 
     def handle(self, request: Message, peer: Peer) -> Outcome | Pending:
         """Answer a request, or begin to."""
@@ -246,7 +246,7 @@ class Dispatcher:
         if value is None or value[0] != TIMESTAMP:
             found = "missing" if value is None else type_name(value[0])
             raise CommandError(Code.TypeMismatch, f"$clusterTime.clusterTime must be a timestamp, found {found}")
-        if int.from_bytes(value[1], "little") > self._told_time:
+        if int.from_bytes(value[1], "little") > self._gossip.cluster_time:
             # Most clients send back what they were told: nothing new to the host.
             self.services.host.observe_cluster_time(bson.decode(raw))
         self._last_cluster_time = raw
@@ -283,8 +283,7 @@ class Dispatcher:
         gossip = self.services.host.gossip()
         if gossip is not self._gossip:
             self._gossip = gossip
-            self._told_time = _cluster_time(gossip)
-            self._tail = _OK + bson.encode(gossip)[4:-1]
+            self._tail = _OK + gossip.fields
         return self._tail
 
     def refuse(self, error: CommandError, context: Context | None) -> bytes:
@@ -304,8 +303,7 @@ class Dispatcher:
             version = host.state_version()
             if version is not None:
                 reply["topologyVersion"] = version
-        reply.update(host.gossip())
-        return bson.encode(reply)
+        return append_fields(bson.encode(reply), host.gossip().fields)
 
     def refuse_unexpected(self, error: Exception, context: Context | None) -> bytes:
         """The body of the reply to a request that failed in a way no command announced."""
@@ -361,9 +359,3 @@ def induce(body: bytes, failure: Failure, *, retried: bool) -> bytes:
     if labels:
         extra += encoded_fields(bson.encode({"errorLabels": list(labels)}))
     return append_fields(body, extra)
-
-
-def _cluster_time(gossip: Mapping[str, Any]) -> int:
-    """The packed cluster time that a gossip tells; 0 when it tells none."""
-    told = gossip.get("$clusterTime")
-    return 0 if told is None else int(told["clusterTime"].time) << 32 | int(told["clusterTime"].inc)

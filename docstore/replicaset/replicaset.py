@@ -17,7 +17,8 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
-from docstore.bson.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
+from docstore.bson.optime import NULL_OPTIME, OpTime, pack_timestamp
+from docstore.commands.gossip import NO_GOSSIP, EncodedGossip, encode_times
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.replicaset.acknowledging import Acknowledging
@@ -43,7 +44,6 @@ HAND_OVER_SECONDS = 10.0
 HAND_OVER_SENT_SECONDS = 0.5
 _CLUSTER_TIME_TOO_FAR = 205
 """MongoDB's code ClusterTimeFailsRateLimiter."""
-_NO_SIGNATURE = {"hash": b"\0" * 20, "keyId": Int64(0)}
 
 
 class ReplicaSet:
@@ -92,7 +92,7 @@ class ReplicaSet:
         self._topology_counter = 0
         self._appearance: tuple[object, ...] = ()
         self._noted = (NULL_OPTIME, NULL_OPTIME)
-        self._gossip: dict[str, Any] = {}
+        self._gossip = NO_GOSSIP
         self._gossip_of = (0, 0)
         self.started = time.monotonic()
 
@@ -198,7 +198,11 @@ class ReplicaSet:
         self, optime: OpTime | None, write_concern: WriteConcern, deadline: float | None
     ) -> dict[str, Any] | None:
         """Wait for the concern; a writeConcernError document when it was not met, else None."""
-        self.membership.report_soon()
+        config = self.membership.state.config
+        journaled = write_concern.j or (write_concern.w == "majority" and config is not None and config.journal_default)
+        if not journaled:
+            # Else nothing is gained before the flush has ended, and then that is reported anyway.
+            self.membership.report_soon()
         return await self._acknowledging.wait(optime, write_concern, deadline)
 
     async def reader(
@@ -215,15 +219,12 @@ class ReplicaSet:
         """(packed timestamp, the majority's state at it, call to release it), for read concern "snapshot"."""
         return await self._reading.open_snapshot(read_concern, deadline)
 
-    def gossip(self) -> dict[str, Any]:
+    def gossip(self) -> EncodedGossip:
         """`operationTime` and `$clusterTime` for replies; the same object while nothing has changed."""
-        current = (self._oplog.last.timestamp, self._oplog.cluster_time)
-        if current != self._gossip_of and current[0]:
+        current = (self._oplog.cluster_time, self._oplog.last.timestamp)
+        if current != self._gossip_of and current[1]:
             self._gossip_of = current
-            self._gossip = {
-                "$clusterTime": {"clusterTime": unpack_timestamp(current[1]), "signature": _NO_SIGNATURE},
-                "operationTime": unpack_timestamp(current[0]),
-            }
+            self._gossip = encode_times(*current)
         return self._gossip
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from docstore.bson.optime import OpTime
+from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.errors import Code, CommandError
 from docstore.replicaset.flusher import GroupFlusher
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from docstore.collection.store import Store
     from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
     from docstore.storage.engine import Reader
-
-_NOTHING: dict[str, Any] = {}
 
 
 class Standalone:
@@ -108,9 +107,9 @@ class Standalone:
         snapshot = self._snapshot()
         return snapshot, snapshot.close
 
-    def gossip(self) -> dict[str, Any]:
+    def gossip(self) -> EncodedGossip:
         """A standalone has no cluster time."""
-        return _NOTHING
+        return NO_GOSSIP
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         """Cluster times mean nothing to a node without an oplog."""

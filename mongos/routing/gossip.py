@@ -5,22 +5,20 @@ Always true: what is shown never goes back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import bson
 from bson.timestamp import Timestamp
 
 from docstore.bson import get_field
 from docstore.bson.optime import unpack_timestamp
+from docstore.commands.gossip import NO_GOSSIP, encode_gossip
 
 
 class Gossip:
-    """The highest cluster time and operation time seen so far."""
+    """The highest cluster time and operation time seen so far. `shown`: what replies carry of them."""
 
     def __init__(self) -> None:
         self._time = 0
-        self._shown: Mapping[str, Any] = {}
+        self.shown = NO_GOSSIP
 
     def hear(self, reply: bytes) -> None:
         """Take in a shard's raw reply."""
@@ -32,8 +30,4 @@ class Gossip:
             return
         self._time = int.from_bytes(stamp[1], "little")
         time: Timestamp = unpack_timestamp(self._time)
-        self._shown = {"operationTime": time, "$clusterTime": bson.decode(found[1])}
-
-    def shown(self) -> Mapping[str, Any]:
-        """The fields of replies; the same object while nothing changed."""
-        return self._shown
+        self.shown = encode_gossip({"operationTime": time, "$clusterTime": bson.decode(found[1])})

@@ -35,8 +35,4 @@ def under(language: Language, collation: bytes | None) -> Language:
 
 def cluster_time_of(context: Context) -> int:
     """The newest cluster time that the router has heard of, as 64 bits."""
-    found = context.services.host.gossip().get("$clusterTime")
-    if found is None:
-        return 0
-    stamp = found["clusterTime"]
-    return int(stamp.time) << 32 | int(stamp.inc)
+    return context.services.host.gossip().cluster_time

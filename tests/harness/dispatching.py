@@ -16,6 +16,7 @@ from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import PUBLIC, Command, CommandTable, Role
 from docstore.commands.dispatch import Dispatcher
+from docstore.commands.gossip import EncodedGossip, encode_gossip
 from docstore.commands.operations import OperationRegistry
 from docstore.commands.peer import Peer
 from docstore.errors import CommandError
@@ -54,8 +55,8 @@ class FakeHost:
         if self.read_error is not None and not read_preference.secondary_ok:
             raise self.read_error
 
-    def gossip(self) -> Mapping[str, Any]:
-        return self.times
+    def gossip(self) -> EncodedGossip:
+        return encode_gossip(self.times)
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:
         self.observed.append(document)

@@ -1,0 +1,37 @@
+"""What replies carry of the cluster's time, encoded, which is another with each write."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import bson
+
+from docstore.bson.optime import pack_timestamp
+
+_UNSIGNED = b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0" + bytes(21) + b"\x12keyId\0" + bytes(8) + b"\0"
+_BEFORE = b"\x03$clusterTime\0" + (17 + 8 + len(_UNSIGNED) + 1).to_bytes(4, "little") + b"\x11clusterTime\0"
+_BETWEEN = _UNSIGNED + b"\0\x11operationTime\0"
+_FIELDS = struct.Struct(f"<{len(_BEFORE)}sQ{len(_BETWEEN)}sQ")
+
+
+class EncodedGossip(NamedTuple):
+    """`fields` as they stand in a document; `cluster_time` is the packed timestamp in them, 0 where there is none."""
+
+    fields: bytes
+    cluster_time: int
+
+
+NO_GOSSIP = EncodedGossip(b"", 0)
+
+
+def encode_times(cluster_time: int, operation_time: int) -> EncodedGossip:
+    """`{$clusterTime: {clusterTime, signature}, operationTime}` of two packed timestamps; nothing is signed."""
+    return EncodedGossip(_FIELDS.pack(_BEFORE, cluster_time, _BETWEEN, operation_time), cluster_time)
+
+
+def encode_gossip(gossip: Mapping[str, Any]) -> EncodedGossip:
+    """The same of any gossip."""
+    told = gossip.get("$clusterTime")
+    return EncodedGossip(bson.encode(gossip)[4:-1], 0 if told is None else pack_timestamp(told["clusterTime"]))
