@@ -20,6 +20,7 @@ from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
 from docstore.bson.sorting import keyed
 from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
+from docstore.collection.covered import covered, covers_filter, covers_query
 from docstore.collection.ranking import entries_of, tried
 from docstore.collection.screening import has_scripts, screened
 from docstore.collection.sorter import Sorter
@@ -62,7 +63,8 @@ class DocumentBatch:
 class PlanStats:
     """The plan that runs, and what it has looked at so far. `sorts`: the order is made in memory.
 
-    `matched` documents passed the filter; `exhausted`: the access to the data came to its end.
+    `matched` documents passed the filter; `exhausted`: the access to the data came to its end; `covered`: the index
+    answers without the documents.
     """
 
     plan: Plan
@@ -73,6 +75,7 @@ class PlanStats:
     returned: int = 0
     sorted_bytes: int = 0
     exhausted: bool = False
+    covered: bool = False
 
     branches: list[Examined] = field(default_factory=list)
     """What the branches of a union have looked at, one by one."""
@@ -140,7 +143,7 @@ class Source:
         clock: Clock,
     ) -> None:
         self._clock = clock
-        self._stats = PlanStats(plan)
+        self._stats = PlanStats(plan, covered=owned is None and covers_query(query, plan))
         scripted = has_scripts(plan.residual)
         self._predicate = None if scripted else _predicate(plan, owned)
         self._skip = query.skip
@@ -289,7 +292,8 @@ class Counting:
             assert isinstance(access, IndexScan)
             self._values = entries_of(coll, access, reader)
         else:
-            self._values = _documents(coll, reader, PlanStats(plan))
+            stats = PlanStats(plan, covered=owned is None and covers_filter(plan))
+            self._values = _documents(coll, reader, stats)
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"
             self._values = screened(self._values, plan.residual, owned, clock, pairs=False)
@@ -402,6 +406,8 @@ def _documents(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[b
     if isinstance(access, CollectionScan):
         return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
     if isinstance(access, IndexScan):
+        if stats.covered:
+            return covered(coll, access, reader, stats.examined)
         return cast("Iterator[bytes]", _fetched(coll, access, reader, stats.examined, bare=True))
     return map(itemgetter(1), _pairs(coll, reader, stats))
 

@@ -38,6 +38,16 @@ def tried(coll: Collection, plan: Plan, reader: Reader) -> Plan:
     return plan
 
 
+def items_of(coll: Collection, access: IndexScan, reader: Reader) -> Iterator[tuple[bytes, bytes]]:
+    """The entries in the plan's ranges with their values, in its direction."""
+    reverse = access.direction < 0
+    prefix = coll.indexes[access.index.name].prefix
+    return chain.from_iterable(
+        reader.items(_INDEXES, prefix + lo, prefix + hi, reverse)
+        for lo, hi in (reversed(access.ranges) if reverse else access.ranges)
+    )
+
+
 def entries_of(coll: Collection, access: IndexScan, reader: Reader) -> Iterator[bytes]:
     """What ends in the record ids of the entries in the plan's ranges, in its direction."""
     index = coll.indexes[access.index.name]

@@ -14,6 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from docstore.aggregation.pipeline import Pipeline
 from docstore.bson import document_to_python
 from docstore.collection.collection import Collection
+from docstore.collection.covered import covers_filter, covers_query
 from docstore.collection.execute import PlanStats, counts_at_once, counts_entries, open_count, open_find, plan_query
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -102,10 +103,16 @@ def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
         if counts_entries(plan, view.owned):
             scan = access_stage(plan).inputs[0]
             return Stage("COUNT", inputs=[Stage("COUNT_SCAN", details=scan.details)])
-        inner = access_stage(plan)
+        inner = access_stage(plan, covered=view.owned is None and covers_filter(plan))
         return Stage("COUNT", inputs=[inner if view.owned is None else Stage("SHARDING_FILTER", inputs=[inner])])
     query = subject.query if subject.stage is None else replace(subject.query, limit=0)
-    stage = find_stages(query, plan, owned=view.owned is not None, projection=subject.projection)
+    stage = find_stages(
+        query,
+        plan,
+        owned=view.owned is not None,
+        projection=subject.projection,
+        covered=view.owned is None and covers_query(query, plan),
+    )
     return stage if subject.stage is None else Stage(subject.stage, inputs=[stage])
 
 

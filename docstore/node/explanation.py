@@ -6,7 +6,7 @@ execution are put beside the stages by `docstore.node.stage_figures`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import md5
 from typing import Any
 
@@ -87,16 +87,24 @@ def _index_names(stage: Stage) -> list[str]:
     return own + [name for each in stage.inputs for name in _index_names(each)]
 
 
-def find_stages(query: FindQuery, plan: Plan, *, owned: bool, projection: bytes | None = None) -> Stage:
-    """The stages of a find, outermost first. `owned`: documents of other shards are filtered out."""
-    stage = access_stage(plan)
+def find_stages(
+    query: FindQuery, plan: Plan, *, owned: bool, projection: bytes | None = None, covered: bool = False
+) -> Stage:
+    """The stages of a find, outermost first. `owned`: documents of other shards are filtered out; `covered`: the index
+    answers without the documents.
+    """
+    stage = access_stage(plan, covered=covered)
     if stage.name == "EOF":
         return stage
     if query.between is not None:
-        stage.inputs[0].details["indexBounds"] = {}
+        (stage if covered else stage.inputs[0]).details["indexBounds"] = {}
     if owned:
         stage = Stage("SHARDING_FILTER", inputs=[stage])
     sorts = bool(query.sort.fields) and not plan.provides_sort
+    projected = query.return_key or projection is None or not elements(projection)
+    if sorts and covered and not projected:
+        assert projection is not None
+        stage, projected = _projection_stage(query, projection, stage, covered=True), True
     if sorts:
         details: dict[str, Any] = {"sortPattern": dict(query.sort.fields), "memLimit": SORT_MEMORY_BYTES}
         if query.limit:
@@ -106,12 +114,9 @@ def find_stages(query: FindQuery, plan: Plan, *, owned: bool, projection: bytes 
         stage = Stage("SKIP", details={"skipAmount": query.skip}, inputs=[stage])
     if query.return_key:
         stage = Stage("RETURN_KEY", inputs=[stage])
-    elif projection is not None and elements(projection):
-        stage = Stage(
-            "PROJECTION_SIMPLE" if _is_simple(projection) else "PROJECTION_DEFAULT",
-            details={"transformBy": document_to_python(projection)},
-            inputs=[stage],
-        )
+    elif not projected:
+        assert projection is not None
+        stage = _projection_stage(query, projection, stage, covered=covered)
     if query.limit and not sorts:
         stage = Stage("LIMIT", details={"limitAmount": query.limit}, inputs=[stage])
     if isinstance(query.filter, Or) and query.hint is None:
@@ -119,12 +124,21 @@ def find_stages(query: FindQuery, plan: Plan, *, owned: bool, projection: bytes 
     return stage
 
 
+def _projection_stage(query: FindQuery, projection: bytes, below: Stage, *, covered: bool) -> Stage:
+    name = "PROJECTION_DEFAULT" if not _is_simple(projection) else "PROJECTION_SIMPLE"
+    if covered and name == "PROJECTION_SIMPLE":
+        name = "PROJECTION_COVERED"
+    # The values that distinct collects are shown as no field at all.
+    shown = document_to_python(projection) if query.needs is None else {}
+    return Stage(name, details={"transformBy": shown}, inputs=[below])
+
+
 def _is_simple(projection: bytes) -> bool:
     return all(code in _CHOICES and "." not in name for name, code, _ in elements(projection))
 
 
-def access_stage(plan: Plan) -> Stage:
-    """The access to the data, and the filter over it."""
+def access_stage(plan: Plan, *, covered: bool = False) -> Stage:
+    """The access to the data, and the filter over it. `covered`: an index without the documents."""
     condition = None if plan.residual is None else filter_document(plan.residual)
     match plan.access:
         case Eof():
@@ -136,6 +150,8 @@ def access_stage(plan: Plan) -> Stage:
         case CollectionScan(direction):
             return Stage("COLLSCAN", condition, {"direction": "forward" if direction > 0 else "backward"})
         case IndexScan() as scan:
+            if covered:
+                return replace(index_scan(scan), condition=condition)
             return Stage("FETCH", condition, inputs=[index_scan(scan)])
         case Union(branches):
             return Stage("FETCH", condition, inputs=[Stage("OR", inputs=[_branch(each) for each in branches])])

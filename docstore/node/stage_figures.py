@@ -94,7 +94,9 @@ def _figures(stage: Stage, run: Run, inputs: list[Figures]) -> tuple[Figures, di
         case "COLLSCAN":
             return Figures(documents + 1 + end, stats.matched, stats.exhausted), {"docsExamined": documents}
         case "IXSCAN":
-            return _index_figures(stage, keys, documents, stats.exhausted)
+            return _index_figures(stage, keys, stats.matched if stats.covered else documents, stats.exhausted)
+        case "PROJECTION_COVERED" if stats.sorts:
+            return below, {}
         case "COUNT_SCAN":
             return Figures(keys, stats.matched, stats.exhausted), {"keysExamined": keys}
         case "OR":

@@ -38,8 +38,8 @@ class KeyBetween:
 class FindQuery:
     """A read of one collection. `limit` 0 means none; `skip` and `limit` apply after the filter and the sort.
 
-    `return_key`: the keys of the index are the answer, not the documents; `show_record_id`: each document is given with
-    its place in the collection.
+    `needs`: the paths that whoever asks will look at, where it is not whole documents. `return_key`: the keys of the
+    index are the answer, not the documents; `show_record_id`: each document is given with its place in the collection.
     """
 
     filter: Filter = MATCH_ALL
@@ -49,6 +49,7 @@ class FindQuery:
     limit: int = 0
     hint: Hint | None = None
     between: KeyBetween | None = None
+    needs: frozenset[str] | None = None
     return_key: bool = False
     show_record_id: bool = False
 

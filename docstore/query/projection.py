@@ -200,6 +200,28 @@ def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) ->
     return Projection(root, keep_others, in_place, named if shallow else None, added)
 
 
+def kept_paths(projection: DocumentProjection) -> frozenset[str] | None:
+    """The paths whose values are all that the projection keeps; None for one that does anything else."""
+    if not isinstance(projection, Projection) or projection.keep_others:
+        return None
+    return _kept_below(projection.root, "")
+
+
+def _kept_below(branch: Branch, prefix: str) -> frozenset[str] | None:
+    found: frozenset[str] = frozenset()
+    for name, child in branch.children.items():
+        if isinstance(child, Branch):
+            below = _kept_below(child, f"{prefix}{name}.")
+            if below is None:
+                return None
+            found |= below
+        elif child is KEEP:
+            found |= {prefix + name}
+        elif child is not DROP:
+            return None
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class PositionalProjection:
     """A projection of which one path ends in `$`: of the first array on it stays the element that the filter matched.

@@ -34,7 +34,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     if resolved is not None:
         return _run_on_view(context, arguments, resolved)
     language = language_of(context, arguments)
-    query = FindQuery(filter=filter_of(arguments["query"], language), hint=hint_of(arguments["hint"]))
+    query = FindQuery(
+        filter=filter_of(arguments["query"], language), hint=hint_of(arguments["hint"]), needs=frozenset((path,))
+    )
     viewing = view_of(context)
     found = DistinctValues(path, language.collation)
     if isawaitable(viewing):

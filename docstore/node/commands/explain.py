@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from docstore.aggregation.pipeline import parse_pipeline
-from docstore.bson import elements, get_field
+from docstore.bson import document_from, elements, from_python, get_field
 from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, STRING
 from docstore.collection.views import check_no_view
@@ -109,7 +109,10 @@ def _count(inner: Arguments, language: Language) -> Subject:
 
 
 def _distinct(inner: Arguments, language: Language) -> Subject:
-    return Subject(FindQuery(filter=filter_of(inner["query"], language), hint=hint_of(inner["hint"])))
+    path = inner["key"]
+    query = FindQuery(filter=filter_of(inner["query"], language), hint=hint_of(inner["hint"]), needs=frozenset((path,)))
+    shown = [(path, *from_python(1))] + ([("_id", *from_python(0))] if path != "_id" else [])
+    return Subject(query, projection=document_from(shown))
 
 
 def _find_and_modify(inner: Arguments, language: Language) -> Subject:

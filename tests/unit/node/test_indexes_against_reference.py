@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import bson
 import pymongo
 import pytest
+from bson import DatetimeMS, Decimal128, Int64, Timestamp
 from pymongo.database import Database
 
+from docstore.bson import encode_key, get_field
 from tests.harness.reference import reference_server
 from tests.unit.node.local import LocalNode, loop
 
@@ -111,3 +114,71 @@ def test_indexes_of_every_kind_change_no_result(database: Database[Any], seed: i
             assert (await node.run({"count": "c", "query": tree}))["n"] == len(theirs["cursor"]["firstBatch"]), tree
 
     loop(work())
+
+
+def plain_value(dice: Random) -> Any:
+    return dice.choice(
+        [dice.randint(-3, 3), float(dice.randint(-2, 2)), Int64(dice.randint(0, 2)), -0.0, 0.5, None, "a", "", True,
+         {"x": 1.0}, Decimal128("1.0"), 2**53 + 1, float("inf"), DatetimeMS(5), Timestamp(1, 2)]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_an_index_answers_by_itself_are_the_values_of_the_documents(database: Database[Any], seed: int) -> None:
+    """Types included, and a missing field is missing; of the real server there are no indexes to ask."""
+    dice = Random(seed)
+    documents = [
+        {
+            "_id": dice.choice([n, float(n), Int64(n)]),
+            **{name: plain_value(dice) for name in dice.sample("ac", dice.randint(0, 2))},
+            **({"b": {name: plain_value(dice) for name in dice.sample("xy", dice.randint(0, 2))}} if n % 3 else {}),
+        }
+        for n in range(30)
+    ]
+    database.c.drop()
+    database.c.insert_many(documents)
+    keys = ["a", "c", "b.x", "b.y"]
+
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *documents)
+        for number in range(3):
+            key = {path: dice.choice([1, -1]) for path in [*dice.sample(keys, dice.randint(1, 4)), "_id"]}
+            await node.run({"createIndexes": "c", "indexes": [{"key": key, "name": f"i{number}"}]})
+            for _ in range(10):
+                low = dice.randint(-2, 2)
+                tree = dice.choice([{}, {next(iter(key)): {"$gte": low}}, {dice.choice(keys): {"$ne": low}}])
+                shown = dict.fromkeys(dice.sample(list(key), dice.randint(1, len(key))), 1)
+                find = {"find": "c", "filter": tree, "projection": {"_id": 1, **shown}, "sort": {"_id": 1}}
+                theirs = database.command(find)["cursor"]["firstBatch"]
+                ours = (await node.run({**find, "hint": key}))["cursor"]["firstBatch"]
+                assert [in_order(each) for each in ours] == [in_order(each) for each in theirs], (find, key)
+                path = dice.choice(list(key))
+                distinct = {"distinct": "c", "key": path, "query": tree}
+                values = (await node.run({**distinct, "hint": key}))["values"]
+                # Of equal values of different types the one that comes first stands for all.
+                expected = database.command(distinct)["values"]
+                assert list(map(key_of, values)) == list(map(key_of, expected)), distinct
+                counted = await node.run({"count": "c", "query": tree, "hint": key})
+                assert counted["n"] == len(theirs), tree
+            # A change of types alone.
+            for raw in documents:
+                after = {**raw, "a": float(raw["a"])} if isinstance(raw.get("a"), int) else raw
+                update = {"update": "c", "updates": [{"q": {"_id": raw["_id"]}, "u": after}]}
+                database.command(update)
+                await node.run(update)
+
+    loop(work())
+
+
+def key_of(thing: Any) -> bytes:
+    found = get_field(bson.encode({"": thing}), "")
+    assert found is not None
+    return encode_key(found)
+
+
+def in_order(thing: Any) -> Any:
+    """A document with its fields in the order of their names, and its values told apart by their types."""
+    if isinstance(thing, dict):
+        return [(name, in_order(thing[name])) for name in sorted(thing)]
+    return type(thing), str(thing)
