@@ -201,7 +201,9 @@ def test_a_late_member_copies_everything_sessions_included_while_it_is_written_t
 
 
 def test_kinds_of_collections_are_copied_replicated_and_rolled_back(tmp_path: Path) -> None:
-    """Capped collections, validators and views, by an initial sync, by the oplog, and back from a partition."""
+    """Kinds of collections and views, by an initial sync, by the oplog, and back from a partition."""
+    collation = {"locale": "en", "strength": 2}
+    anywhere = {"$readPreference": {"mode": "nearest"}}
 
     async def scenario() -> None:
         async with in_memory_set(tmp_path, 3) as members:
@@ -211,7 +213,11 @@ def test_kinds_of_collections_are_copied_replicated_and_rolled_back(tmp_path: Pa
             await first.insert("capped", *range(5))
             await first.run({"create": "checked", "validator": {"a": {"$gt": 1}}})
             await first.run({"create": "view", "viewOn": "capped", "pipeline": [{"$match": {"_id": {"$gt": 3}}}]})
+            await first.run({"create": "collated", "collation": collation})
+            await first.run({"createIndexes": "collated", "indexes": [{"key": {"a": 1}, "name": "a", "unique": True}]})
+            await first.run({"insert": "collated", "documents": [{"_id": "One", "a": "x"}]})
             await first.run({"replSetReconfig": members.config(3) | {"version": 2, "term": 1}}, "admin")
+            await first.run({"insert": "collated", "documents": [{"_id": "Two", "a": "y"}]})
             await first.run({"collMod": "checked", "validationAction": "warn"})
             await first.run({"collMod": "view", "viewOn": "capped", "pipeline": []})
             await first.insert("capped", 5, w="majority")
@@ -219,7 +225,12 @@ def test_kinds_of_collections_are_copied_replicated_and_rolled_back(tmp_path: Pa
             for member in members.nodes[1:]:
                 assert [each["_id"] for each in await member.find("view")] == [3, 4, 5]
                 store = member.process.node.store
-                for name in ("capped", "checked"):
+                for text in ("x", "Y"):
+                    counted = await member.run(
+                        {"count": "collated", "query": {"a": text.upper()}, "hint": "a", **anywhere}
+                    )
+                    assert counted["n"] == 1
+                for name in ("capped", "checked", "collated"):
                     ours, theirs = first.process.node.store.collection(f"test.{name}"), store.collection(f"test.{name}")
                     assert ours is not None
                     assert theirs is not None
@@ -232,6 +243,8 @@ def test_kinds_of_collections_are_copied_replicated_and_rolled_back(tmp_path: Pa
             await until(all_vote)
             await write_alone(members, 0, "capped", 6, 7, 8)
             await first.run({"collMod": "capped", "cappedMax": 1, "writeConcern": {"w": 1}})
+            lost = {"updates": [{"q": {"_id": "ONE"}, "u": {"$set": {"a": "z"}}}], "writeConcern": {"w": 1}}
+            assert (await first.run({"update": "collated", **lost}))["n"] == 1
             await until(lambda: members[1].state.writable or members[2].state.writable)
             members.heal()
             await members.until_converged()
@@ -239,6 +252,11 @@ def test_kinds_of_collections_are_copied_replicated_and_rolled_back(tmp_path: Pa
             assert collection is not None
             assert (collection.options.max_documents, collection.count) == (3, 3)
             assert [each["_id"] for each in await first.find("capped")] == [3, 4, 5]
+            for text, count in (("X", 1), ("Z", 0)):
+                assert (await first.run({"count": "collated", "query": {"a": text}, "hint": "a", **anywhere}))[
+                    "n"
+                ] == count
+            assert (await first.run({"validate": "collated"}))["valid"]
 
     run(scenario())
 
