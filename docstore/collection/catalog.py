@@ -37,7 +37,6 @@ from docstore.bson.layout import (
     long_of,
     timestamp_key,
 )
-from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection, Index, unpack_counters
 from docstore.collection.entry import uuid_value
 from docstore.collection.index_spec import id_index, parse_index_spec
@@ -65,6 +64,7 @@ class Catalog:
         self.collections: dict[str, Collection] = {}
         self.garbage: dict[int, int] = {}
         self._by_uuid: dict[UUID, Collection] = {}
+        self._by_database: dict[str, dict[str, Collection]] = {}
         self._next_ident = 1
         self.load()
 
@@ -79,6 +79,9 @@ class Catalog:
             coll = self._read(ident_of(key, 1), row, known)
             self.collections[coll.ns] = coll
         self._by_uuid = {coll.uuid: coll for coll in self.collections.values()}
+        self._by_database = {}
+        for coll in self.collections.values():
+            self._by_database.setdefault(coll.database, {})[coll.ns] = coll
         self.garbage = {
             ident_of(key, 1): long_of(value)
             for key, value in engine.items(_META, GARBAGE_PREFIX, after_prefix(GARBAGE_PREFIX))
@@ -140,7 +143,11 @@ class Catalog:
         return CATALOG_PREFIX + coll.prefix, document_from(fields)
 
     def in_database(self, database: str) -> list[Collection]:
-        return [coll for ns, coll in self.collections.items() if split_namespace(ns)[0] == database]
+        return list(self._by_database.get(database, {}).values())
+
+    def databases(self) -> list[str]:
+        """The databases that have a collection, in order."""
+        return sorted(self._by_database)
 
     def by_uuid(self, uuid: UUID) -> Collection | None:
         return self._by_uuid.get(uuid)
@@ -159,12 +166,23 @@ class Catalog:
         unit.touch(*self.row(coll), logged=coll.replicates)
 
     def _enter(self, coll: Collection) -> None:
-        self.collections[coll.ns] = coll
+        self._name(coll)
         self._by_uuid[coll.uuid] = coll
 
     def _forget(self, coll: Collection) -> None:
-        del self.collections[coll.ns]
+        self._unname(coll)
         del self._by_uuid[coll.uuid]
+
+    def _name(self, coll: Collection) -> None:
+        self.collections[coll.ns] = coll
+        self._by_database.setdefault(coll.database, {})[coll.ns] = coll
+
+    def _unname(self, coll: Collection) -> None:
+        del self.collections[coll.ns]
+        of_database = self._by_database[coll.database]
+        del of_database[coll.ns]
+        if not of_database:
+            del self._by_database[coll.database]
 
     def remove(self, unit: WriteUnit, coll: Collection) -> None:
         """Take the collection out and mark its trees as garbage."""
@@ -178,13 +196,13 @@ class Catalog:
         """Move the collection to another, free, namespace."""
         before = coll.ns
 
-        def move(source: str, target: str) -> None:
-            del self.collections[source]
+        def move(target: str) -> None:
+            self._unname(coll)
             coll.rename(target)
-            self.collections[target] = coll
+            self._name(coll)
 
-        move(before, ns)
-        unit.on_abort(lambda: move(ns, before))
+        move(ns)
+        unit.on_abort(lambda: move(before))
         unit.touch(*self.row(coll), logged=coll.replicates)
 
     def set_options(self, unit: WriteUnit, coll: Collection, options: CollectionOptions) -> None:
@@ -211,7 +229,7 @@ class Catalog:
         """Mark a tree of the collection as garbage from the unit's next entry on."""
         timestamp = unit.next_timestamp() if coll.replicates else UNLOGGED
         self.garbage[ident] = timestamp
-        unit.on_abort(lambda: self._keep(ident))
+        unit.on_abort(lambda: self.removed(ident))
         unit.touch(garbage_key(ident), timestamp_key(timestamp), logged=coll.replicates)
 
     def adopt(self, unit: WriteUnit, coll: Collection, ident: int) -> None:
@@ -220,9 +238,6 @@ class Catalog:
         unit.on_abort(lambda: self.garbage.__setitem__(ident, BUILDING))
         unit.touch(garbage_key(ident), None, logged=coll.replicates)
 
-    def _keep(self, ident: int) -> None:
-        self.garbage.pop(ident, None)
-
     def droppable(self, limit: int | None) -> Iterator[int]:
         """Idents whose removal is final: their timestamp is at most `limit` (None: any), and no build is using them."""
         for ident, timestamp in list(self.garbage.items()):
@@ -230,7 +245,7 @@ class Catalog:
                 yield ident
 
     def removed(self, ident: int) -> None:
-        """The tree's space has been given back."""
+        """The tree is garbage no more: its space has been given back, or it is wanted again."""
         self.garbage.pop(ident, None)
 
 
@@ -240,7 +255,17 @@ def garbage_key(ident: int) -> bytes:
 
 def remove_tree(batch: Batch, ident: int) -> None:
     """Give the space of an ident back: it is a collection's or an index's, so both families are cleared."""
-    for family in (Family.RECORDS, Family.INDEXES):
-        batch.delete_range(family, ident_bytes(ident), ident_end(ident))
-    batch.delete(_META, COUNTERS_PREFIX + ident_bytes(ident))
-    batch.delete(_META, garbage_key(ident))
+    remove_trees(batch, [ident])
+
+
+def remove_trees(batch: Batch, idents: list[int]) -> None:
+    """Give the space of idents, which rise, back; those in a row are one range on disk."""
+    first = None
+    for place, ident in enumerate(idents):
+        first = ident if first is None else first
+        if place + 1 == len(idents) or idents[place + 1] != ident + 1:
+            for family in (Family.RECORDS, Family.INDEXES):
+                batch.delete_range(family, ident_bytes(first), ident_end(ident))
+            first = None
+        batch.delete(_META, COUNTERS_PREFIX + ident_bytes(ident))
+        batch.delete(_META, garbage_key(ident))

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from docstore.bson.layout import timestamp_key
-from docstore.bson.namespace import split_namespace
 from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.collection import ddl
-from docstore.collection.catalog import BUILDING, Catalog, remove_tree
+from docstore.collection.catalog import BUILDING, Catalog, remove_tree, remove_trees
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index_build import IndexBuild
 from docstore.collection.index_spec import IndexSpec
@@ -41,6 +40,9 @@ _UNDO_DISCARDED_AT_ONCE = 256
 """Undo records of committed entries are left standing until so many entries have come: each removal is a range on
 disk.
 """
+
+_RECLAIMED_AT_ONCE = 128
+"""Trees whose space is given back by one batch."""
 
 
 class Store:
@@ -90,7 +92,7 @@ class Store:
 
     def databases(self) -> list[str]:
         """The databases that have a collection, in order."""
-        return sorted({split_namespace(ns)[0] for ns in self.catalog.collections})
+        return self.catalog.databases()
 
     @property
     def last_optime(self) -> OpTime:
@@ -235,13 +237,16 @@ class Store:
         Goes on until the monotonic time `deadline`; True when nothing is left that could go now.
         """
         limit = None if self.oplog is None else self.oplog.commit_limit
-        for ident in self.catalog.droppable(limit):
+        droppable = sorted(self.catalog.droppable(limit))
+        for at in range(0, len(droppable), _RECLAIMED_AT_ONCE):
+            idents = droppable[at : at + _RECLAIMED_AT_ONCE]
             if monotonic() >= deadline:
                 return False
             batch = Batch()
-            remove_tree(batch, ident)
+            remove_trees(batch, idents)
             self.engine.write(batch)
-            self.catalog.removed(ident)
+            for ident in idents:
+                self.catalog.removed(ident)
         return True
 
     def validate(self, coll: Collection) -> Report:

@@ -9,7 +9,7 @@ Field order of replies as in MongoDB: data cursors give the batch before the id,
 from __future__ import annotations
 
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -76,6 +76,38 @@ class ListSource:
 
     def close(self) -> None:
         self._documents = []
+
+
+class MadeSource:
+    """Documents that are made as they are wanted; None from `made` stands for one that was made for nothing."""
+
+    def __init__(self, made: Iterator[bytes | None], clock: Callable[[], float]) -> None:
+        self._made = made
+        self._clock = clock
+        self._next: bytes | None = None
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        taken: list[bytes] = []
+        size = 0
+        while True:
+            if self._next is None:
+                for made in self._made:
+                    self._next = made
+                    if made is not None or self._clock() >= deadline:
+                        break
+                else:
+                    return Documents(taken, True)
+            raw = self._next
+            if raw is None or len(taken) == max_docs or (taken and size + len(raw) > max_bytes):
+                return Documents(taken, False)
+            taken.append(raw)
+            size += len(raw)
+            self._next = None
+            if self._clock() >= deadline:
+                return Documents(taken, False)
+
+    def close(self) -> None:
+        self._made = iter(())
 
 
 class ReleasingSource:

@@ -37,7 +37,9 @@ def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
     return CollectionSizes(
         _pages(records * engine.ratio(Family.RECORDS)),
         {
-            name: _pages(collection.count * _entry_bytes(engine, index) * engine.ratio(Family.INDEXES))
+            name: _pages(
+                collection.count * _entry_bytes(engine, index) * engine.ratio(Family.INDEXES) if collection.count else 0
+            )
             for name, index in collection.indexes.items()
         },
     )

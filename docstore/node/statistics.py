@@ -10,8 +10,10 @@ from bson.int64 import Int64
 from docstore.collection.collection import Collection
 from docstore.collection.oplog import OPLOG_NS, Oplog
 from docstore.collection.views import check_no_view, views_of
-from docstore.node.node import DataNode
-from docstore.node.sizes import collection_sizes
+from docstore.commands.context import Context
+from docstore.node.node import DataNode, node_of
+from docstore.node.sizes import CollectionSizes, collection_sizes
+from docstore.node.slices import Slices
 from docstore.storage.engine import Engine
 
 _INT32_MAX = 0x7FFFFFFF
@@ -83,12 +85,17 @@ def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str,
     return storage_stats(node.engine, node.store.collection(namespace), scale)
 
 
-def database_stats(node: DataNode, database: str, scale: int, *, free: bool = False) -> dict[str, Any]:
-    """The sums over a database's collections in units of `scale` bytes; with `free` also what is kept for reuse, which
-    is nothing: space given up goes back to the file system.
+async def database_stats(context: Context, scale: int, *, free: bool = False) -> dict[str, Any]:
+    """The sums over the collections of the request's database in units of `scale` bytes; with `free` also what is kept
+    for reuse, which is nothing: space given up goes back to the file system.
     """
+    node, database = node_of(context), context.db
     collections = [found for name in node.store.namespaces(database) if (found := node.store.collection(name))]
-    sizes = [collection_sizes(node.engine, collection) for collection in collections]
+    sizes: list[CollectionSizes] = []
+    slices = Slices(context)
+    for collection in collections:
+        sizes.append(collection_sizes(node.engine, collection))
+        await slices.pause_when_due()
     objects = sum(collection.count for collection in collections)
     data = sum(collection.size for collection in collections)
     storage = sum(each.storage for each in sizes)

@@ -12,8 +12,8 @@ from docstore.collection.collection import Collection
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.node.cursors import SLICE_SECONDS
-from docstore.node.node import DataNode, node_of
+from docstore.node.node import node_of
+from docstore.node.slices import Slices
 from docstore.storage import Family, Snapshot
 
 _EVERY = 128
@@ -26,11 +26,12 @@ async def run(context: Context, arguments: Arguments) -> Result:
     hashes: dict[str, str] = {}
     uuids: dict[str, Binary] = {}
     snapshot = node.engine.snapshot()
+    slices = Slices(context)
     try:
         for namespace in sorted(node.store.namespaces(context.db)):
             collection = node.store.collection(namespace)
             if collection is not None and (names is None or collection.name in names):
-                hashes[collection.name] = await _digest(context, node, collection, snapshot)
+                hashes[collection.name] = await _digest(slices, collection, snapshot)
                 uuids[collection.name] = Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD)
     finally:
         snapshot.close()
@@ -39,18 +40,16 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return reply | {"md5": whole.hexdigest(), "timeMillis": int((node.clock() - began) * 1000)}
 
 
-async def _digest(context: Context, node: DataNode, collection: Collection, snapshot: Snapshot) -> str:
+async def _digest(slices: Slices, collection: Collection, snapshot: Snapshot) -> str:
     digest = hashlib.md5(usedforsecurity=False)
-    until = node.clock() + SLICE_SECONDS
     entries = snapshot.values(Family.INDEXES, collection.id_index.prefix, collection.id_index.end)
     for position, entry in enumerate(entries):
         raw = snapshot.get(Family.RECORDS, collection.prefix + entry[-RECORD_ID_BYTES:])
         assert raw is not None, f"{collection.ns}: the _id index leads to no record"
         digest.update(raw)
-        if position % _EVERY == 0 and node.clock() >= until:
-            await node.pause()
-            context.operation.check()
-            until = node.clock() + SLICE_SECONDS
+        if position % _EVERY == 0:
+            await slices.pause_when_due()
+    await slices.pause_when_due()
     return digest.hexdigest()
 
 

@@ -8,17 +8,16 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.values import NUMBERS, integer_of, truth_of
 from docstore.errors import NO_CODE, Code, CommandError
-from docstore.node.node import node_of
 from docstore.node.statistics import database_stats
 
 _INT32_RANGE = 1 << 32
 
 
-def run(context: Context, arguments: Arguments) -> Result:
+async def run(context: Context, arguments: Arguments) -> Result:
     if arguments.value is not None and arguments.value[0] == STRING:
         raise CommandError(Code.InvalidNamespace, "dbStats is about the database that it is sent to: it takes no name")
     free = arguments["freeStorage"]
-    return database_stats(node_of(context), context.db, _scale(arguments["scale"]), free=_asked(free))
+    return await database_stats(context, _scale(arguments["scale"]), free=_asked(free))
 
 
 def _asked(value: Value | None) -> bool:

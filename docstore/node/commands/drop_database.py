@@ -10,8 +10,9 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.schema import change
+from docstore.node.schema import change, enter_write
 
+_AT_ONCE = 64
 _KEPT = frozenset(("admin", "config", "local"))
 
 
@@ -21,7 +22,17 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if context.db in _KEPT:
         raise CommandError(Code.IllegalOperation, f"Dropping the '{context.db}' database is prohibited.")
     store = node_of(context).store
-    count = len(list(store.namespaces(context.db)))
+    count = len(store.namespaces(context.db))
+    while len(left := store.namespaces(context.db)) > _AT_ONCE:
+        # The unit that is acknowledged takes the rest and says that it was the database.
+        await enter_write(context)
+        with store.unit() as unit:
+            for namespace in left[:_AT_ONCE]:
+                if store.collection(namespace) is not None:
+                    store.drop_collection(unit, namespace)
+            unit.commit()
+        await node_of(context).pause()
+        context.operation.check()
     reply: dict[str, Any] = await change(context, {}, lambda unit: store.drop_database(unit, context.db))
     failed = reply.get("writeConcernError")
     if failed is not None and count:

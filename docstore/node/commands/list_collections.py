@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -10,7 +11,7 @@ from bson.binary import Binary, UuidRepresentation
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import document_to_python, from_python
+from docstore.bson import Predicate, document_to_python, from_python
 from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection
 from docstore.collection.oplog import OPLOG_NS, Oplog
@@ -18,7 +19,7 @@ from docstore.collection.views import ViewDefinition, views_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.node.cursors import ListSource, first_batch
+from docstore.node.cursors import MadeSource, first_batch
 from docstore.node.node import node_of
 from docstore.node.requests import CURSOR, batch_size_of
 from docstore.query.compile import compile_filter
@@ -29,20 +30,26 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     store = node_of(context).store
     batch_size = batch_size_of(arguments)
     wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
-    collections = [store.collection(name) for name in store.namespaces(context.db)]
-    entries = [describe(collection) for collection in collections if collection is not None]
-    entries += [describe_view(view) for view in views_of(store, context.db)]
+    entries: list[tuple[str, Callable[[], dict[str, Any]]]] = [
+        (collection.name, partial(describe, collection)) for collection in store.catalog.in_database(context.db)
+    ]
+    entries += [(view.name, partial(describe_view, view)) for view in views_of(store, context.db)]
     if context.db == "local" and store.oplog is not None:
-        entries.append(describe_oplog(store.oplog))
-    found: list[bytes] = []
-    for entry in sorted(entries, key=itemgetter("name")):
-        shown = {"name": entry["name"], "type": entry["type"]} if arguments["nameOnly"] else entry
-        raw = from_python(shown)[1]
-        if wanted is None or wanted.matches(raw):
-            found.append(raw)
+        entries.append((split_namespace(OPLOG_NS)[1], partial(describe_oplog, store.oplog)))
+    entries.sort(key=itemgetter(0))
+    source = MadeSource(_shown(entries, wanted, name_only=arguments["nameOnly"]), node_of(context).clock)
     return first_batch(
-        context, ListSource(found), batch_size=batch_size, catalog=True, namespace=f"{context.db}.$cmd.listCollections"
+        context, source, batch_size=batch_size, catalog=True, namespace=f"{context.db}.$cmd.listCollections"
     )
+
+
+def _shown(
+    entries: list[tuple[str, Callable[[], dict[str, Any]]]], wanted: Predicate | None, *, name_only: bool
+) -> Iterator[bytes | None]:
+    for _, describing in entries:
+        entry = describing()
+        raw = from_python({"name": entry["name"], "type": entry["type"]} if name_only else entry)[1]
+        yield raw if wanted is None or wanted.matches(raw) else None
 
 
 def describe(collection: Collection) -> dict[str, Any]:

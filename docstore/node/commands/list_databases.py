@@ -12,6 +12,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
 from docstore.node.sizes import collection_sizes
+from docstore.node.slices import Slices
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 
@@ -19,11 +20,12 @@ MEBIBYTE = 1024 * 1024
 _ALWAYS_THERE = frozenset(("admin", "config", "local"))
 
 
-def run(context: Context, arguments: Arguments) -> Result:
+async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
     databases: list[dict[str, Any]] = []
     total = 0
+    slices = Slices(context)
     stored = frozenset(node.store.databases())
     for name in sorted(stored | _ALWAYS_THERE):
         entry: dict[str, Any] = {"name": name}
@@ -31,6 +33,7 @@ def run(context: Context, arguments: Arguments) -> Result:
         if not arguments["nameOnly"]:
             for namespace in node.store.namespaces(name):
                 collection = node.store.collection(namespace)
+                await slices.pause_when_due()
                 if collection is not None:
                     sizes = collection_sizes(node.engine, collection)
                     size += sizes.storage + sum(sizes.indexes.values())
