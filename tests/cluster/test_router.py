@@ -350,3 +350,30 @@ def test_a_collation_means_the_same_through_a_router(cluster: Cluster) -> None:
         with pytest.raises(OperationFailure) as refused:
             cluster.client.admin.command("shardCollection", "test.collated_own", key={"_id": 1}, **arguments)
         assert refused.value.code == 2
+
+
+def test_scripts_run_on_the_shards_and_where_their_results_are_merged(cluster: Cluster) -> None:
+    posts = cluster.shard("scripted", {"n": 1})
+    cluster.split_and_move("scripted", {"n": 50})
+    posts.insert_many([{"n": n} for n in range(100)])
+    assert sorted(row["n"] for row in posts.find({"$where": "this.n % 25 == 0"})) == [0, 25, 50, 75]
+    double = {"$function": {"body": "function (n) { return n * 2 }", "args": ["$n"], "lang": "js"}}
+    found = posts.aggregate([{"$project": {"v": double}}, {"$sort": {"v": 1}}, {"$limit": 3}], batchSize=2)
+    assert [row["v"] for row in found] == [0, 2, 4]
+    total = {
+        "init": "function () { return 0 }",
+        "accumulate": "function (state, n) { return state + n }",
+        "accumulateArgs": ["$n"],
+        "merge": "function (one, other) { return one + other }",
+        "finalize": "function (state) { return -state }",
+        "lang": "js",
+    }
+    grouped = posts.aggregate([{"$group": {"_id": None, "v": {"$accumulator": total}}}, {"$set": {"n": "$v"}}])
+    assert list(grouped) == [{"_id": None, "v": -4950.0, "n": -4950.0}]
+    late = posts.aggregate([{"$group": {"_id": "$n"}}, {"$set": {"n": "$_id"}}, {"$set": {"v": double}}], batchSize=7)
+    assert sum(row["v"] for row in late) == 9900
+    assert posts.update_many({"$where": "this.n >= 90"}, {"$set": {"late": True}}).modified_count == 10
+    assert posts.delete_many({"$where": "this.late"}).deleted_count == 10
+    with pytest.raises(OperationFailure) as raised:
+        list(posts.find({"$where": "throw new Error('no')"}))
+    assert raised.value.code == 139
