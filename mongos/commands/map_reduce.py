@@ -24,6 +24,7 @@ from docstore.js.job import Counts, MapReduceResult
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import UNSHARDED
+from mongos.merge.map_reduce import merge_output
 from mongos.router import router_of
 from mongos.routing.language import language_of
 from mongos.routing.requests import Answer, forwarded, versioned
@@ -39,8 +40,6 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         raise CommandError(16149, "this server runs no JavaScript: it was started with --noscripting")
     router = router_of(context)
     output = output_of(args, context.db)
-    if output.mode in (Mode.MERGE, Mode.REDUCE):
-        raise CommandError(Code.NotImplemented, f"out mode {output.mode.value} through a router is not supported yet")
     tree = parse_filter(args["query"], language=language_of(context))
     seconds = None if context.deadline is None else max(context.deadline - router.clock(), 0.001)
     job = job_of(args, seconds)
@@ -65,7 +64,10 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     if output.mode is Mode.INLINE:
         reply["results"] = [RawBSONDocument(document) for document in result.results]
     else:
-        await _replace(context, output, result.results)
+        if output.mode is Mode.REPLACE:
+            await _replace(context, output, result.results)
+        else:
+            await merge_output(context, output, job, result.results, bypass=args["bypassDocumentValidation"])
         reply["result"] = output.named(context.db)
     ended = router.clock()
     mapping = sum(parts.values(), Counts())

@@ -183,6 +183,12 @@ def test_a_map_reduce_runs_on_every_shard_and_null_is_a_key(cluster):
         "mapReduce", "posts", **functions, finalize="function (key, value) { return -value }", out={"inline": 1}
     )
     assert {row["_id"]: -row["value"] for row in inline["results"]} == tally
+    for mode, times in (("merge", 1), ("reduce", 2)):
+        cluster.client.test.tags.insert_one({"_id": mode, "value": 7})
+        cluster.client.test.command("mapReduce", "posts", **functions, out={mode: "tags"})
+        found = {row["_id"]: row["value"] for row in cluster.client.test.tags.find({"value": {"$ne": 7}})}
+        assert found == {tag: times * count for tag, count in tally.items()}
+        assert cluster.client.test.tags.find_one({"_id": mode}) == {"_id": mode, "value": 7}
     with pytest.raises(OperationFailure) as raised:
         cluster.client.test.command("mapReduce", "posts", **(functions | {"map": "function () { oops() }"}), out="tags")
     assert raised.value.code == 139
