@@ -114,7 +114,25 @@ class Pipeline:
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         """The pipeline at work on a source."""
-        return _opened(_with_limits(self.stages), source, environment)
+        return _opened(self.as_run(), source, environment)
+
+    def as_run(self) -> list[Stage]:
+        """The stages, every `$sort` told of the `$limit` behind it, every `$lookup` of the `$unwind` of its result."""
+        told: list[Stage] = []
+        for position, stage in enumerate(self.stages):
+            before = told[-1] if told else None
+            if isinstance(stage, SortStage):
+                told.append(replace(stage, limit=_limit_behind(self.stages, position)))
+            elif (
+                isinstance(stage, Unwind)
+                and isinstance(before, Lookup)
+                and before.as_path == stage.path
+                and not before.unwind
+            ):
+                told[-1] = replace(before, unwind=stage)
+            else:
+                told.append(stage)
+        return told
 
     def open_own(self, environment: Environment) -> Stream:
         """The pipeline at work on what its first stage makes."""
@@ -221,31 +239,13 @@ def _leading_find(stages: Sequence[Stage], *, with_sort: bool = True) -> tuple[F
     return replace(query, filter=conjunction(filters) if filters else And(())), used
 
 
-def _with_limits(stages: Sequence[Stage]) -> list[Stage]:
-    """The stages, every `$sort` told of the `$limit` that follows it."""
-    told: list[Stage] = []
-    for position, stage in enumerate(stages):
-        if isinstance(stage, SortStage):
-            told.append(replace(stage, limit=_limit_behind(stages, position)))
-        else:
-            told.append(stage)
-    return told
-
-
 def _opened(stages: Sequence[Stage], stream: Stream, environment: Environment) -> Stream:
-    """The stages as one stream.
-
-    An `$unwind` and the `$group` behind it are one run where the kernel can do both; a `$lookup` whose result is taken
-    apart again makes no array of it.
-    """
+    """The stages as one stream; an `$unwind` and the `$group` behind it are one run where the kernel can do both."""
     position = 0
     while position < len(stages):
         stage = stages[position]
         following = stages[position + 1] if position + 1 < len(stages) else None
         position += 1
-        if isinstance(stage, Lookup) and isinstance(following, Unwind) and following.path == stage.as_path:
-            stage = replace(stage, unwind=following)
-            position += 1
         if isinstance(stage, StreamStage):
             stream = stage.open(stream, environment)
             continue

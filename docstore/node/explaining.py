@@ -5,14 +5,14 @@ A write is explained by its search: what it would match is counted, not what it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.pipeline import Pipeline
-from docstore.bson import document_to_python
+from docstore.aggregation.stage import Stream
 from docstore.collection.collection import Collection
 from docstore.collection.covered import covers_filter, covers_query
 from docstore.collection.execute import PlanStats, counts_at_once, counts_entries, open_count, open_find, plan_query
@@ -20,18 +20,17 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.errors import CommandError
-from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.explanation import SORT_MEMORY_BYTES, Stage, access_stage, find_stages, query_planner
+from docstore.node.local_collections import Found
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
 from docstore.node.stage_figures import Run, execution
 from docstore.query.collation import Collation
-from docstore.query.find import FindQuery, Hint
+from docstore.query.find import FindQuery
 from docstore.query.plan import Plan
 
 VERBOSITIES = ("queryPlanner", "executionStats", "allPlansExecution")
-_STEP_DOCUMENTS = 1000
-_STEP_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +50,16 @@ class Subject:
 
 async def explain_query(context: Context, subject: Subject, verbosity: str) -> Result:
     """The reply of explain for a command that searches one collection."""
-    found = await _explained(context, subject, verbosity)
-    return {"explainVersion": "1", **found, **_frame(context)}
+    found = await explained(context, subject, verbosity)
+    return {"explainVersion": "1", **found, **frame(context)}
 
 
-async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | None, verbosity: str) -> Result:
-    """The reply of explain for a pipeline: the find that feeds it, and the stages run over that."""
-    if pipeline.has_source:
-        stages = [document_to_python(stage.raw) for stage in pipeline.stages]
-        return {"explainVersion": "1", "stages": stages, **_frame(context)}
-    query, rest = pipeline.find_query(hint)
-    found = await _explained(context, Subject(query, collation=pipeline.language.collation), verbosity)
-    if not rest.stages:
-        return {"explainVersion": "1", **found, **_frame(context)}
-    stages = [{"$cursor": found}, *(document_to_python(stage.raw) for stage in rest.stages)]
-    return {"explainVersion": "1", "stages": stages, **_frame(context)}
+Over = Callable[[Context, View, DocumentSource], Stream]
+"""What is run over the documents that a search finds."""
 
 
-async def _explained(context: Context, subject: Subject, verbosity: str) -> dict[str, Any]:
+async def explained(context: Context, subject: Subject, verbosity: str, over: Over | None = None) -> dict[str, Any]:
+    """The sections of the reply that tell of the plan and, if it is to be run, of its execution."""
     node = node_of(context)
     viewing = view_of(context)
     view = await viewing if isawaitable(viewing) else viewing
@@ -87,7 +78,7 @@ async def _explained(context: Context, subject: Subject, verbosity: str) -> dict
             )
         }
         if verbosity != "queryPlanner":
-            found["executionStats"] = await _measured(context, subject, view, collection, winning)
+            found["executionStats"] = await _measured(context, subject, view, collection, winning, over)
         if verbosity == "allPlansExecution":
             found["executionStats"]["allPlansExecution"] = []
     finally:
@@ -121,9 +112,9 @@ def _innermost(stage: Stage) -> str:
 
 
 async def _measured(
-    context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage
+    context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage, over: Over | None
 ) -> dict[str, Any]:
-    """Run the query to its end and say what it took."""
+    """Run the query to its end, or as far as what is run over it asks for documents, and say what it took."""
     node = node_of(context)
     began = node.clock()
     failure: CommandError | None = None
@@ -132,8 +123,9 @@ async def _measured(
     else:
         source = open_find(collection, subject.query, view.reader, owned=view.owned, clock=node.clock, measured=True)
         stats = source.plan_stats()
+        stream = Found(source) if over is None else over(context, view, source)
         try:
-            while not source.next_batch(_STEP_DOCUMENTS, _STEP_BYTES, node.clock() + SLICE_SECONDS).exhausted:
+            while not stream.next_batch(node.clock() + SLICE_SECONDS)[1]:
                 await node.pause()
                 context.operation.check()
         except CommandError as error:
@@ -174,7 +166,7 @@ async def _counted(
     return stats
 
 
-def _frame(context: Context) -> dict[str, Any]:
+def frame(context: Context) -> dict[str, Any]:
     """What every reply of explain ends with: the command, and the server that answers."""
     settings = node_of(context).settings
     return {

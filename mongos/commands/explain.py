@@ -14,13 +14,16 @@ from bson.raw_bson import RawBSONDocument
 from docstore.bson import array_documents, document_from, elements, get_field
 from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import ARRAY, OBJECT, STRING
-from docstore.commands.arguments import Arguments
+from docstore.commands.arguments import Arguments, check_required, take, unknown_field
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.envelope import ENVELOPE_FIELDS
 from docstore.commands.values import integer_of, text_of
 from docstore.errors import Code, CommandError
 from docstore.query.filter import parse_filter
 from docstore.sharding.routing import Routing
+from mongos.merge.aggregate_requests import request_of
+from mongos.merge.explained import explain_pipeline
 from mongos.router import router_of
 from mongos.routing.language import language_of
 from mongos.routing.requests import Answer, forwarded
@@ -44,7 +47,8 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     inner: bytes = args.value
     name, code, data = elements(inner)[0] if elements(inner) else ("", 0, b"")
     if name == "aggregate":
-        raise CommandError(Code.NotImplemented, "explain of an aggregation through a router is not supported yet")
+        request = request_of(context, inner, _arguments(context, inner))
+        return await explain_pipeline(context, request, args["verbosity"], inner)
     if name not in _FILTERS:
         raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
     if code != STRING:
@@ -81,6 +85,20 @@ def _subject(name: str, inner: bytes) -> bytes:
     if len(statements) != 1:
         raise CommandError(Code.InvalidLength, "explained write batches must be of size 1")
     return statements[0]
+
+
+def _arguments(context: Context, inner: bytes) -> Arguments:
+    """Those of the aggregate that is explained. Errors: those of its parsers."""
+    parameters = context.services.table.get("aggregate").by_name
+    (_, code, data), *fields = elements(inner)
+    values: dict[str, Any] = {}
+    for field, inner_code, inner_data in fields:
+        if field in parameters:
+            take("aggregate", parameters[field], inner_code, inner_data, context.db, values)
+        elif field not in ENVELOPE_FIELDS:
+            raise unknown_field("aggregate", field)
+    check_required("aggregate", parameters, values)
+    return Arguments(parameters, values, (code, data))
 
 
 def _filter_of(name: str, subject: bytes) -> bytes:

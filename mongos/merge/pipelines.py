@@ -8,10 +8,11 @@ of other collections are pipelines of this kind again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from random import random
-from typing import Any
+from typing import Any, TypeVar
 
 import bson
 from bson.raw_bson import RawBSONDocument
@@ -31,6 +32,8 @@ from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
+
+T = TypeVar("T")
 
 _SHARD_BATCH = 10_000
 _FOREIGN_DOCUMENTS = 2000
@@ -54,18 +57,20 @@ class Request:
 
 async def open_pipeline(context: Context, request: Request) -> MergedCursor:
     """The merged results of a pipeline."""
-    router = router_of(context)
+    return await routed_pipeline(context, request, partial(_opened, context))
 
-    async def attempt(routing: Routing) -> MergedCursor:
-        return await _opened(context, request, routing)
 
+async def routed_pipeline(
+    context: Context, request: Request, attempt: Callable[[Request, Routing], Coroutine[Any, Any, T]]
+) -> T:
+    """What `attempt` gives for the request, or for what it comes down to where it reads a view."""
     try:
-        return await router.cache.routed(request.namespace, attempt)
+        return await router_of(context).cache.routed(request.namespace, partial(attempt, request))
     except CommandError as error:
         view = error.extra.get("resolvedView")
         if error.code != Code.CommandOnShardedViewNotSupportedOnMongod or view is None:
             raise
-    return await open_pipeline(context, _below(request, view))
+    return await routed_pipeline(context, _below(request, view), attempt)
 
 
 def _below(request: Request, view: Mapping[str, Any]) -> Request:
@@ -94,9 +99,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     if not pipeline.needs_collection or routing.primary is None:
         # Nothing is read, or nothing is there: what other stages read, they read from here.
         return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(context, request, pipeline))
-    shards = filter_shards(routing, pipeline.leading_filter())
-    whole = len(shards) == 1 and await _only_on(context, request, routing)
-    split = SplitPipeline([stage.raw for stage in pipeline.stages], [], None) if whole else pipeline.split()
+    shards, split = await divided(context, request, routing)
     cursor = get_field(request.base, "cursor")
     given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
     answers = await router.ask(context, routing, shards, request.body(split.shard_stages, given))
@@ -106,6 +109,15 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     if split.merge_stages:
         finish = _finish(context, request, parse_pipeline(split.merge_stages, language=pipeline.language))
     return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
+
+
+async def divided(context: Context, request: Request, routing: Routing) -> tuple[list[str], SplitPipeline]:
+    """The shards that are asked, and the halves of the pipeline; one shard alone may be asked all of it."""
+    pipeline = request.pipeline
+    shards = filter_shards(routing, pipeline.leading_filter())
+    if len(shards) == 1 and await _only_on(context, request, routing):
+        return shards, SplitPipeline([stage.raw for stage in pipeline.stages], [], None)
+    return shards, pipeline.split()
 
 
 async def _only_on(context: Context, request: Request, routing: Routing) -> bool:

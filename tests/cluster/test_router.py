@@ -110,6 +110,26 @@ def test_reads_across_shards_equal_those_of_one_list(cluster):
     assert list(grouped) == expected
 
 
+def test_explain_shows_how_a_pipeline_is_split(cluster):
+    items = cluster.shard("split", {"n": 1})
+    items.insert_many([{"n": number, "x": number % 5} for number in range(100)])
+    cluster.split_and_move("split", {"n": 50})
+
+    def explained(pipeline):
+        command = {"explain": {"aggregate": "split", "pipeline": pipeline, "cursor": {}}}
+        return items.database.command({**command, "verbosity": "executionStats"})
+
+    parts = explained([{"$set": {"y": 1}}, {"$match": {"x": 3}}, {"$group": {"_id": "$x", "s": {"$sum": "$n"}}}])
+    assert parts["mergeType"] == "mongos"
+    assert [next(iter(stage)) for stage in parts["splitPipeline"]["shardsPart"]] == ["$match", "$set", "$group"]
+    assert [next(iter(stage)) for stage in parts["splitPipeline"]["mergerPart"]] == ["$group"]
+    assert [shard["stages"][0]["nReturned"] for shard in parts["shards"].values()] == [10, 10]
+
+    alone = explained([{"$match": {"n": 3}}])
+    assert alone["splitPipeline"] is None
+    assert [shard["executionStats"]["nReturned"] for shard in alone["shards"].values()] == [1]
+
+
 def test_explain_shows_the_plan_of_every_shard_that_is_asked(cluster):
     items = cluster.shard("explained", {"n": 1})
     items.insert_many([{"n": n, "x": n % 5} for n in range(100)])

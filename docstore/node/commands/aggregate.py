@@ -15,7 +15,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.commands.stable_stages import check_stable_stages
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import ReleasingSource, first_batch
-from docstore.node.explaining import explain_aggregate
+from docstore.node.pipeline_explaining import explain_aggregate
 from docstore.node.pipeline_output import write_results
 from docstore.node.pipelines import open_pipeline
 from docstore.node.process_documents import SESSIONS

@@ -19,8 +19,9 @@ from docstore.commands.values import text_of
 from docstore.commands.view_stages import filter_stages, find_stages, range_stages
 from docstore.errors import Code, CommandError
 from docstore.node.deletes import delete_statement
-from docstore.node.explaining import VERBOSITIES, Subject, explain_aggregate, explain_query
+from docstore.node.explaining import VERBOSITIES, Subject, explain_query
 from docstore.node.node import node_of
+from docstore.node.pipeline_explaining import explain_aggregate
 from docstore.node.requests import count_query_of, filter_of, find_query_of, hint_of, language_of, sort_of
 from docstore.node.updates import update_statement
 from docstore.node.views import view_pipeline, viewed

@@ -106,3 +106,22 @@ def test_the_figures_are_those_of_the_real_server(
         assert found == expected
 
     loop(work())
+
+
+def test_explain_of_a_pipeline_tells_what_every_stage_gave() -> None:
+    async def explained(stages: list[dict[str, Any]], verbosity: str) -> dict[str, Any]:
+        node = LocalNode()
+        documents = [{"_id": number, "a": number % 7, "b": [1, 2]} for number in range(50)]
+        await node.run({"insert": "c", "documents": documents})
+        command = {"aggregate": "c", "pipeline": stages, "cursor": {}}
+        return await node.run({"explain": command, "verbosity": verbosity})
+
+    stages = [{"$unwind": "$b"}, {"$match": {"a": {"$lt": 3}}}, {"$group": {"_id": "$a"}}, {"$sort": {"_id": 1}}]
+    found = loop(explained([*stages, {"$skip": 1}], "executionStats"))["stages"]
+    plain = loop(explained([{"$match": {"a": 1}}], "queryPlanner"))
+
+    assert [next(iter(stage)) for stage in found] == ["$cursor", "$unwind", "$group", "$sort", "$skip"]
+    assert [stage["nReturned"] for stage in found] == [22, 44, 3, 3, 2]
+    assert found[0]["$cursor"]["queryPlanner"]["parsedQuery"] == {"a": {"$lt": 3}}
+    assert (found[3]["$sort"], found[3]["usedDisk"]) == ({"sortKey": {"_id": 1}}, False)
+    assert plain["queryPlanner"]["optimizedPipeline"]

@@ -1,0 +1,60 @@
+"""explain of a pipeline through a router: how it is split, and what every shard says of its own part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+
+from docstore.aggregation.split import SplitPipeline
+from docstore.bson import document_from, document_to_python
+from docstore.bson.walk import OBJECT
+from docstore.commands.context import Context
+from docstore.query.values import string_value
+from docstore.sharding.routing import Routing
+from mongos.merge.pipelines import Request, divided, routed_pipeline
+from mongos.router import router_of
+from mongos.routing.requests import Answer
+
+_OF_THE_REPLY = frozenset(("command", "serverInfo", "serverParameters"))
+
+
+async def explain_pipeline(context: Context, request: Request, verbosity: str, command: bytes) -> dict[str, Any]:
+    """The reply of explain; what the pipeline would write is not written."""
+    target = request.pipeline.target
+
+    async def attempt(request: Request, routing: Routing) -> dict[str, Any]:
+        pipeline = request.pipeline
+        if not pipeline.needs_collection or routing.primary is None:
+            return _reply(SplitPipeline([], [stage.raw for stage in pipeline.stages], None), [])
+        shards, split = await divided(context, request, routing)
+        inner = request.body(split.shard_stages, {})
+        body = document_from([("explain", OBJECT, inner), ("verbosity", *string_value(verbosity))])
+        return _reply(split, await router_of(context).ask(context, routing, shards, body))
+
+    reading = Request(request.base, request.namespace, request.pipeline.without_target())
+    reply = await routed_pipeline(context, reading, attempt)
+    if target is not None:
+        split = reply["splitPipeline"] or {"shardsPart": [], "mergerPart": []}
+        split["mergerPart"].append(document_to_python(target.raw))
+        reply["splitPipeline"] = split
+    return reply | {"command": RawBSONDocument(command)}
+
+
+def _reply(split: SplitPipeline, answers: Sequence[Answer]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if split.merge_stages or not answers or split.merge_sort is not None:
+        parts = {"shardsPart": split.shard_stages, "mergerPart": split.merge_stages}
+        shown = {name: [document_to_python(stage) for stage in stages] for name, stages in parts.items()}
+        found |= {"mergeType": "mongos", "splitPipeline": shown}
+    else:
+        found["splitPipeline"] = None
+    shards: dict[str, Any] = {}
+    for answer in answers:
+        told = answer.decoded()
+        shards[answer.shard] = {"host": answer.address} | {
+            name: value for name, value in told.items() if name not in _OF_THE_REPLY
+        }
+        found |= {name: told[name] for name in ("serverInfo", "serverParameters") if name in told}
+    return {**found, "shards": shards}
