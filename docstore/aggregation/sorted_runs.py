@@ -7,7 +7,9 @@ runs, where that is allowed.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from operator import itemgetter
 
 from docstore.aggregation.stage import Environment, Run, memory_exceeded
@@ -62,10 +64,37 @@ class SortedRuns:
     def merged(self) -> Iterator[Pair]:
         """All pairs in order. Nothing may be added afterwards."""
         self._close_run()
-        runs: list[Iterable[Pair]] = [run.records() for run in self._written]
-        if not runs and len(self._runs) == 1:
-            return iter(self._runs[0])
-        return _merge([*runs, *self._runs])
+        kept = merged_runs([run for run in self._runs if run])
+        return _merge([*(run.records() for run in self._written), kept]) if self._written else kept
+
+
+def merged_runs(runs: list[list[Pair]]) -> Iterator[Pair]:
+    """The pairs of sorted runs in order, equal keys in the order of the runs.
+
+    A part of each run is taken at a time, up to a key that all of them can go to, and these parts are sorted: that
+    takes a few milliseconds, and a fraction of what a comparison of the heads for every pair would take.
+    """
+    left = [(run, 0) for run in runs]
+    while len(left) > 1:
+        share = max(1, RUN_LENGTH // len(left))
+        border = min(run[min(at + share, len(run)) - 1][0] for run, at in left)
+        below: list[Pair] = []
+        equal: list[tuple[list[Pair], int, int]] = []
+        following: list[tuple[list[Pair], int]] = []
+        for run, at in left:
+            begin = bisect_left(run, border, at, key=_key)
+            end = bisect_right(run, border, begin, key=_key)
+            below += run[at:begin]
+            equal.append((run, begin, end))
+            if end < len(run):
+                following.append((run, end))
+        below.sort(key=_key)
+        yield from below
+        for run, begin, end in equal:
+            yield from islice(run, begin, end)
+        left = following
+    for run, at in left:
+        yield from islice(run, at, None)
 
 
 def _size(pairs: list[Pair]) -> int:

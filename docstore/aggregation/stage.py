@@ -39,6 +39,15 @@ class Stream(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """`each` finds the documents whose value equals one of some values; None where a query for the values of many
+    documents finds the partners of each in the same order.
+    """
+
+    each: Callable[[list[Value]], Iterator[bytes]] | None
+
+
 class Foreign(Protocol):
     """The collections of the database besides the one that a pipeline runs over, in the same state of the data."""
 
@@ -46,10 +55,8 @@ class Foreign(Protocol):
         """The output of a pipeline over a collection of the database; nothing for one that does not exist."""
         ...
 
-    def equality(
-        self, namespace: str, path: str, collation: Collation | None
-    ) -> Callable[[list[Value]], Iterator[bytes]] | None:
-        """The documents whose value at the path equals one of some values, where that can be had at once."""
+    def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
+        """How an index serves equalities with the values at a path; None where none does."""
         ...
 
 

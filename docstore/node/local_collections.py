@@ -5,13 +5,13 @@ Every read is planned as a find is, so that the filter in front of a pipeline us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.stage import Environment, Stream
+from docstore.aggregation.stage import Environment, Equality, Stream
 from docstore.aggregation.stages.foreign import in_values
-from docstore.bson import NULL, Predicate, Value, encode_key
+from docstore.bson import NULL, Predicate, Value
 from docstore.collection.collection import Collection
 from docstore.collection.execute import open_find, plan_query
 from docstore.collection.views import resolve_view
@@ -23,7 +23,7 @@ from docstore.node.requests import language_at
 from docstore.node.spill import SpillFile
 from docstore.query.collation import Collation
 from docstore.query.find import FindQuery, Hint
-from docstore.query.plan import CollectionScan
+from docstore.query.plan import CollectionScan, IndexScan
 from docstore.query.tree import In
 from docstore.query.values import string_value
 from docstore.storage import Reader
@@ -92,28 +92,16 @@ class LocalCollections:
         collection = self._node.store.collection(namespace)
         return open_find(collection, query, self._reader, owned=owned, clock=self._node.clock)
 
-    def equality(
-        self, namespace: str, path: str, collation: Collation | None
-    ) -> Callable[[list[Value]], Iterator[bytes]] | None:
+    def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
         collection = self._node.store.collection(f"{self._context.db}.{namespace}")
         if collection is None:
             return None
-        if isinstance(plan_query(collection, in_values(path, [_NULL, _TEXT], collation)).access, CollectionScan):
+        access = plan_query(collection, in_values(path, [_NULL, _TEXT], collation)).access
+        if isinstance(access, CollectionScan):
             return None
-        if path == "_id" and collation is None and collection.id_index.collation is None:
-            return lambda values: self._with_ids(collection, values)
-        return lambda values: self._equal(collection, in_values(path, values, collation))
-
-    def _with_ids(self, collection: Collection, values: list[Value]) -> Iterator[bytes]:
-        """The documents with those ids, in the order of the ids."""
-        wanted = values
-        if len(values) > 1:
-            by_key = {encode_key(value): value for value in values}
-            wanted = [by_key[key] for key in sorted(by_key)]
-        for value in wanted:
-            found = collection.by_id(self._reader, value)
-            if found is not None:
-                yield found[1]
+        if isinstance(access, IndexScan) and not access.index.multikey and access.wildcard is None:
+            return Equality(None)
+        return Equality(lambda values: self._equal(collection, in_values(path, values, collation)))
 
     def _equal(self, collection: Collection, wanted: In) -> Iterator[bytes]:
         source = open_find(collection, FindQuery(filter=wanted), self._reader, clock=self._node.clock)

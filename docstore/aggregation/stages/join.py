@@ -1,7 +1,8 @@
 """The equality of a `$lookup`, worked off for many documents at a time.
 
-Where the other collection can be asked by an index, it is asked for each document, and what is asked again is kept for
-a while. Otherwise it is read once into a table, if it fits; if not, a part of it for each batch of documents.
+What a batch of documents asks for is read by one query into a table; the batches are the smaller the more there is to
+hold. An index with several entries for a document would give partners in another order than single queries do: there
+the other collection is asked for each document, and what is asked again is kept for a while.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     from docstore.aggregation.stages.lookup import Lookup
 
 BATCH = 1000
-"""Documents whose partners are read by one query."""
+"""The most documents whose partners are read by one query."""
+
+_FIRST_BATCH = 64
+"""Documents of the first batch where an index serves it: few may be all that is asked for."""
+
+_TABLE_BYTES = 16 * 1024 * 1024
+"""Partners of a batch, beyond which the next one is smaller."""
 
 _CACHED_BYTES = 16 * 1024 * 1024
 _PER_ENTRY = 200
@@ -51,6 +58,9 @@ class BatchJoin:
         self._asking: Ask | None = None
         self._reading: Stream | None = None
         self._table = Table(stage.foreign, self._language)
+        self._batch = BATCH
+        self._ahead: list[bytes] = []
+        self._ended = False
         self._opened = False
         self._joining = False
         self._finding: Iterator[bytes] | None = None
@@ -62,8 +72,11 @@ class BatchJoin:
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
         if not self._opened:
             self._opened = True
-            ask = other_collections(self._environment).equality(self._collection, self._path, self._language.collation)
-            self._asking = ask
+            foreign = other_collections(self._environment)
+            served = foreign.equality(self._collection, self._path, self._language.collation)
+            if served is not None:
+                self._batch = _FIRST_BATCH
+                self._asking = served.each
         if self._asking is None and not self._prepare(deadline):
             return [], False
         if self._asking is not None and self._at == len(self._given):
@@ -115,6 +128,19 @@ class BatchJoin:
             self._held = 0
         self._known[self._single] = self._found
 
+    def _gather(self, deadline: float) -> bool:
+        """Have the documents of the next batch; False while they are not all there."""
+        while True:
+            wanted = self._batch - len(self._given)
+            self._given += self._ahead[:wanted]
+            self._ahead = self._ahead[wanted:]
+            if self._ended or len(self._given) == self._batch:
+                self._last = self._ended and not self._ahead
+                return True
+            self._ahead, self._ended = self._source.next_batch(deadline)
+            if not self._ahead and not self._ended:
+                return False
+
     def _prepare(self, deadline: float) -> bool:
         """Have a batch of documents, and the table of their partners."""
         if self._reading is None:
@@ -123,11 +149,10 @@ class BatchJoin:
             if self._joining:
                 self._joining = False
                 self._given, self._at = [], 0
-            while len(self._given) < BATCH and not self._last:
-                documents, self._last = self._source.next_batch(deadline)
-                self._given += documents
-                if not documents and not self._last:
-                    return False
+                large = self._table.size > _TABLE_BYTES
+                self._batch = max(1, self._batch // 2) if large else min(BATCH, self._batch * 2)
+            if not self._gather(deadline):
+                return False
             asked = {
                 self._key_of(value): value for document in self._given for value in values_at(document, self._parts)
             }
@@ -158,12 +183,14 @@ class Table:
         self._pattern = KeyPattern([(path, 1)], ordering.fold)
         self._documents: list[bytes] = []
         self._by_key: dict[bytes, list[int]] = {}
+        self.size = 0
 
     def add(self, documents: list[bytes]) -> None:
         """More documents, in the order in which they are to be found."""
         for document in documents:
             position = len(self._documents)
             self._documents.append(document)
+            self.size += len(document)
             for key in self._pattern.keys(document)[0]:
                 self._by_key.setdefault(key, []).append(position)
 
