@@ -225,7 +225,7 @@ class Dispatcher:
         """The command from its beginning, where scripts can run."""
         services = self.services
         if not services.switches.scripting or services.carry_out is None:
-            raise CommandError(Code.BadValue, "this server runs no JavaScript")
+            raise CommandError(31264, "this server runs no JavaScript")
         return services.carry_out(context, lambda: context.command.run(context, arguments))
 
     async def _timed(self, context: Context, arguments: Arguments, result: Awaitable[Result]) -> Result:

@@ -37,7 +37,7 @@ BATCH_BYTES = 8 * 1024 * 1024
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     if not context.services.switches.scripting:
-        raise CommandError(16149, "this server runs no JavaScript: it was started with --noscripting")
+        raise CommandError(31264, "this server runs no JavaScript: it was started with --noscripting")
     router = router_of(context)
     output = output_of(args, context.db)
     tree = parse_filter(args["query"], language=language_of(context))

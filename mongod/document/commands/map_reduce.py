@@ -49,7 +49,7 @@ FIRST_PASS_BYTES = 46 * 1024 * 1024
 
 async def run(context: Context, arguments: Arguments) -> Result:
     if not context.services.switches.scripting:
-        raise CommandError(16149, "this server runs no JavaScript: it was started with --noscripting")
+        raise CommandError(31264, "this server runs no JavaScript: it was started with --noscripting")
     node = node_of(context)
     check_no_view(node.store, context.namespace)
     output = output_of(arguments, context.db)
