@@ -63,10 +63,23 @@ _MODULES = (
 TABLE = CommandTable(
     (*BUILTIN, *(module.COMMAND for module in _MODULES)),
     unsupported={
+        "abortReshardCollection": "resharding is not supported yet",
+        "addShardToZone": "zones are not supported yet",
+        "balancerCollectionStatus": "the balancer has no status of a collection",
+        "checkShardingIndex": "indexes that support a shard key are checked when a collection is sharded",
+        "cleanupOrphaned": "shards delete the documents that they gave away by themselves",
+        "clearJumboFlag": "chunks are not flagged as too large to move",
+        "commitReshardCollection": "resharding is not supported yet",
+        "configureCollectionBalancing": "the balancer treats all collections alike",
+        "getShardMap": "shards are listed by listShards",
+        "mergeChunks": "chunks are not merged",
         "movePrimary": "movePrimary is not supported yet",
+        "netstat": "connections to shards are not tested by a command",
+        "removeShardFromZone": "zones are not supported yet",
         "reshardCollection": "resharding is not supported yet",
         "refineCollectionShardKey": "refining a shard key is not supported yet",
         "replSetGetStatus": "a router is not a member of a replica set: ask a shard's member",
         "replSetInitiate": "a router is not a member of a replica set: ask the future member",
+        "updateZoneKeyRange": "zones are not supported yet",
     },
 )

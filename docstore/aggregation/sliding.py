@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort_right
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Protocol
@@ -42,7 +42,7 @@ class Sliding(Protocol):
 
     def remove(self, value: Value | None) -> None: ...
 
-    def result(self) -> Value: ...
+    def result(self) -> Value | None: ...
 
 
 _UNIT = 1074
@@ -265,20 +265,20 @@ class SlidingRow:
 
     __slots__ = ("_choose", "_keep_missing", "_members")
 
-    def __init__(self, choose: Callable[[deque[Value]], Value], keep_missing: bool) -> None:
+    def __init__(self, choose: Callable[[deque[Value | None]], Value | None], keep_missing: bool) -> None:
         self._choose = choose
         self._keep_missing = keep_missing
-        self._members: deque[Value] = deque()
+        self._members: deque[Value | None] = deque()
 
     def add(self, value: Value | None) -> None:
         if value is not None or self._keep_missing:
-            self._members.append(NULL_VALUE if value is None else value)
+            self._members.append(value)
 
     def remove(self, value: Value | None) -> None:
         if value is not None or self._keep_missing:
             self._members.popleft()
 
-    def result(self) -> Value:
+    def result(self) -> Value | None:
         return self._choose(self._members)
 
 
@@ -348,8 +348,13 @@ class SlidingOrder:
         return self._choose(self._entries)
 
 
-def _end(index: int) -> Callable[[deque[Value]], Value]:
+def _end(index: int) -> Callable[[deque[Value | None]], Value | None]:
+    """The value at an end, which may be a missing one; null where the window is empty."""
     return lambda members: members[index] if members else NULL_VALUE
+
+
+def _row(members: Iterable[Value | None]) -> Value:
+    return array_value([NULL_VALUE if member is None else member for member in members])
 
 
 def _extreme(index: int) -> Callable[[list[_Entry]], Value]:
@@ -362,7 +367,7 @@ _STATES: Mapping[str, Callable[[], Sliding]] = {
     "$covarianceSamp": lambda: SlidingCovariance(sample=True),
     "$first": lambda: SlidingRow(_end(0), keep_missing=True),
     "$last": lambda: SlidingRow(_end(-1), keep_missing=True),
-    "$push": lambda: SlidingRow(array_value, keep_missing=False),
+    "$push": lambda: SlidingRow(_row, keep_missing=False),
     "$stdDevPop": lambda: SlidingDeviation(sample=False),
     "$stdDevSamp": lambda: SlidingDeviation(sample=True),
     "$sum": SlidingSum,
@@ -385,9 +390,9 @@ def sliding_of(name: str, ordering: Ordering) -> Callable[[], Sliding] | None:
 def sliding_choice(name: str, count: int, ordering: Ordering) -> Sliding:
     """The state of an accumulator that keeps so many values."""
     if name == "$firstN":
-        return SlidingRow(lambda members: array_value(list(members)[:count]), keep_missing=True)
+        return SlidingRow(lambda members: _row(list(members)[:count]), keep_missing=True)
     if name == "$lastN":
-        return SlidingRow(lambda members: array_value(list(members)[-count:]), keep_missing=True)
+        return SlidingRow(lambda members: _row(list(members)[-count:]), keep_missing=True)
     if name == "$minN":
         return SlidingOrder(lambda entries: _members(entries[:count]), False, ordering)
     if name == "$maxN":

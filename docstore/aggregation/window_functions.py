@@ -68,7 +68,7 @@ def _growing(state: Accumulator, at: Placed, slices: Callable[[int], tuple[int, 
 def _sliding(state: Sliding, at: Placed, slices: Callable[[int], tuple[int, int]]) -> Placed:
     first = reached = 0
 
-    def result(place: int) -> Value:
+    def result(place: int) -> Value | None:
         nonlocal first, reached
         start, end = slices(place)
         while reached < end:
@@ -134,5 +134,6 @@ def _parse_accumulated(
         raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")
     parsed = parse_window(window, len(sort_fields))
     evaluate = parser.expression(argument).evaluate
-    growing = state_of(name, ordering) if name in ACCUMULATORS else None
-    return _Accumulated(evaluate, parsed, growing, sliding).open
+    # At the end of a window a missing value stays missing, as it does not at the end of a group.
+    grows = name in ACCUMULATORS and name not in ("$first", "$last")
+    return _Accumulated(evaluate, parsed, state_of(name, ordering) if grows else None, sliding).open

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from docstore.aggregation.expressions.decimal_functions import rounded
+from docstore.aggregation.expressions.decimal_functions import remainder, rounded
 from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, unary
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
@@ -152,8 +152,8 @@ def _mod(operands: Operands) -> Value:
     if kind == DECIMAL:
         divisor = to_decimal(b)
         if divisor.is_zero():
-            raise CommandError(16610, "can't $mod by zero")
-        return from_decimal(DECIMAL_CONTEXT.remainder(to_decimal(a), divisor))
+            raise CommandError(5733415, "can't $mod by zero")
+        return from_decimal(remainder(to_decimal(a), divisor))
     if to_float(b) == 0.0:
         raise CommandError(16610, "can't $mod by zero")
     whole = integral_of(b)
@@ -217,10 +217,12 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
     def calculate(operands: Operands) -> Value:
         operand = operands[0]
         places = operands[1] if len(operands) > 1 else int32_value(0)
-        if operand is None or places is None or is_nullish(operand) or is_nullish(places):
+        if operand is None or is_nullish(operand):
             return NULL_VALUE
         if operand[0] not in NUMBERS:
             raise CommandError(51081, f"{name} only supports numeric types, not {type_name(operand)}")
+        if places is None or is_nullish(places):
+            return NULL_VALUE
         digits = _places(name, places)
         if operand[0] == DECIMAL:
             exact = decimal_of(operand).to_decimal()
@@ -257,8 +259,6 @@ def _places(name: str, value: Value) -> int:
 def _quantized(exact: Decimal, digits: int, rounding: str) -> Decimal:
     """The number with so many places; as it is where that takes more than 34 digits."""
     rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding, DECIMAL_CONTEXT)
-    if digits < 0 and rounded.is_finite():
-        rounded = rounded.quantize(Decimal(1), rounding, DECIMAL_CONTEXT)
     return exact if rounded.is_nan() else rounded
 
 

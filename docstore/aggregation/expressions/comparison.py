@@ -16,9 +16,16 @@ from docstore.aggregation.expressions.model import (
     ordered,
     unary,
 )
-from docstore.bson.walk import Value
+from docstore.bson.walk import MIN_KEY, Value
 from docstore.query.ordering import Ordering
 from docstore.query.values import boolean, int32_value, is_true
+
+
+def _above_missing(value: Value | None) -> int:
+    """A missing value stands between MinKey and all others."""
+    if value is None:
+        return 0
+    return -1 if value[0] == MIN_KEY else 1
 
 
 def _comparison(result: Callable[[int], Value]) -> OperatorParser:
@@ -30,7 +37,7 @@ def _comparison(result: Callable[[int], Value]) -> OperatorParser:
         def calculate(operands: list[Value | None]) -> Value:
             a, b = operands
             if a is None or b is None:
-                return result((a is not None) - (b is not None))
+                return result(_above_missing(a) - _above_missing(b))
             return result(compare(a, b))
 
         return nary(calculate, 2, 2)

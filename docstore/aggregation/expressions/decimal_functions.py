@@ -35,6 +35,22 @@ def rounded(exact: Decimal) -> Decimal:
     return found.quantize(Decimal((0, (1,), exponent)), context=DECIMAL_CONTEXT)
 
 
+def remainder(number: Decimal, divisor: Decimal) -> Decimal:
+    """What is left of a division that is cut towards zero, exactly, however large the quotient is.
+
+    It has the number's sign and the lesser of the two exponents. The divisor is not zero.
+    """
+    if not number.is_finite() or divisor.is_nan():
+        return Decimal("NaN")
+    if divisor.is_infinite():
+        return number
+    scale, unit = int(number.as_tuple().exponent), int(divisor.as_tuple().exponent)
+    exponent = min(scale, unit)
+    whole = abs(int(divisor.scaleb(-unit, _WORK))) * 10 ** (unit - exponent)
+    rest = abs(int(number.scaleb(-scale, _WORK))) * pow(10, scale - exponent, whole) % whole
+    return _WORK.copy_sign(Decimal(rest).scaleb(exponent, _WORK), number)
+
+
 def _binary(x: Decimal) -> Decimal:
     """The nearest binary number of 113 bits."""
     if not x.is_finite() or x.is_zero():
