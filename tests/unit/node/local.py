@@ -11,6 +11,7 @@ from typing import Any
 
 import bson
 from bson.binary import Binary
+from bson.codec_options import CodecOptions
 from bson.int64 import Int64
 
 from docstore.bson.optime import OpTime
@@ -104,7 +105,12 @@ class LocalNode:
         self.node.clock = lambda: next(ticks) / 1000
 
     async def reply(
-        self, command: Mapping[str, Any], db: str = "test", *, sequences: Mapping[str, list[bytes]] | None = None
+        self,
+        command: Mapping[str, Any],
+        db: str = "test",
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        options: CodecOptions[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
         """The whole reply, decoded, errors included."""
         body = bson.encode({**command, "$db": db})
@@ -113,7 +119,7 @@ class LocalNode:
             answered = await answered.finish()
         raw = answered.body if isinstance(answered, Answer) else answered
         assert isinstance(raw, bytes)
-        return bson.decode(raw)
+        return bson.decode(raw, options) if options is not None else bson.decode(raw)
 
     async def run(self, command: Mapping[str, Any], db: str = "test") -> dict[str, Any]:
         """The reply of a command that must succeed."""

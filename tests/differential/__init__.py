@@ -1,0 +1,1 @@
+"""One or more cases for each name of the query, update and aggregation languages, as data, by family."""
