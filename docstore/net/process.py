@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from docstore import log
 from docstore.log import component
+from docstore.net.allocator import bound_free_memory
 from docstore.options import Options
 
 LOG = component("CONTROL")
@@ -94,6 +95,7 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
     for notice in options.notices:
         LOG.warning(notice)
     _raise_file_limit(options.network.max_connections)
+    bound_free_memory()
     try:
         if pid_file is not None:
             _write_pid_file(pid_file)
