@@ -31,6 +31,7 @@ from mongos.commands import (
     flush_router_config,
     get_cmd_line_opts,
     get_more,
+    get_shard_map,
     get_shard_version,
     hello,
     insert,
@@ -49,15 +50,16 @@ from mongos.commands import (
     shutdown,
     split,
     update,
+    validate,
 )  # fmt: skip
 
 _MODULES = (
     add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clone_collection_as_capped, coll_mod,
     coll_stats, convert_to_capped, count, create, create_indexes, current_op, db_stats, delete, distinct, drop,
     drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify, flush_router_config,
-    get_cmd_line_opts, get_more, get_shard_version, hello, insert, is_db_grid, is_master, list_collections,
-    list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard, rename_collection, server_status,
-    shard_collection, shutdown, split, update,
+    get_cmd_line_opts, get_more, get_shard_map, get_shard_version, hello, insert, is_db_grid, is_master,
+    list_collections, list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard,
+    rename_collection, server_status, shard_collection, shutdown, split, update, validate,
 )  # fmt: skip
 
 TABLE = CommandTable(
@@ -71,7 +73,6 @@ TABLE = CommandTable(
         "clearJumboFlag": "chunks are not flagged as too large to move",
         "commitReshardCollection": "resharding is not supported yet",
         "configureCollectionBalancing": "the balancer treats all collections alike",
-        "getShardMap": "shards are listed by listShards",
         "mergeChunks": "chunks are not merged",
         "movePrimary": "movePrimary is not supported yet",
         "netstat": "connections to shards are not tested by a command",

@@ -19,6 +19,23 @@ from docstore.commands.peer import Peer
 _KINDS = {"find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
 
 
+def in_progress(
+    services: Services, own: Operation, *, host: str, connections: bool = False, cursors: bool = False
+) -> list[dict[str, Any]]:
+    """All operations, the asking one last; if wanted also the connections and the cursors that are idle."""
+    others = [operation for operation in services.operations if operation is not own]
+    found = [describe(operation, host=host, services=services) for operation in (*others, own)]
+    if connections:
+        busy = {operation.context.connection for operation in services.operations}
+        idle = sorted(services.peers - busy, key=lambda peer: peer.id)
+        found += [describe_connection(peer, host=host, services=services) for peer in idle]
+    if cursors:
+        found += [
+            describe_cursor(cursor, host=host, services=services) for cursor in services.cursors if not cursor.pinned
+        ]
+    return found
+
+
 def describe(operation: Operation, *, host: str, services: Services) -> dict[str, Any]:
     """One operation; what the command tells of its progress stands at the end. `host`: the process's address."""
     context = operation.context

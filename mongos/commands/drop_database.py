@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docstore.bson import to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
@@ -14,6 +15,8 @@ from mongos.router import router_of
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
+    if args.value is None or to_python(args.value) != 1:
+        raise CommandError(5255100, "dropDatabase takes the value 1")
     if context.db in ("admin", "config"):
         raise CommandError(Code.IllegalOperation, f"Cannot drop the {context.db} database")
     answer = await router.config.command("admin", requests.drop_database(context.db), repeatable=True)

@@ -21,7 +21,7 @@ from docstore.query.filter import parse_filter
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import parse_sort
 from docstore.sharding.routing import Routing
-from mongos.merge.batches import first_reply
+from mongos.merge.batches import batch_comes_last, first_reply
 from mongos.merge.merged import MergedCursor, Shape
 from mongos.router import router_of
 from mongos.routing.language import language_of
@@ -55,7 +55,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     skip, limit = args["skip"], abs(args["limit"])
     if routing.primary is None:
         empty: MergedCursor = MergedCursor([], Shape(), router.discard, clock=router.clock)
-        return await first_reply(context, empty, batch_size=None)
+        return await first_reply(context, empty, batch_size=None, catalog=True)
     shards = filter_shards(routing, tree)
     merge = len(shards) > 1
     sort = parse_sort(args["sort"], language) if merge and args["sort"] != _NOTHING else None
@@ -78,7 +78,11 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     )
     merged = MergedCursor(remotes, shape, router.discard, clock=router.clock)
     return await first_reply(
-        context, merged, batch_size=args["batchSize"], single_batch=args["singleBatch"] or args["limit"] < 0
+        context,
+        merged,
+        batch_size=args["batchSize"],
+        single_batch=args["singleBatch"] or args["limit"] < 0,
+        catalog=len(answers) == 1 and batch_comes_last(answers[0].body),
     )
 
 

@@ -24,7 +24,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         )
         remotes = await router.remotes(context, routing, [answer], None)
     merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
-    return await first_reply(context, merged, batch_size=100_000, namespace=namespace)
+    return await first_reply(context, merged, batch_size=100_000, namespace=namespace, catalog=True)
 
 
 COMMAND = Command(

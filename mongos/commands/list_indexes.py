@@ -23,7 +23,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         answers = await router.ask(context, routing, names, forwarded(context.raw))
         remotes = await router.remotes(context, routing, answers, None)
         merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
-        return await first_reply(context, merged, batch_size=1000)
+        return await first_reply(context, merged, batch_size=1000, catalog=True)
 
     return await router.routed(context, attempt)
 

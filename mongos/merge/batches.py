@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from docstore.bson import document_from, documents_array
+from docstore.bson import document_from, documents_array, get_field
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
 from docstore.js import turns
@@ -16,21 +16,33 @@ UNBOUNDED = 2**31 - 1
 _INT64 = struct.Struct("<q")
 
 
-def cursor_reply(documents: list[bytes], cursor_id: int, namespace: str, field: str) -> bytes:
-    """`{cursor: {<field>: [...], id, ns}}`; `field` is firstBatch or nextBatch."""
+def cursor_reply(documents: list[bytes], cursor_id: int, namespace: str, field: str, *, catalog: bool = False) -> bytes:
+    """`{cursor: {<field>: [...], id, ns}}`; `field` is firstBatch or nextBatch. Cursors over the catalog, and those
+    of collections that are not there, give the batch last.
+    """
     encoded = namespace.encode()
-    cursor = document_from(
-        [
-            (field, 0x04, documents_array(documents)),
-            ("id", 0x12, _INT64.pack(cursor_id)),
-            ("ns", 0x02, struct.pack("<i", len(encoded) + 1) + encoded + b"\0"),
-        ]
-    )
-    return document_from([("cursor", 0x03, cursor)])
+    batch = (field, 0x04, documents_array(documents))
+    identity = [
+        ("id", 0x12, _INT64.pack(cursor_id)),
+        ("ns", 0x02, struct.pack("<i", len(encoded) + 1) + encoded + b"\0"),
+    ]
+    return document_from([("cursor", 0x03, document_from([*identity, batch] if catalog else [batch, *identity]))])
+
+
+def batch_comes_last(reply: bytes) -> bool:
+    """Whether a data node's reply has the order of a cursor over the catalog."""
+    cursor = get_field(reply, "cursor")
+    return cursor is not None and cursor[1][5:8] == b"id\0"
 
 
 async def first_reply(
-    context: Context, merged: MergedCursor, *, batch_size: int | None, single_batch: bool = False, namespace: str = ""
+    context: Context,
+    merged: MergedCursor,
+    *,
+    batch_size: int | None,
+    single_batch: bool = False,
+    namespace: str = "",
+    catalog: bool = False,
 ) -> bytes:
     """The reply of the command that opens a cursor; what is left is registered under the client's session."""
     namespace = namespace or context.namespace
@@ -42,12 +54,12 @@ async def first_reply(
         raise
     if done or single_batch:
         merged.close()
-        return cursor_reply(documents, 0, namespace, "firstBatch")
+        return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog)
     lsid = context.session.lsid if context.session else None
     cursor = context.services.cursors.register(merged, namespace, lsid=lsid, origin=context.raw)
     cursor.scripted = turns.current() is not None
     cursor.returned, cursor.batches = len(documents), 1
-    return cursor_reply(documents, cursor.id, namespace, "firstBatch")
+    return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog)
 
 
 async def next_reply(context: Context, cursor: ClientCursor, batch_size: int | None) -> bytes:

@@ -58,17 +58,18 @@ class Outcome:
     retried: list[int] = field(default_factory=list)
 
     def reply(self) -> dict[str, Any]:
+        """The fields in the order of a data node."""
         body: dict[str, Any] = {"n": self.n}
-        if self.modified is not None:
-            body["nModified"] = self.modified
-        if self.upserted:
-            body["upserted"] = sorted(self.upserted, key=lambda row: row["index"])
         if self.errors:
             body["writeErrors"] = sorted(self.errors, key=lambda row: row["index"])
-        if self.concern_error is not None:
-            body["writeConcernError"] = self.concern_error
         if self.retried:
             body["retriedStmtIds"] = sorted(self.retried)
+        if self.upserted:
+            body["upserted"] = sorted(self.upserted, key=lambda row: row["index"])
+        if self.modified is not None:
+            body["nModified"] = self.modified
+        if self.concern_error is not None:
+            body["writeConcernError"] = self.concern_error
         return body
 
 

@@ -403,3 +403,18 @@ def test_scripts_run_on_the_shards_and_where_their_results_are_merged(cluster: C
     with pytest.raises(OperationFailure) as raised:
         list(posts.find({"$where": "throw new Error('no')"}))
     assert raised.value.code == 139
+
+
+def test_the_router_tells_of_itself_and_of_the_shards(cluster: Cluster) -> None:
+    collection = cluster.shard("told", {"_id": 1})
+    collection.insert_many([{"_id": number} for number in range(10)])
+    cluster.split_and_move("told", {"_id": 5})
+    checked = cluster.client.test.command("validate", "told")
+    assert checked["valid"]
+    # What has moved away may not be deleted yet.
+    assert sum(part["nrecords"] for part in checked["raw"].values()) >= 10
+    admin = cluster.client.admin
+    assert set(admin.command("getShardMap")["map"]) == {"config", "one", "two"}
+    assert admin.command("currentOp", desc="none")["inprog"] == []
+    assert all("desc" in entry for entry in admin.command({"currentOp": 1, "$all": True})["inprog"])
+    assert admin.command("serverStatus")["opLatencies"]["writes"]["ops"] >= 1

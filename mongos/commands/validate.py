@@ -1,0 +1,31 @@
+"""`validate`: every shard checks what it holds of a collection; the whole is valid when all parts are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.errors import Code
+from mongos.router import router_of
+from mongos.routing.broadcast import require_database, to_holders
+
+
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
+    require_database(await router_of(context).cache.get(context.namespace))
+    answers = await to_holders(context)
+    parts = {answer.shard: answer.decoded() for answer in answers}
+    return {"ns": context.namespace, "valid": all(part["valid"] for part in parts.values()), "raw": parts}
+
+
+COMMAND = Command(
+    "validate",
+    run,
+    privilege=Privilege("validate", Resource.COLLECTION),
+    role=Role.ANY,
+    value=Type.COLLECTION,
+    wrong_name=Code.InvalidNamespace,
+    tolerant=True,
+    help="Check a collection on all its shards.",
+)
