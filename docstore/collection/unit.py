@@ -158,7 +158,8 @@ class WriteUnit:
             if grown:
                 self._grow_multikey(coll, grown)
             self._entries.move(coll, removed, added)
-        if changed is None or b"_id" in changed:
+        touched = get_field(before, "_id") != get_field(after, "_id") if changed is None else b"_id" in changed
+        if touched:
             old, new = coll.id_entry(before, rid), coll.id_entry(after, rid)
             if old != new:
                 # An equal `_id` of another type.

@@ -53,6 +53,11 @@ class Modification:
             check_updated(after)
         return after
 
+    @property
+    def changed(self) -> frozenset[bytes] | None:
+        """The top-level fields that the update may change; None where that is not known."""
+        return self.update.names if isinstance(self.update, DirectUpdate) else None
+
     def counts(self, before: bytes, after: bytes) -> bool:
         """Whether the document counts as modified; one that was put there anew without its `_id` does in any case."""
         return after != before or self.update.leaves_id_out(before)

@@ -209,7 +209,9 @@ class UpdateWork:
                     if after != before:
                         if validator is not None:
                             validator.check_change(before, after)
-                        unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id)
+                        unit.replace(
+                            collection, record_id, before, after, stmt_id=self._stmt_id, changed=modification.changed
+                        )
                     modified += modification.counts(before, after)
                 except CommandError as error:
                     failure = error
