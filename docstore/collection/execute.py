@@ -14,6 +14,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
+from docstore.aggregation.stage import Spill
 from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, count_scan, scan, scan_pairs
 from docstore.bson.fetching import Examined, Fetching
 from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
@@ -117,14 +118,16 @@ def open_find(
     owned: Predicate | None = None,
     clock: Clock,
     measured: bool = False,
+    spill: Spill | None = None,
 ) -> Source:
     """A source for the query. `owned` is one more condition: the ranges that the node owns.
 
     `clock` and the deadlines of `next_batch` have one unit. `measured`: `plan_stats` counts the documents of a
-    collection scan too, which makes that slower. BadValue for a hint that names no index.
+    collection scan too, which makes that slower. `spill` is where a sort may go that does not fit in memory.
+    BadValue for a hint that names no index.
     """
     plan = plan_query(coll, query.filter, sort=query.sort, hint=query.hint, between=query.between, reader=reader)
-    source = Source(coll, query, plan, reader, owned, clock)
+    source = Source(coll, query, plan, reader, owned, clock, spill)
     if measured:
         source.measure()
     return source
@@ -141,6 +144,7 @@ class Source:
         reader: Reader,
         owned: Predicate | None,
         clock: Clock,
+        spill: Spill | None = None,
     ) -> None:
         self._clock = clock
         self._stats = PlanStats(plan, covered=owned is None and covers_query(query, plan))
@@ -153,7 +157,7 @@ class Source:
         self._sorter: Sorter[bytes] | None = None
         if query.sort.fields and not plan.provides_sort:
             self._stats.sorts = True
-            self._sorter = Sorter(query.sort.pattern(), query.skip + query.limit if query.limit else 0)
+            self._sorter = Sorter(query.sort.pattern(), query.skip + query.limit if query.limit else 0, spill)
         self._documents: Iterator[bytes] = iter(()) if coll is None else _documents(coll, reader, self._stats)
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"

@@ -1,7 +1,8 @@
 """Sorting in memory what no index yields in order, a slice at a time.
 
 With a limit only so many documents are kept. Without one, sorted runs are made while documents come in and are
-merged while they go out, so that no single step takes long. Equal documents keep the order in which they came.
+merged while they go out, so that no single step takes long; runs that do not fit in memory are written outside, where
+that is allowed. Equal documents keep the order in which they came.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
+from docstore.aggregation.stage import Run, Spill
 from docstore.bson import KeyPattern
 from docstore.errors import Code, CommandError
 
@@ -25,19 +27,25 @@ _key = itemgetter(0)
 
 
 class Sorter(Generic[T]):
-    """Sorts items by the sort key of the document that each stands for; `limit` 0 means all are wanted."""
+    """Sorts items by the sort key of the document that each stands for; `limit` 0 means all are wanted.
 
-    def __init__(self, pattern: KeyPattern, limit: int) -> None:
+    `spill` gives room outside memory, for items that are bytes.
+    """
+
+    def __init__(self, pattern: KeyPattern, limit: int, spill: Spill | None = None) -> None:
         self.pattern = pattern
+        self._spill = spill
+        self._written: list[Run] = []
         self._limit = limit if limit <= _LARGEST_TOP else 0
         self._open: list[tuple[bytes, T]] = []
         self._runs: list[list[tuple[bytes, T]]] = []
-        self._bytes = 0
+        self._run_bytes: list[int] = []
+        self._bytes = self._open_bytes = 0
         self._worst: bytes | None = None
 
     def add(self, pairs: list[tuple[bytes, T]], size: int) -> None:
         """Take in items with their sort keys; `size` bytes of documents. QueryExceededMemoryLimitNoDiskUseAllowed above
-        100 MiB.
+        100 MiB where there is no room outside.
         """
         worst = self._worst
         self._open += pairs if worst is None else [pair for pair in pairs if pair[0] < worst]
@@ -46,16 +54,26 @@ class Sorter(Generic[T]):
                 self._cut()
             return
         self._bytes += size
+        self._open_bytes += size
+        if len(self._open) >= _RUN or self._bytes > MAX_BYTES:
+            self._open.sort(key=_key)
+            self._runs.append(self._open)
+            self._run_bytes.append(self._open_bytes)
+            self._open, self._open_bytes = [], 0
         if self._bytes > MAX_BYTES:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Write the oldest run, which takes a few milliseconds."""
+        if self._spill is None:
             raise CommandError(
                 Code.QueryExceededMemoryLimitNoDiskUseAllowed,
                 f"Executor error during find command :: caused by :: Sort exceeded memory limit of {MAX_BYTES} bytes, "
                 "but did not opt in to external sorting.",
             )
-        if len(self._open) >= _RUN:
-            self._open.sort(key=_key)
-            self._runs.append(self._open)
-            self._open = []
+        run = cast("list[tuple[bytes, bytes]]", self._runs.pop(0))
+        self._bytes -= self._run_bytes.pop(0)
+        self._written.append(self._spill.write(run))
 
     def _cut(self) -> None:
         self._open.sort(key=_key)
@@ -65,5 +83,7 @@ class Sorter(Generic[T]):
     def result(self) -> Iterator[T]:
         """The items in order. Nothing may be added afterwards."""
         self._open.sort(key=_key)
-        merged = heapq.merge(*self._runs, self._open, key=_key) if self._runs else iter(self._open)
-        return map(itemgetter(1), merged)
+        written = cast("list[Iterator[tuple[bytes, T]]]", [run.records() for run in self._written])
+        if not self._runs and not written:
+            return map(itemgetter(1), self._open)
+        return map(itemgetter(1), heapq.merge(*written, *self._runs, self._open, key=_key))

@@ -50,8 +50,7 @@ FIND_PARAMETERS = (
     COLLATION,
     LET,
 )
-"""`oplogReplay` asks for what is done anyway, `allowPartialResults` only means something to routers, and `allowDiskUse`
-permits what a sort may or may not need."""
+"""`oplogReplay` asks for what is done anyway, and `allowPartialResults` only means something to routers."""
 
 
 def batch_size_of(arguments: Arguments) -> int | None:

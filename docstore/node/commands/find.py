@@ -8,6 +8,7 @@ collections may be tailed.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from inspect import isawaitable
 
 from docstore.bson import Predicate, Value, elements
@@ -33,6 +34,7 @@ from docstore.node.requests import (
     hint_of,
     language_of,
 )
+from docstore.node.spill import SpillFile
 from docstore.node.tailing import CappedLog, Tail
 from docstore.node.views import open_view, reply_of, viewed
 from docstore.query.find import FindQuery, Hint
@@ -79,8 +81,9 @@ def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitabl
         options = cursor_options_of(arguments)
         collection = node.store.collection(context.namespace)
         tailed = collection if options.tailable else None
+        spill = SpillFile(node.settings.dbpath) if query.sort.fields and arguments["allowDiskUse"] else None
         if tailed is None:
-            source = open_find(collection, query, view.reader, owned=view.owned, clock=node.clock)
+            source = open_find(collection, query, view.reader, owned=view.owned, clock=node.clock, spill=spill)
     except BaseException:
         view.release()
         raise
@@ -89,12 +92,17 @@ def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitabl
         return _tail(context, tailed, query, options)
     return first_batch(
         context,
-        ReleasingSource(source, view.release),
+        ReleasingSource(source, view.release if spill is None else partial(_release, view, spill)),
         batch_size=options.batch_size,
         single=options.single,
         no_timeout=options.no_timeout,
         catalog=collection is None,
     )
+
+
+def _release(view: View, spill: SpillFile) -> None:
+    view.release()
+    spill.close()
 
 
 def _tail(

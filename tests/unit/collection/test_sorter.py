@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,3 +63,34 @@ def test_what_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(CommandError) as refused:
         add(made, kept, a=1)
     assert refused.value.code == Code.QueryExceededMemoryLimitNoDiskUseAllowed
+
+
+class Outside:
+    """Room outside memory, in memory."""
+
+    def __init__(self) -> None:
+        self.runs: list[list[tuple[bytes, bytes]]] = []
+
+    def write(self, records: Iterable[tuple[bytes, bytes]]) -> Outside.Kept:
+        self.runs.append(list(records))
+        return Outside.Kept(self.runs[-1])
+
+    class Kept:
+        def __init__(self, run: list[tuple[bytes, bytes]]) -> None:
+            self._run = run
+
+        def records(self) -> Iterator[tuple[bytes, bytes]]:
+            return iter(self._run)
+
+
+def test_what_does_not_fit_in_memory_goes_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorter, "MAX_BYTES", 2000)
+    monkeypatch.setattr(sorter, "_RUN", 7)
+    outside = Outside()
+    made: Sorter[bytes] = Sorter(PATTERN, 0, outside)
+    documents = [doc(place, a=(place * 37) % 11, b=0) for place in range(300)]
+    for raw in documents:
+        made.add([(PATTERN.sort_key(raw), raw)], len(raw))
+        assert made._bytes <= 2000
+    assert len(outside.runs) > 10
+    assert list(made.result()) == sorted(documents, key=PATTERN.sort_key)
