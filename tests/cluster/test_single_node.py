@@ -181,7 +181,7 @@ def test_what_is_not_supported_is_refused(client: pymongo.MongoClient[dict[str, 
     for command, code in (
         ({"create": "c", "timeseries": {"timeField": "t"}}, 238),
         ({"nosuch": 1}, 59),
-        ({"compact": "c"}, 115),
+        ({"cloneCollection": "c"}, 59),
         ({"find": "c", "filter": {"place": {"$near": [0, 0]}}}, 238),
         ({"find": "c", "nosuch": 1}, 40415),
     ):

@@ -56,7 +56,7 @@ function emit(key, value) {
   const group = groups.get(index);
   if (group === undefined) {
     copiedWeight = 0;
-    groups.set(index, new Group(copyOf(key, 1), kept, valueWeight));
+    groups.set(index, new Group(copyOf(key ?? null, 1), kept, valueWeight));
     weight += GROUP_WEIGHT + 2 * copiedWeight + valueWeight;
   } else {
     addToGroup(group, kept, valueWeight);
@@ -91,7 +91,7 @@ function reduceGroup(group) {
   group.values = [];
   const outcome = job.reduce(plainInteger(group.key), values);
   copiedWeight = 0;
-  group.values.push(copyOf(outcome, 1));
+  group.values.push(copyOf(outcome ?? null, 1));
   weight += copiedWeight - group.weight;
   group.weight = copiedWeight;
 }

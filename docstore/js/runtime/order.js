@@ -256,7 +256,7 @@ function copyOf(value, depth) {
       copiedWeight += 16 + value.length;
       return value;
     case "undefined":
-      return null;
+      return value; // functions still see it; it becomes null when it is written
     case "function":
       copiedWeight += 64;
       return value;
