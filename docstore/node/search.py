@@ -25,6 +25,7 @@ from docstore.query.tree import Comparison, Filter, Op
 from docstore.query.where import weakened
 
 _NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
+"""Types that mean something else than equality in a filter on `_id`, or may do so."""
 
 Match = tuple[int, bytes]
 """(record id, document)."""

@@ -11,8 +11,7 @@ from collections.abc import Awaitable
 from functools import partial
 from inspect import isawaitable
 
-from docstore.bson import Predicate, Value, elements
-from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED
+from docstore.bson import Predicate, Value
 from docstore.collection.collection import Collection
 from docstore.collection.execute import open_find
 from docstore.collection.oplog import OPLOG_NS
@@ -34,6 +33,7 @@ from docstore.node.requests import (
     hint_of,
     language_of,
 )
+from docstore.node.search import identity_in
 from docstore.node.spill import SpillFile
 from docstore.node.tailing import CappedLog, Tail
 from docstore.node.views import open_view, reply_of, viewed
@@ -41,8 +41,6 @@ from docstore.query.find import FindQuery, Hint
 from docstore.query.sort import parse_sort
 
 _LEAN = frozenset(("filter", "limit", "singleBatch"))
-_NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
-"""Types that mean something else than equality in a filter on `_id`, or may do so."""
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
@@ -136,12 +134,7 @@ def _identity(arguments: Arguments) -> Value | None:
     """The `_id` when the request asks for the document with it and for nothing else."""
     given = arguments.given()
     raw = given.get("filter")
-    if raw is None or raw[5:9] != b"_id\0" or not given.keys() <= _LEAN:
-        return None
-    fields = elements(raw)
-    if len(fields) != 1 or fields[0][1] in _NO_IDENTITY:
-        return None
-    return fields[0][1], fields[0][2]
+    return None if raw is None or not given.keys() <= _LEAN else identity_in(raw)
 
 
 def _by_id(node: DataNode, namespace: str, identity: Value, owned: Predicate | None) -> list[bytes]:
