@@ -17,6 +17,7 @@ from docstore.wide.tokens import MURMUR3, Partitioner, find_partitioner
 
 STANDARD = "Standard"
 SUPER = "Super"
+TABLE = "Table"
 DEFAULT_GC_GRACE_SECONDS = 864_000
 DEFAULT_STRATEGY = "org.apache.cassandra.locator.RackUnawareStrategy"
 DEFAULT_PARTITIONER = Partitioner(MURMUR3)
@@ -26,7 +27,9 @@ _FAMILY_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyspace:
-    """A database in wide-column mode. `replication_factor` None: as many as the shard has members."""
+    """A database in wide-column mode. `replication_factor` None: as many as the shard has members; `datacenters`: how
+    many replicas each is to have, as a strategy with names of them was given; it is shown and changes nothing.
+    """
 
     name: str
     strategy: str = DEFAULT_STRATEGY
@@ -34,6 +37,7 @@ class Keyspace:
     durable_writes: bool = True
     partitioner: Partitioner = DEFAULT_PARTITIONER
     end_point_snitch: str | None = None
+    datacenters: Mapping[str, int] = field(default_factory=dict)
 
     def to_options(self) -> dict[str, Any]:
         """The definition as a document."""
@@ -44,6 +48,8 @@ class Keyspace:
         options["partitioner"] = self.partitioner.name
         if self.end_point_snitch is not None:
             options["endPointSnitch"] = self.end_point_snitch
+        if self.datacenters:
+            options["datacenters"] = dict(self.datacenters)
         return options
 
 
@@ -56,6 +62,7 @@ def keyspace_from_options(name: str, options: Mapping[str, Any]) -> Keyspace:
         durable_writes=options["durableWrites"],
         partitioner=partitioner_of(options["partitioner"]),
         end_point_snitch=options.get("endPointSnitch"),
+        datacenters=options.get("datacenters", {}),
     )
 
 
@@ -87,17 +94,26 @@ class ColumnFamily:
     default_ttl: int = 0
     advisory: Mapping[str, Any] = field(default_factory=dict)
     """What is kept and shown but changes nothing: cache sizes."""
+    table: Mapping[str, Any] | None = None
+    """The columns of a CQL table, as `docstore.cql` describes them; its rows are no columns of the column model."""
 
     @property
     def is_super(self) -> bool:
         return self.subcomparator is not None
 
+    @property
+    def column_type(self) -> str:
+        if self.table is not None:
+            return TABLE
+        return SUPER if self.is_super else STANDARD
+
     def to_options(self) -> dict[str, Any]:
         """The definition as a document, in the order in which it is shown."""
-        options: dict[str, Any] = {
-            "columnType": SUPER if self.is_super else STANDARD,
-            "compareWith": self.comparator.name,
-        }
+        options: dict[str, Any] = {"columnType": self.column_type}
+        if self.table is not None:
+            options["table"] = self.table
+        else:
+            options["compareWith"] = self.comparator.name
         if self.subcomparator is not None:
             options["compareSubcolumnsWith"] = self.subcomparator.name
         options["comment"] = self.comment
@@ -116,9 +132,9 @@ def column_family(name: str, options: Mapping[str, Any], registry: Registry) -> 
     """A definition from its document form. ConfigurationException for what cannot be."""
     check_family_name(name)
     column_type = options.get("columnType", STANDARD)
-    if column_type not in (STANDARD, SUPER):
+    if column_type not in (STANDARD, SUPER, TABLE) or (column_type == TABLE) != ("table" in options):
         raise configuration(f"ColumnFamily {name} has invalid type {column_type}")
-    if column_type == STANDARD and options.get("compareSubcolumnsWith") is not None:
+    if column_type != SUPER and options.get("compareSubcolumnsWith") is not None:
         raise configuration(
             f"CompareSubcolumnsWith is only a valid attribute on super columnfamilies (not regular columnfamily {name})"
         )
@@ -133,6 +149,7 @@ def column_family(name: str, options: Mapping[str, Any], registry: Registry) -> 
         gc_grace_seconds=_not_negative(name, "gcGraceSeconds", options.get("gcGraceSeconds", DEFAULT_GC_GRACE_SECONDS)),
         default_ttl=_not_negative(name, "defaultTtl", options.get("defaultTtl", 0)),
         advisory={key: options[key] for key in ADVISORY if options.get(key) is not None},
+        table=options.get("table"),
     )
 
 
