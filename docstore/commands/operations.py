@@ -21,7 +21,8 @@ class Operation:
     """One request in progress.
 
     A command that works in steps calls `check()` between them. One that waits is woken by the transport, which set
-    `on_kill`. `progress` is free for the command: its fields are shown by currentOp.
+    `on_kill`. `progress` is free for the command: its fields are shown by currentOp. `context` is there while the
+    operation is registered.
     """
 
     __slots__ = ("context", "error", "id", "on_kill", "progress", "started")
@@ -68,7 +69,10 @@ class OperationRegistry:
 
     def finish(self, operation: Operation) -> None:
         """Forget an operation that was answered."""
-        self._operations.pop(operation.id, None)
+        if self._operations.pop(operation.id, None) is not None:
+            # It and its context name each other. As a cycle they would keep the request's documents until garbage is
+            # collected, which a few objects a request hardly ever bring about, however many megabytes they hold.
+            del operation.context
 
     def kill(self, operation_id: int) -> bool:
         """Kill by id; False when there is none such (killOp says ok all the same)."""

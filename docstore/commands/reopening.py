@@ -41,6 +41,8 @@ class Opened:
         by_name = context.command.by_name
         self.body = context.raw
         self._state = dict(vars(context))
+        # Each request brings its own; those of this one may be megabytes, and are not needed any longer than it is.
+        del self._state["sequences"]
         self._fields = dict(arguments.given())
         self._value = arguments.value
         # By the field's position: the name of a free field, the declaration of a parameter, None for any other.

@@ -63,7 +63,8 @@ class Inserts:
 
     def fail_rest(self, error: CommandError) -> None:
         rest = range(self._at, self._at + 1 if self._ordered else len(self._documents))
-        self.outcome.errors += [(index, error) for index in rest]
+        for index in rest:
+            self.outcome.fail(index, error)
 
     def close(self) -> None:
         """Nothing is held between units."""
@@ -115,7 +116,7 @@ class Inserts:
                 else:
                     self._insert_once(unit, collection, position, self._session_write)
             except CommandError as error:
-                self.outcome.errors.append((position, error))
+                self.outcome.fail(position, error)
                 if self._ordered:
                     self._at = position + 1
                     return size
@@ -147,7 +148,7 @@ class Inserts:
                 prepare(self._documents[self._at], _new_id, self._node.timestamp)
                 found = make_collection(store, self._namespace)
             except CommandError as error:
-                self.outcome.errors.append((self._at, error))
+                self.outcome.fail(self._at, error)
                 self._at += 1
                 if self._ordered:
                     break

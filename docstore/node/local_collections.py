@@ -54,12 +54,18 @@ class LocalCollections:
         self._context = context
         self._node = node
         self._reader = reader
-        self._environment = Environment(clock=node.clock, foreign=self, spill=spill, dice=node.dice)
+        self._spill = spill
 
     def environment(self, namespace: str) -> Environment:
         """What the stages of a pipeline over a collection need."""
-        return replace(
-            self._environment,
+        # Made for each pipeline: kept here, it and these collections would name each other, and the snapshot that they
+        # read would live until garbage is collected.
+        node = self._node
+        return Environment(
+            clock=node.clock,
+            foreign=self,
+            spill=self._spill,
+            dice=node.dice,
             process_documents=lambda name, options: process_documents(self._context, namespace, name, options),
         )
 

@@ -87,7 +87,7 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
         outcome.n = 1
     except CommandError as error:
         unit.abort()
-        outcome.errors.append((0, error))
+        outcome.fail(0, error)
     return acknowledge(context, outcome, place.concern)
 
 
@@ -123,7 +123,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
         outcome.n = 1
     except CommandError as error:
         unit.abort()
-        outcome.errors.append((0, error))
+        outcome.fail(0, error)
     return acknowledge(context, outcome, place.concern)
 
 
@@ -149,5 +149,5 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
         outcome.n = 1
     except CommandError as error:
         unit.abort()
-        outcome.errors.append((0, error))
+        outcome.fail(0, error)
     return acknowledge(context, outcome, place.concern)

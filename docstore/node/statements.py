@@ -158,7 +158,7 @@ class StatementLoop:
         self._at += 1
 
     def _fail(self, error: CommandError) -> None:
-        self.outcome.errors.append((self._at, error))
+        self.outcome.fail(self._at, error)
         self._end()
         if self._ordered:
             self._at = self._count

@@ -68,6 +68,14 @@ class Outcome:
     retried: list[int] = field(default_factory=list)
     last: OpTime | None = None
 
+    def fail(self, index: int, error: CommandError) -> None:
+        """Note the error of the statement at `index`.
+
+        Without its traceback, whose frames hold this outcome and the request's documents: such a cycle would keep
+        them in memory until garbage is collected.
+        """
+        self.errors.append((index, error.with_traceback(None)))
+
 
 class Statements(Protocol):
     """The statements of one command, somewhere on their way."""
