@@ -1,11 +1,20 @@
+cdef object _UNREAD
+cdef Py_ssize_t _ID_BYTES
+cdef Py_ssize_t _FIRST_CHUNK
+cdef Py_ssize_t _READ_AHEAD_BYTES
+cdef Py_ssize_t _SHORTEST_WALK
+cdef Py_ssize_t _WIDEST_GAP
+
 cdef class Examined:
     cdef public Py_ssize_t keys
     cdef public Py_ssize_t documents
+    cdef public Py_ssize_t seeks
+    cdef public bint ended_by_key
 
 cdef class Fetching:
     cdef object _entries
     cdef object _get
-    cdef object _values
+    cdef object _items
     cdef bytes _prefix
     cdef bint _once
     cdef bint _bare
@@ -13,9 +22,12 @@ cdef class Fetching:
     cdef Examined _examined
     cdef list _chunk
     cdef list _found
+    cdef dict _walked
     cdef Py_ssize_t _at
     cdef Py_ssize_t _size
+    cdef Py_ssize_t _largest
     cdef _read_ahead(self)
-    cdef _walk_records(self, bytes first, bytes last)
+    cdef _walk_runs(self)
+    cdef Py_ssize_t _walk(self, bytes first, bytes last, Py_ssize_t room) except? -1
     cdef _read_records(self)
     cdef _record(self, bytes rid)

@@ -1,8 +1,8 @@
 """The loop from index entries to stored documents.
 
-Entries and records are read ahead in chunks that grow. Where the record ids of a chunk follow one another, as they do
-when an index follows the order of insertion, the records are read in one walk, which is several times cheaper than one
-by one. What is read ahead is not counted as examined before it is asked for.
+Entries and records are read ahead in chunks that grow. Records of a chunk that lie close together, in whatever order
+their entries stand, are read in one walk, which is several times cheaper than one by one. What is read ahead is not
+counted as examined before it is asked for.
 """
 
 from __future__ import annotations
@@ -13,55 +13,74 @@ import cython
 
 _ID_BYTES = 8
 _FIRST_CHUNK = 8
-_LARGEST_CHUNK = 256
 _READ_AHEAD_BYTES = 1 << 18
+_SHORTEST_WALK = 8
+_WIDEST_GAP = 2
+
+_Pair = tuple[bytes, bytes]
+
+LARGEST_CHUNK = 256
+_UNREAD = object()
+"""In the place of a record that has not been read yet."""
 
 
 class Examined:
-    """How many index entries and documents have been looked at."""
+    """How many index entries and documents have been looked at.
+
+    `seeks`: how often a place in the index was looked for beyond the first time; `ended_by_key`: the last entry that
+    was looked at showed that none further can be within the bounds.
+    """
 
     keys: int
     documents: int
+    seeks: int
+    ended_by_key: bool
 
     def __init__(self) -> None:
         self.keys = 0
         self.documents = 0
+        self.seeks = 0
+        self.ended_by_key = False
 
 
 class Fetching:
     """An iterator over (8 bytes of the record id, document) for the entries of an index; only documents when `bare`.
 
-    `entries` end in the 8 bytes of a record id; `get` gives the record behind a key, or None; `values` the records
-    between two keys; `prefix` begins the key of every record. `seen`: the record ids that were met, if later entries of
-    a document are to be passed over. A document that has gone between its entry and its record is passed over too.
+    `entries` end in the 8 bytes of a record id; `get` gives the record behind a key, or None; `items` the (key, record)
+    pairs between two keys; `prefix` begins the key of every record. `seen`: the record ids that were met, if later
+    entries of a document are to be passed over. A document that has gone between its entry and its record is passed
+    over too. At most `ahead` entries are read before they are asked for.
     """
 
     _entries: Iterator[bytes]
     _get: Callable[[bytes], bytes | None]
-    _values: Callable[[bytes, bytes], Iterator[bytes]]
+    _items: Callable[[bytes, bytes], Iterator[_Pair]]
     _prefix: bytes
     _once: cython.bint
     _bare: cython.bint
     _seen: set[bytes]
     _examined: Examined
     _chunk: list[bytes]
-    _found: list[bytes | None]
+    _found: list[object]
+    _walked: dict[bytes, object]
     _at: cython.Py_ssize_t
     _size: cython.Py_ssize_t
+    _largest: cython.Py_ssize_t
 
     def __init__(
         self,
         entries: Iterator[bytes],
         get: Callable[[bytes], bytes | None],
-        values: Callable[[bytes, bytes], Iterator[bytes]],
+        items: Callable[[bytes, bytes], Iterator[_Pair]],
         prefix: bytes,
         seen: set[bytes] | None,
         bare: bool,
         examined: Examined,
+        ahead: int = LARGEST_CHUNK,
     ) -> None:
         self._entries = entries
         self._get = get
-        self._values = values
+        self._items = items
         self._prefix = prefix
         self._once = seen is not None
         self._bare = bare
@@ -70,31 +89,35 @@ class Fetching:
         self._chunk = []
         self._found = []
         self._at = 0
-        self._size = _FIRST_CHUNK
+        self._walked = {}
+        self._largest = ahead
+        self._size = min(_FIRST_CHUNK, ahead)
 
     def __iter__(self) -> Fetching:
         return self
 
     def __next__(self) -> tuple[bytes, bytes] | bytes:
         rid: bytes
-        raw: bytes | None
+        raw: bytes
+        found: object
         while True:
-            if self._at == len(self._found):
-                if self._at == len(self._chunk):
-                    self._read_ahead()
+            if self._at == len(self._chunk):
+                self._read_ahead()
                 if not self._chunk:
                     raise StopIteration
-                if self._at == len(self._found):
-                    self._read_records()
+            found = self._found[self._at]
+            if found is _UNREAD:
+                self._read_records()
+                found = self._found[self._at]
             rid = self._chunk[self._at]
-            raw = self._found[self._at]
             self._at += 1
             self._examined.keys += 1
             if self._once:
                 if rid in self._seen:
                     continue
                 self._seen.add(rid)
-            if raw is not None:
+            if found is not None:
+                raw = found  # type: ignore[assignment]
                 self._examined.documents += 1
                 if self._bare:
                     return raw
@@ -102,39 +125,53 @@ class Fetching:
 
     def _read_ahead(self) -> None:
         entry: bytes
-        rid: bytes
-        before: bytes = b""
-        rising: cython.bint = True
         chunk: list[bytes] = []
         left: cython.Py_ssize_t = self._size
         for entry in self._entries:
-            rid = entry[len(entry) - _ID_BYTES :]
-            chunk.append(rid)
-            if rid <= before:
-                rising = False
-            before = rid
+            chunk.append(entry[len(entry) - _ID_BYTES :])
             left -= 1
             if left == 0:
                 break
         self._chunk = chunk
         self._at = 0
-        self._size = min(2 * self._size, _LARGEST_CHUNK)
-        self._found = []
-        if rising and len(chunk) >= _FIRST_CHUNK and _span(chunk[0], before) < len(chunk):
-            self._walk_records(chunk[0], before)
+        self._size = min(2 * self._size, self._largest)
+        self._found = [_UNREAD] * len(chunk)
+        if len(chunk) >= _SHORTEST_WALK:
+            self._walk_runs()
 
-    def _walk_records(self, first: bytes, last: bytes) -> None:
-        """Read the records of the chunk, which has all ids between two, in one walk; nothing if one is not there."""
-        raw: bytes
+    def _walk_runs(self) -> None:
+        """Read the records that lie close together, as far as there is room for what is read ahead."""
+        ids: list[bytes] = sorted(set(self._chunk))
+        count: cython.Py_ssize_t = len(ids)
+        first: cython.Py_ssize_t = 0
+        place: cython.Py_ssize_t
         room: cython.Py_ssize_t = _READ_AHEAD_BYTES
-        found: list[bytes | None] = []
-        for raw in self._values(self._prefix + first, self._prefix + last + b"\0"):
-            found.append(raw)
+        numbers: list[int] = [int.from_bytes(rid, "big") for rid in ids]
+        for place in range(1, count + 1):
+            if place < count and numbers[place] - numbers[place - 1] <= _WIDEST_GAP:
+                continue
+            if place - first >= _SHORTEST_WALK:
+                room = self._walk(ids[first], ids[place - 1], room)
+                if room < 0:
+                    break
+            first = place
+        if self._walked:
+            for place in range(len(self._chunk)):
+                self._found[place] = self._walked.get(self._chunk[place], _UNREAD)
+            self._walked = {}
+
+    def _walk(self, first: bytes, last: bytes, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read the records between two ids; how much room is left, less than none if it did not do for them."""
+        pair: tuple[bytes, bytes]
+        raw: bytes
+        at: cython.Py_ssize_t = len(self._prefix)
+        for pair in self._items(self._prefix + first, self._prefix + last + b"\0"):
+            raw = pair[1]
+            self._walked[pair[0][at:]] = raw
             room -= len(raw)
             if room < 0:
-                return
-        if len(found) == len(self._chunk):
-            self._found = found
+                break
+        return room
 
     def _read_records(self) -> None:
         """Read on in the chunk, one by one, at least one record and not many bytes."""
@@ -142,12 +179,14 @@ class Fetching:
         room: cython.Py_ssize_t = _READ_AHEAD_BYTES
         at: cython.Py_ssize_t
         for at in range(self._at, len(self._chunk)):
+            if self._found[at] is not _UNREAD:
+                continue
             raw = self._record(self._chunk[at])
-            self._found.append(raw)
+            self._found[at] = raw
             if raw is not None:
                 room -= len(raw)
                 if room < 0:
-                    self._size = _FIRST_CHUNK
+                    self._size = min(_FIRST_CHUNK, self._largest)
                     return
 
     def _record(self, rid: bytes) -> bytes | None:
@@ -155,7 +194,3 @@ class Fetching:
         if self._once and rid in self._seen:
             return None
         return self._get(self._prefix + rid)
-
-
-def _span(lowest: bytes, highest: bytes) -> int:
-    return int.from_bytes(highest, "big") - int.from_bytes(lowest, "big")

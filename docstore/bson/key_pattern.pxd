@@ -18,11 +18,14 @@ cdef class KeyPattern:
     cdef bytearray _marks
     cdef Py_ssize_t _marked
     cdef bint _opaque
+    cdef list _leaf_places
     cpdef bytes sort_key(self, bytes raw)
     cpdef bytes plain_key(self, bytes raw)
     cdef int _append_path(self, bytes raw, Py_ssize_t position) except -1
     cdef int _mark(self, Py_ssize_t position, int mark) except -1
-    cdef set _leaf_array_keys(self, bytes raw)
+    cdef tuple _leaf_array_keys(self, bytes raw)
+    cdef tuple _expanded_keys(self, bytes raw)
+    cdef _begin_marks(self)
     cdef set _member_keys(self, bytes raw, bint descending, bytes before, bytes after)
     cdef bytes _directed(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending)
     cdef int _append_directed(

@@ -56,11 +56,13 @@ class KeyPattern:
     _marks: bytearray
     _marked: cython.Py_ssize_t
     _opaque: cython.bint
+    _leaf_places: list[int]
 
     def __init__(self, fields: Sequence[tuple[str, int]], fold: Callable[[Value], Value] | None = None) -> None:
         self.fields = tuple([(path, direction) for path, direction in fields])
         self.fold = fold
         self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in self.fields]
+        self._leaf_places = _leaf_places([path for path, _ in self.fields])
         self._descending = [direction < 0 for _, direction in self.fields]
         self._out = KeyWriter()
         self._array_at = 0
@@ -80,32 +82,54 @@ class KeyPattern:
     def __hash__(self) -> int:
         return hash(self.fields)
 
-    def keys(self, raw: bytes) -> tuple[list[bytes], bool]:
-        """(distinct keys in order, whether arrays were expanded); CannotIndexParallelArrays for arrays side by side."""
+    def keys(self, raw: bytes) -> tuple[list[bytes], int]:
+        """(distinct keys in order, where arrays were expanded); CannotIndexParallelArrays for arrays side by side.
+
+        The places are a set of bits, see `array_places`; 0: there was no array.
+        """
         key: bytes | None = self.plain_key(raw)
         if key is not None:
-            return [key], False
+            return [key], 0
+        return self._expanded_keys(raw)
+
+    def _expanded_keys(self, raw: bytes) -> tuple[list[bytes], int]:
+        """The keys of a document that has arrays on the way."""
+        places: int
         found = self._leaf_array_keys(raw)
         if found is not None:
-            return sorted(found), True
+            return sorted(found[0]), self._leaf_places[found[1]]
+        self._opaque = True
         combinations: list[tuple[Value, ...]] = []
-        _expand([_Field((OBJECT, raw), path.split("."), ()) for path, _ in self.fields], combinations)
-        return sorted({self.encode(members) for members in combinations}), True
+        fields: list[_Field] = []
+        for position, (path, _) in enumerate(self.fields):
+            fields.append(_Field((OBJECT, raw), path.split("."), (), self._leaf_places[position]))
+        places = _expand(fields, combinations)
+        return sorted({self.encode(members) for members in combinations}), places
 
-    def marked_keys(self, raw: bytes) -> tuple[list[bytes], bool, bytes]:
-        """As `keys`, and the marks of `docstore.bson.key_values`; none where arrays were expanded or values folded."""
+    def marked_keys(self, raw: bytes) -> tuple[list[bytes], int, bytes]:
+        """As `keys`, and the marks of `docstore.bson.key_values`; none where values were folded.
+
+        A field whose own value is an array has no mark: its entries do not tell of it.
+        """
         key: bytes | None
+        keys: list[bytes]
+        places: int = 0
+        self._begin_marks()
+        key = self.plain_key(raw)
+        if key is not None:
+            keys = [key]
+        else:
+            self._begin_marks()
+            keys, places = self._expanded_keys(raw)
+        self._marking = False
+        if self._opaque and self.fold is None:
+            return keys, places, OPAQUE
+        return keys, places, bytes(self._marks[: self._marked]) if self._marked else b""
+
+    def _begin_marks(self) -> None:
         self._marking = self.fold is None
         self._marked = 0
         self._opaque = False
-        key = self.plain_key(raw)
-        self._marking = False
-        if key is None:
-            keys, expanded = self.keys(raw)
-            return keys, expanded, b""
-        if self._opaque:
-            return [key], False, OPAQUE
-        return [key], False, bytes(self._marks[: self._marked]) if self._marked else b""
 
     def sort_key(self, raw: bytes) -> bytes:
         """The key that the document sorts by: the least of its keys; BadValue for arrays side by side."""
@@ -183,8 +207,8 @@ class KeyPattern:
             self._opaque = self._opaque or mark == OPAQUE_MARK
         return 0
 
-    def _leaf_array_keys(self, raw: bytes) -> set[bytes] | None:
-        """The keys when the only array is the value of one field, else None."""
+    def _leaf_array_keys(self, raw: bytes) -> tuple[set[bytes], int] | None:
+        """(the keys, which field) when the only array is the value of one field, else None."""
         varying: cython.Py_ssize_t = -1
         position: cython.Py_ssize_t
         before: bytes = b""
@@ -196,7 +220,9 @@ class KeyPattern:
                 varying = position
                 before = self._out.taken()
                 self._out.clear()
-        return self._member_keys(raw, self._descending[varying], before, self._out.taken())
+                if self._marking:
+                    self._mark(position, 0)
+        return self._member_keys(raw, self._descending[varying], before, self._out.taken()), varying
 
     def _member_keys(self, raw: bytes, descending: cython.bint, before: bytes, after: bytes) -> set[bytes]:
         """The keys of the members of the array that was noted, between those of the other fields."""
@@ -240,21 +266,46 @@ class KeyPattern:
         return out.invert(begin) if descending else 0
 
 
+def _leaf_places(paths: list[str]) -> list[int]:
+    """The bit of the last name of each path, where every name of every path has one, in their order."""
+    found: list[int] = []
+    size = 0
+    for path in paths:
+        size += path.count(".") + 1
+        found.append(1 << (size - 1))
+    return found
+
+
+def array_places(paths: Sequence[str], places: int) -> frozenset[str]:
+    """The paths, each the beginning of a pattern's or the whole of one, at which `places` says that arrays were met."""
+    found: set[str] = set()
+    bit = 1
+    for path in paths:
+        names = path.split(".")
+        for depth in range(1, len(names) + 1):
+            if places & bit:
+                found.add(".".join(names[:depth]))
+            bit <<= 1
+    return frozenset(found)
+
+
 class _Field:
     """How far one field of the pattern has been followed: `value` is what was found at `place`, `rest` what is left.
 
-    A field that is `done` has its value, even if that is an array.
+    A field that is `done` has its value, even if that is an array. `leaf` is the bit of the last name of its path.
     """
 
     value: Value
     rest: list[str]
     place: tuple[str, ...]
+    leaf: int
     done: bool
 
-    def __init__(self, value: Value, rest: list[str], place: tuple[str, ...], done: bool = False) -> None:
+    def __init__(self, value: Value, rest: list[str], place: tuple[str, ...], leaf: int, done: bool = False) -> None:
         self.value = value
         self.rest = rest
         self.place = place
+        self.leaf = leaf
         self.done = done
 
     def follow(self) -> None:
@@ -275,19 +326,20 @@ class _Field:
     def enter(self, member: Value, members: list[Value]) -> _Field:
         """The field within one member of the array that it has reached."""
         if not self.rest:
-            return _Field(member, [], self.place, True)
+            return _Field(member, [], self.place, self.leaf, True)
         index = place_in_array(self.rest[0])
         if 0 <= index < len(members):
             named = members[index]
             if len(self.rest) == 1 and named == _EMPTY_ARRAY:
                 named = _UNDEFINED
-            return _Field(named, self.rest[1:], (*self.place, self.rest[0]), len(self.rest) == 1)
-        return _Field(member if member[0] == OBJECT else _NULL, self.rest, self.place)
+            return _Field(named, self.rest[1:], (*self.place, self.rest[0]), self.leaf, len(self.rest) == 1)
+        return _Field(member if member[0] == OBJECT else _NULL, self.rest, self.place, self.leaf)
 
 
-def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> None:
-    """Add every tuple of values that the fields can have together."""
+def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> int:
+    """Add every tuple of values that the fields can have together; the bits of the places where arrays were met."""
     array: _Field | None = None
+    places: int = 0
     for field in fields:
         field.follow()
         if field.done:
@@ -298,9 +350,10 @@ def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> None
                 Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{names[0]}] [{names[1]}]"
             )
         array = field
+        places |= field.leaf >> len(field.rest)
     if array is None:
         combinations.append(tuple([field.value for field in fields]))
-        return
+        return 0
     members = values(array.value[1])
     _refuse_ambiguous_numbers(fields, members)
     if not members:
@@ -308,14 +361,14 @@ def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> None
             if not field.done:
                 field.value = _NULL if field.rest else _UNDEFINED
                 field.done = True
-        _expand(fields, combinations)
-        return
+        return places | _expand(fields, combinations)
     for member in members:
         inner = [
-            _Field(field.value, [], field.place, True) if field.done else field.enter(member, members)
+            _Field(field.value, [], field.place, field.leaf, True) if field.done else field.enter(member, members)
             for field in fields
         ]
-        _expand(inner, combinations)
+        places |= _expand(inner, combinations)
+    return places
 
 
 def _refuse_ambiguous_numbers(fields: list[_Field], members: list[Value]) -> None:

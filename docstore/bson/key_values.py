@@ -120,11 +120,13 @@ def identity_marks(raw: bytes) -> bytes:
 
 
 class Covering:
-    """An iterator over documents made of the entries of an index that has one entry for each document.
+    """An iterator over documents made of the entries of an index.
 
-    The documents have the fields of the index, in its order. `items` are the index's (key, value) pairs, `paths` and
-    `descending` its fields; `is_id`: of the form of the `_id` index, whose values end in the record id. An opaque entry
-    gives the whole document, by `get` of `prefix` and its record id; one that has gone meanwhile is passed over.
+    The documents have the fields of the index, in its order; a field with an array in it has one of its elements.
+    `items` are the index's (key, value) pairs, `paths` and `descending` its fields; `is_id`: of the form of the `_id`
+    index, whose values end in the record id. `seen`: the record ids that were met, if later entries of a document are
+    to be passed over. An opaque entry gives the whole document, by `get` of `prefix` and its record id; one that has
+    gone meanwhile is passed over.
     """
 
     _items: Iterator[tuple[bytes, bytes]]
@@ -138,6 +140,7 @@ class Covering:
     _prefix: bytes
     _examined: Examined
     _out: KeyWriter
+    _seen: set[bytes] | None
 
     def __init__(
         self,
@@ -148,7 +151,9 @@ class Covering:
         get: Callable[[bytes], bytes | None],
         prefix: bytes,
         examined: Examined,
+        seen: set[bytes] | None = None,
     ) -> None:
+        self._seen = seen
         self._items = items
         paths = [path.encode().split(b".") for path, _ in fields]
         self._names = [path[len(path) - 1] + b"\0" for path in paths]
@@ -169,6 +174,7 @@ class Covering:
         pair: tuple[bytes, bytes]
         key: bytes
         marks: bytes
+        rid: bytes
         raw: bytes | None
         size: cython.Py_ssize_t
         while True:
@@ -179,6 +185,11 @@ class Covering:
             if self._is_id:
                 size = len(marks) - _ID_BYTES
                 key, marks = key + marks[size:], marks[:size]
+            if self._seen is not None:
+                rid = key[len(key) - _ID_BYTES :]
+                if rid in self._seen:
+                    continue
+                self._seen.add(rid)
             if marks != OPAQUE:
                 return self._flat_document(key, marks) if self._flat else self._nested_document(key, marks)
             raw = self._get(self._prefix + key[len(key) - _ID_BYTES :])

@@ -10,9 +10,10 @@ from docstore.bson import EMPTY_DOCUMENT, KeyPattern, Value, document_from, elem
 from docstore.bson.walk import INT64
 from docstore.collection.collection import Collection, Index
 from docstore.collection.duplicates import key_values
+from docstore.collection.index_access import keys_within
 from docstore.collection.index_keys import hashed_members
+from docstore.query.access import IdLookup, IndexScan, Merge, Plan, Union
 from docstore.query.find import FindQuery
-from docstore.query.plan import IdLookup, IndexScan, Plan, Union
 from docstore.query.wildcard import path_key
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class _Keys:
 
     def __init__(self, plan: Plan) -> None:
         access = plan.access
-        self._branches = access.branches if isinstance(access, Union) else (access,)
+        self._branches = access.branches if isinstance(access, Union | Merge) else (access,)
 
     def apply(self, raw: bytes) -> bytes:
         for branch in self._branches:
@@ -74,8 +75,7 @@ class _Keys:
 
 def _first_key(scan: IndexScan, raw: bytes) -> bytes | None:
     assert isinstance(scan.index, Index), "plans are made over a collection's own indexes"
-    keys = [key for key in scan.index.keys(raw)[0] if any(lo <= key < hi for lo, hi in scan.ranges)]
-    return None if not keys else keys[0] if scan.direction > 0 else keys[-1]
+    return next(iter(keys_within(scan, scan.index.keys(raw)[0])), None)
 
 
 def _members(scan: IndexScan, raw: bytes, key: bytes) -> list[tuple[str, Value]]:

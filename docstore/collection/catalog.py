@@ -1,7 +1,7 @@
 """Which collections and indexes there are: rows in the `meta` family, all of them in memory while the process runs.
 
 A row is a BSON document under the collection's ident: `{ns, uuid, options, idIndex: ident, indexes: [{spec, ident,
-multikey}]}`. Invariants:
+places}]}`. Invariants:
 
 * idents are drawn from one counter, whose row is never undone: a rollback must not let an ident come twice;
 * a tree that is not wanted any more, or not yet, stands in the garbage rows with the timestamp from which its
@@ -110,7 +110,9 @@ class Catalog:
         for item, raw in zip(fields["indexes"], array_documents(listed[1]), strict=True):
             spec = get_field(raw, "spec")
             assert spec is not None, "an index without specification"
-            index = Index(parse_index_spec(spec[1]), int(item["ident"]), multikey=bool(item["multikey"]))
+            index = Index(
+                parse_index_spec(spec[1]), int(item["ident"]), places=int.from_bytes(item["places"], "little")
+            )
             indexes[index.name] = index
         coll.set_indexes(indexes, {})
         counters = self._engine.get(_META, coll.counters_key)
@@ -126,7 +128,7 @@ class Catalog:
                     [
                         ("spec", OBJECT, index.spec.raw),
                         ("ident", *from_python(index.ident)),
-                        ("multikey", *from_python(index.multikey)),
+                        ("places", *from_python(_bytes_of(index.places))),
                     ]
                 ),
             )
@@ -247,6 +249,10 @@ class Catalog:
     def removed(self, ident: int) -> None:
         """The tree is garbage no more: its space has been given back, or it is wanted again."""
         self.garbage.pop(ident, None)
+
+
+def _bytes_of(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
 
 def garbage_key(ident: int) -> bytes:

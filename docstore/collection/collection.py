@@ -13,11 +13,12 @@ Invariants, all checked by `docstore.collection.validate`:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from docstore.bson import OBJECT, KeyPattern, Predicate, Value, encode_key, get_field
+from docstore.bson.key_pattern import array_places
 from docstore.bson.key_values import identity_marks
 from docstore.bson.keys import identity_key
 from docstore.bson.layout import (
@@ -56,7 +57,8 @@ AFTER_RECORD_ID = b"\xff" * 9
 
 
 class Index:
-    """One index. `multikey` turns true with the first document that has more than one key, and stays so.
+    """One index. `places` are where arrays have been met, in bits as those of `KeyPattern.keys`; they only grow.
+    `multikey`: there are any.
 
     Entries of the `_id` index are key -> marks + record id; of others key + record id -> marks, the unique ones too:
     uniqueness is checked, not built in, so that a clone that is not yet consistent can be stored. The marks, mostly
@@ -65,6 +67,7 @@ class Index:
     """
 
     __slots__ = (
+        "_arrays",
         "_covered",
         "_keys_of",
         "collation",
@@ -73,7 +76,7 @@ class Index:
         "is_id",
         "key_id",
         "key_pattern",
-        "multikey",
+        "places",
         "prefix",
         "reads",
         "ready",
@@ -82,10 +85,11 @@ class Index:
         "uses",
     )
 
-    def __init__(self, spec: IndexSpec, ident: int, *, multikey: bool = False, ready: bool = True) -> None:
+    def __init__(self, spec: IndexSpec, ident: int, *, places: int = 0, ready: bool = True) -> None:
         self.spec = spec
         self.ident = ident
-        self.multikey = multikey
+        self.places = places
+        self._arrays = (0, frozenset[str]())
         self.ready = ready
         self.unique = spec.unique
         self.uses = 0
@@ -143,30 +147,52 @@ class Index:
         """The end of the range of this index's entries in the `indexes` family."""
         return ident_end(self.ident)
 
-    def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], bool]:
-        """(the document's encoded keys, distinct and in order; whether arrays were expanded), as `marked_keys`."""
+    @property
+    def multikey(self) -> bool:
+        """Whether a document can have more than one entry."""
+        return self.places != 0
+
+    @property
+    def arrays(self) -> frozenset[str]:
+        """The paths, each the beginning of a field's or the whole of one, at which arrays have been met.
+
+        Those of a wildcard index are not kept apart.
+        """
+        if self._arrays[0] != self.places:
+            paths = () if self.spec.wildcard is not None else [path for path, _ in self.fields]
+            self._arrays = (self.places, array_places(paths, self.places))
+        return self._arrays[1]
+
+    def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int]:
+        """(the document's encoded keys, distinct and in order; where arrays were expanded), as `marked_keys`."""
         found = self.marked_keys(raw, tolerant=tolerant)
         return found[0], found[1]
 
-    def marked_keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], bool, bytes]:
-        """(the document's encoded keys, distinct and in order; whether arrays were expanded; the marks that its
+    def marked_keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int, bytes]:
+        """(the document's encoded keys, distinct and in order; where arrays were expanded; the marks that its
         entries hold: `docstore.bson.key_values`).
 
         CannotIndexParallelArrays or 16766 for a document that the index cannot hold; where that is tolerated it has no
         keys.
         """
         if self._covered is not None and not self._covered.matches(raw):
-            return [], False, b""
+            return [], 0, b""
         try:
             return self._keys_of(raw)
         except CommandError as error:
             if tolerant and error.code in (Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH):
-                return [], False, b""
+                return [], 0, b""
             raise
 
-    def forget_multikey(self) -> None:
-        """Take back that the index has turned multikey: the write that did it is aborted."""
-        self.multikey = False
+    def grow(self, places: int) -> Callable[[], None]:
+        """Note where arrays have been met; what takes that back, if the write that did it is aborted."""
+        before = self.places
+        self.places |= places
+
+        def shrink() -> None:
+            self.places = before
+
+        return shrink
 
     def unready(self) -> None:
         """Take back that the index is ready: the write that ended its build is aborted."""

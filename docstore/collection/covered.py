@@ -15,10 +15,11 @@ from docstore.bson.key_values import Covering
 from docstore.bson.layout import IDENT_BYTES
 from docstore.bson.walk import NULL, UNDEFINED
 from docstore.collection.collection import Collection
-from docstore.collection.ranking import items_of
+from docstore.collection.index_access import items_of
+from docstore.query.access import IndexScan, Plan
+from docstore.query.bounds import arrays_on
 from docstore.query.find import FindQuery
 from docstore.query.index_bounds import IndexInfo
-from docstore.query.plan import IndexScan, Plan
 from docstore.query.projection import kept_paths
 from docstore.query.tree import And, Bits, Comparison, Filter, In, Mod, Nor, Not, Or, RegexMatch, TypeIs
 from docstore.storage import Family
@@ -37,7 +38,7 @@ def covers_query(query: FindQuery, plan: Plan) -> bool:
     if not plan.provides_sort:
         asked |= {path for path, _ in query.sort.fields}
     assert isinstance(plan.access, IndexScan)
-    return asked <= {path for path, _ in plan.access.index.fields}
+    return asked <= _told_paths(plan.access.index)
 
 
 def asked_paths(query: FindQuery, plan: Plan) -> frozenset[str] | None:
@@ -47,7 +48,8 @@ def asked_paths(query: FindQuery, plan: Plan) -> frozenset[str] | None:
     if query.return_key:
         # The keys are made again from the fields, which takes those of a partial index's filter too.
         access = plan.access
-        return frozenset() if isinstance(access, IndexScan) and access.index.partial is None else None
+        plain = isinstance(access, IndexScan) and access.index.partial is None and not access.index.multikey
+        return frozenset() if plain else None
     if query.projection is None:
         return query.needs
     return kept_paths(query.projection)
@@ -58,12 +60,17 @@ def covers_filter(plan: Plan) -> bool:
     access = plan.access
     if not isinstance(access, IndexScan) or not _is_plain(access.index):
         return False
-    return plan.residual is None or _is_about(plan.residual, {path for path, _ in access.index.fields})
+    return plan.residual is None or _is_about(plan.residual, _told_paths(access.index))
+
+
+def _told_paths(index: IndexInfo) -> set[str]:
+    """The fields of the index whose values its entries tell: those without arrays."""
+    return {path for path, _ in index.fields if not arrays_on(path, index.arrays)}
 
 
 def _is_plain(index: IndexInfo) -> bool:
-    """Whether the entries of the index hold the values of its documents, and one for each."""
-    if index.multikey or index.collation is not None or index.wildcard is not None:
+    """Whether the entries of the index hold the values of its documents."""
+    if index.collation is not None or index.wildcard is not None:
         return False
     paths = [path.split(".") for path, direction in index.fields if direction]
     nested = any(one != other and other[: len(one)] == one for one in paths for other in paths)
@@ -92,11 +99,12 @@ def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Exami
     """The documents of the fields of the index, for the entries in the plan's ranges."""
     index = coll.indexes[access.index.name]
     return Covering(
-        items_of(coll, access, reader),
+        items_of(coll, access, reader, examined),
         index.fields,
         IDENT_BYTES,
         index.is_id,
         partial(reader.get, _RECORDS),
         coll.prefix,
         examined,
+        set() if index.multikey and not access.once else None,
     )

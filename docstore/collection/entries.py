@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Marked = dict[bytes, bytes]
 """Entries, with the marks that each holds as its value."""
 
+Grown = list[tuple[Index, int]]
+"""Indexes, with the places of arrays (see `Index.places`) that one of a document's values is the first to be at."""
+
 _INDEXES = Family.INDEXES
 
 
@@ -41,14 +44,14 @@ class Entries:
             return pending[key]
         return self._engine.get(_INDEXES, key)
 
-    def new_keys(self, coll: Collection, raw: bytes, rid: bytes) -> tuple[Marked, list[Index]]:
-        """(entries of a new document outside the `_id` index, indexes that turn multikey by it); DuplicateKey."""
+    def new_keys(self, coll: Collection, raw: bytes, rid: bytes) -> tuple[Marked, Grown]:
+        """(entries of a new document outside the `_id` index, what it adds to the indexes' places); DuplicateKey."""
         added: Marked = {}
-        grown: list[Index] = []
+        grown: Grown = []
         for index in coll.secondary:
-            keys, multikey, marks = index.marked_keys(raw, tolerant=not self._enforce)
-            if multikey and not index.multikey:
-                grown.append(index)
+            keys, places, marks = index.marked_keys(raw, tolerant=not self._enforce)
+            if places & ~index.places:
+                grown.append((index, places))
             for key in keys:
                 entry = index.prefix + key
                 if index.unique:
@@ -67,23 +70,24 @@ class Entries:
 
     def changed_keys(
         self, coll: Collection, before: bytes, after: bytes, rid: bytes, changed: frozenset[bytes] | None = None
-    ) -> tuple[Marked, Marked, list[Index]]:
-        """(entries that go, entries that come, indexes that turn multikey) when a document changes; DuplicateKey.
+    ) -> tuple[Marked, Marked, Grown]:
+        """(entries that go, entries that come, what is added to the indexes' places) when a document changes;
+        DuplicateKey.
 
         An entry whose marks change goes and comes. `changed`: no other top-level field differs.
         """
         removed: Marked = {}
         added: Marked = {}
-        grown: list[Index] = []
+        grown: Grown = []
         for index in coll.secondary:
             if changed is not None and index.reads is not None and index.reads.isdisjoint(changed):
                 continue
             old, _, old_marks = index.marked_keys(before, tolerant=not self._enforce)
-            new, multikey, marks = index.marked_keys(after, tolerant=not self._enforce)
+            new, places, marks = index.marked_keys(after, tolerant=not self._enforce)
+            if places & ~index.places:
+                grown.append((index, places))
             if old == new and old_marks == marks:
                 continue
-            if multikey and not index.multikey:
-                grown.append(index)
             gone = set(old)
             for key in new:
                 if key in gone and old_marks == marks:

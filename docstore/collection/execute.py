@@ -15,19 +15,21 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.stage import Spill
-from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, count_scan, scan, scan_pairs
-from docstore.bson.fetching import Examined, Fetching
+from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, scan, scan_pairs
+from docstore.bson.fetching import LARGEST_CHUNK, Examined, Fetching
 from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
 from docstore.bson.sorting import keyed
 from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
-from docstore.collection.covered import covered, covers_filter, covers_query
-from docstore.collection.ranking import entries_of, tried
+from docstore.collection.covered import covered, covers_query
+from docstore.collection.index_access import entries_of, merged_entries
+from docstore.collection.ranking import ENOUGH, Trial, best_of
 from docstore.collection.screening import has_scripts, screened
 from docstore.collection.sorter import Sorter
+from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
 from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery, Hint, KeyBetween
-from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union, choose
+from docstore.query.plan import choose, over_distinct
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import Filter
 from docstore.storage import Family
@@ -65,7 +67,7 @@ class PlanStats:
     """The plan that runs, and what it has looked at so far. `sorts`: the order is made in memory.
 
     `matched` documents passed the filter; `exhausted`: the access to the data came to its end; `covered`: the index
-    answers without the documents.
+    answers without the documents; `counted`: its entries are all that is asked for.
     """
 
     plan: Plan
@@ -77,12 +79,18 @@ class PlanStats:
     sorted_bytes: int = 0
     exhausted: bool = False
     covered: bool = False
+    counted: bool = False
 
     branches: list[Examined] = field(default_factory=list)
-    """What the branches of a union have looked at, one by one."""
+    """What the branches of a union or of a merge have looked at, one by one."""
+
+    ahead: int = LARGEST_CHUNK
+    """How many entries may be looked at before they are asked for; 1 where the figures are to be exact."""
 
     @property
     def keys_examined(self) -> int:
+        if isinstance(self.plan.access, Merge):
+            return sum(branch.keys for branch in self.branches)
         return self.examined.keys + sum(branch.keys for branch in self.branches)
 
     @property
@@ -97,17 +105,34 @@ def plan_query(
     sort: Sort = UNSORTED,
     hint: Hint | None = None,
     between: KeyBetween | None = None,
+    distinct: str | None = None,
     reader: Reader | None = None,
+    wanted: int = 0,
 ) -> Plan:
     """The plan for a filter and an order; BadValue for a hint that names no index. No collection: nothing is found.
 
-    Where several indexes would do, `reader` shows which of them leads to the fewest entries.
+    `distinct`: only the values at that path are asked for. Where several indexes would do, `reader` shows which of them
+    is the best one to find `wanted` documents by (0: all).
     """
     if coll is None:
         return _EOF
     visible = [index for index in coll.indexes.values() if not index.hidden]
     plan = choose(tree, visible, sort=sort, hint=hint, between=between)
-    return plan if reader is None or not plan.rejected else tried(coll, plan, reader)
+    if distinct is not None:
+        found = over_distinct(tree, visible, distinct, hint)
+        if found is not None:
+            return found
+    if reader is None or not plan.rejected:
+        return plan
+    return best_of(plan, lambda each: _trial(coll, each, sort, reader), min(wanted, ENOUGH) or ENOUGH)
+
+
+def _trial(coll: Collection, plan: Plan, sort: Sort, reader: Reader) -> Trial:
+    stats = PlanStats(plan, ahead=1)
+    predicate = None if has_scripts(plan.residual) else predicate_of(plan, None)
+    blocking = bool(sort.fields) and not plan.provides_sort
+    documents = documents_of(coll, reader, stats)
+    return Trial(plan, documents, predicate, lambda: max(stats.keys_examined, stats.docs_examined), blocking)
 
 
 def open_find(
@@ -123,14 +148,26 @@ def open_find(
     """A source for the query. `owned` is one more condition: the ranges that the node owns.
 
     `clock` and the deadlines of `next_batch` have one unit. `measured`: `plan_stats` counts the documents of a
-    collection scan too, which makes that slower. `spill` is where a sort may go that does not fit in memory.
+    collection scan too, and nothing that was not asked for, which is slower. `spill` is where a sort may go that does
+    not fit in memory.
     BadValue for a hint that names no index.
     """
-    plan = plan_query(coll, query.filter, sort=query.sort, hint=query.hint, between=query.between, reader=reader)
-    source = Source(coll, query, plan, reader, owned, clock, spill)
-    if measured:
-        source.measure()
-    return source
+    plan = plan_find(coll, query, reader, owned)
+    return Source(coll, query, plan, reader, owned, clock, spill, measured=measured)
+
+
+def plan_find(coll: Collection | None, query: FindQuery, reader: Reader | None, owned: Predicate | None) -> Plan:
+    """The plan of a query, as `plan_query`. What is `owned` is not told by one document for each value."""
+    return plan_query(
+        coll,
+        query.filter,
+        sort=query.sort,
+        hint=query.hint,
+        between=query.between,
+        distinct=query.distinct if owned is None else None,
+        reader=reader,
+        wanted=query.limit and query.limit + query.skip,
+    )
 
 
 class Source:
@@ -145,11 +182,15 @@ class Source:
         owned: Predicate | None,
         clock: Clock,
         spill: Spill | None = None,
+        *,
+        measured: bool = False,
     ) -> None:
         self._clock = clock
         self._stats = PlanStats(plan, covered=owned is None and covers_query(query, plan))
+        if measured:
+            self._stats.ahead = 1
         scripted = has_scripts(plan.residual)
-        self._predicate = None if scripted else _predicate(plan, owned)
+        self._predicate = None if scripted else predicate_of(plan, owned)
         self._skip = query.skip
         self._left = query.limit or _NO_LIMIT
         self._projection = answering(query, plan, coll, reader)
@@ -158,10 +199,12 @@ class Source:
         if query.sort.fields and not plan.provides_sort:
             self._stats.sorts = True
             self._sorter = Sorter(query.sort.pattern(), query.skip + query.limit if query.limit else 0, spill)
-        self._documents: Iterator[bytes] = iter(()) if coll is None else _documents(coll, reader, self._stats)
+        self._documents: Iterator[bytes] = iter(()) if coll is None else documents_of(coll, reader, self._stats)
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"
             self._documents = screened(self._documents, plan.residual, owned, clock, pairs=False)
+        if measured and isinstance(plan.access, CollectionScan):
+            self._documents = _counted(self._documents, self._stats)
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         """At most that many documents and bytes, but one document at least; fewer when `deadline` passes first."""
@@ -252,11 +295,6 @@ class Source:
                 return self._skip == 0
         return True
 
-    def measure(self) -> None:
-        """Count the documents of a collection scan from now on, as the other access paths do by themselves."""
-        if isinstance(self._stats.plan.access, CollectionScan):
-            self._documents = _counted(self._documents, self._stats)
-
     def plan_stats(self) -> PlanStats:
         """The plan and the counts so far."""
         return self._stats
@@ -266,77 +304,6 @@ class Source:
         self._documents = iter(())
         self._held = None
         self._left = 0
-
-
-class Counting:
-    """The number of documents that a query finds. Done when `advance` says so."""
-
-    def __init__(
-        self,
-        coll: Collection | None,
-        query: FindQuery,
-        plan: Plan,
-        reader: Reader,
-        owned: Predicate | None,
-        clock: Clock,
-    ) -> None:
-        self._clock = clock
-        self._skip = query.skip
-        self._limit = query.limit
-        scripted = has_scripts(plan.residual)
-        self._predicate = None if scripted else _predicate(plan, owned)
-        self._found = 0
-        self._values: Iterator[bytes] = iter(())
-        access = plan.access
-        if coll is None:
-            return
-        if counts_at_once(plan, owned):
-            self._found = coll.count
-        elif counts_entries(plan, owned):
-            assert isinstance(access, IndexScan)
-            self._values = entries_of(coll, access, reader)
-        else:
-            stats = PlanStats(plan, covered=owned is None and covers_filter(plan))
-            self._values = _documents(coll, reader, stats)
-        if scripted:
-            assert plan.residual is not None, "the filter with the scripts"
-            self._values = screened(self._values, plan.residual, owned, clock, pairs=False)
-
-    @property
-    def found(self) -> int:
-        """The number found so far, before skip and limit."""
-        return self._found
-
-    @property
-    def count(self) -> int:
-        """The number found so far, after skip and limit."""
-        found = max(0, self._found - self._skip)
-        return min(found, self._limit) if self._limit else found
-
-    def advance(self, deadline: float) -> bool:
-        """Go on counting until `deadline`; True when all has been counted."""
-        found, exhausted = count_scan(self._values, self._predicate, self._clock, deadline)
-        self._found += found
-        return exhausted or (self._limit > 0 and self._found >= self._skip + self._limit)
-
-
-def counts_at_once(plan: Plan, owned: Predicate | None) -> bool:
-    """Whether a count is the collection's own counter."""
-    return owned is None and plan.residual is None and isinstance(plan.access, CollectionScan)
-
-
-def counts_entries(plan: Plan, owned: Predicate | None) -> bool:
-    """Whether a count needs no documents: each entry of an index stands for one that matches."""
-    access = plan.access
-    return owned is None and plan.residual is None and isinstance(access, IndexScan) and not access.index.multikey
-
-
-def open_count(
-    coll: Collection | None, query: FindQuery, reader: Reader, *, owned: Predicate | None = None, clock: Clock
-) -> Counting:
-    """A count of what the query finds. Without filter and `owned` it is the collection's counter, its newest value."""
-    plan = plan_query(coll, query.filter, hint=query.hint, reader=reader)
-    return Counting(coll, query, plan, reader, owned, clock)
 
 
 def find_matches(
@@ -361,7 +328,7 @@ def find_matches(
     if scripted:
         assert plan.residual is not None, "the filter with the scripts"
         pairs = screened(pairs, plan.residual, owned, clock, pairs=True)
-    predicate = None if scripted else _predicate(plan, owned)
+    predicate = None if scripted else predicate_of(plan, owned)
     if sort.fields and not plan.provides_sort:
         return _sorted_matches(pairs, predicate, Sorter(sort.pattern(), 0), clock)
     return _matches(pairs, predicate, clock, scripted)
@@ -396,7 +363,7 @@ def _sorted_matches(
     yield from sorter.result()
 
 
-def _predicate(plan: Plan, owned: Predicate | None) -> Predicate | None:
+def predicate_of(plan: Plan, owned: Predicate | None) -> Predicate | None:
     """What a document that the access path yields must still satisfy."""
     if plan.residual is None:
         return owned
@@ -404,7 +371,7 @@ def _predicate(plan: Plan, owned: Predicate | None) -> Predicate | None:
     return own if owned is None else And([own, owned])
 
 
-def _documents(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[bytes]:
+def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[bytes]:
     """The documents of the plan's access path. The plain scan is the engine's iterator itself, and is not counted."""
     access = stats.plan.access
     if isinstance(access, CollectionScan):
@@ -412,7 +379,7 @@ def _documents(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[b
     if isinstance(access, IndexScan):
         if stats.covered:
             return covered(coll, access, reader, stats.examined)
-        return cast("Iterator[bytes]", _fetched(coll, access, reader, stats.examined, bare=True))
+        return cast("Iterator[bytes]", _fetched(coll, access, reader, stats.examined, bare=True, ahead=stats.ahead))
     return map(itemgetter(1), _pairs(coll, reader, stats))
 
 
@@ -429,7 +396,11 @@ def _pairs(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pair]
         return ((key[-RECORD_ID_BYTES:], raw) for key, raw in records)
     if isinstance(access, Union):
         return _united(coll, access, reader, stats)
-    return _branch(coll, access, reader, stats.examined)
+    if isinstance(access, Merge):
+        stats.branches = [Examined() for _ in access.branches]
+        entries = merged_entries(coll, access, reader, stats.branches)
+        return cast("Iterator[Pair]", _fetching(coll, entries, reader, stats.examined, set(), ahead=1))
+    return _branch(coll, access, reader, stats.examined, ahead=stats.ahead)
 
 
 def _branch(
@@ -438,9 +409,11 @@ def _branch(
     reader: Reader,
     examined: Examined,
     seen: set[bytes] | None = None,
+    *,
+    ahead: int = LARGEST_CHUNK,
 ) -> Iterator[Pair]:
     if isinstance(access, IndexScan):
-        return cast("Iterator[Pair]", _fetched(coll, access, reader, examined, seen))
+        return cast("Iterator[Pair]", _fetched(coll, access, reader, examined, seen, ahead=ahead))
     if isinstance(access, IdLookup):
         return _looked_up(coll, access, reader, examined, seen)
     return iter(())
@@ -462,7 +435,7 @@ def _united(coll: Collection, access: Union, reader: Reader, stats: PlanStats) -
     seen: set[bytes] = set()
     stats.branches = [Examined() for _ in access.branches]
     return chain.from_iterable(
-        _branch(coll, branch, reader, examined, seen)
+        _branch(coll, branch, reader, examined, seen, ahead=stats.ahead)
         for branch, examined in zip(access.branches, stats.branches, strict=True)
     )
 
@@ -475,20 +448,28 @@ def _fetched(
     seen: set[bytes] | None = None,
     *,
     bare: bool = False,
+    ahead: int = LARGEST_CHUNK,
 ) -> Fetching:
     """The documents behind an index's entries, each once; without their record ids when `bare`.
 
     `seen` are the documents that other branches have met.
     """
     # Over the engine itself an update can move a document from one range into another.
-    if seen is None and (access.index.multikey or len(access.ranges) > 1):
+    if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
         seen = set()
-    return Fetching(
-        entries_of(coll, access, reader),
-        partial(reader.get, _RECORDS),
-        partial(reader.values, _RECORDS),
-        coll.prefix,
-        seen,
-        bare,
-        examined,
-    )
+    entries = entries_of(coll, access, reader, examined)
+    return _fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead)
+
+
+def _fetching(
+    coll: Collection,
+    entries: Iterator[bytes],
+    reader: Reader,
+    examined: Examined,
+    seen: set[bytes] | None,
+    *,
+    bare: bool = False,
+    ahead: int = LARGEST_CHUNK,
+) -> Fetching:
+    get, items = partial(reader.get, _RECORDS), partial(reader.items, _RECORDS)
+    return Fetching(entries, get, items, coll.prefix, seen, bare, examined, ahead)

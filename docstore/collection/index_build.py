@@ -84,9 +84,8 @@ class IndexBuild:
 
     def _add(self, added: dict[bytes, bytes | None], claims: dict[bytes, bytes], rid: bytes, raw: bytes) -> None:
         for index in self._indexes:
-            keys, multikey, marks = index.marked_keys(raw, tolerant=self._tolerant)
-            if multikey:
-                index.multikey = True
+            keys, places, marks = index.marked_keys(raw, tolerant=self._tolerant)
+            index.places |= places
             check = index.unique and not self._tolerant
             for key in keys:
                 entry = index.prefix + key

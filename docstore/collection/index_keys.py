@@ -12,8 +12,8 @@ from docstore.collection.index_spec import IndexSpec
 from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 
-KeysOf = Callable[[bytes], tuple[list[bytes], bool, bytes]]
-"""Document -> (its encoded keys, distinct and in order; whether arrays were expanded; the marks of its entries)."""
+KeysOf = Callable[[bytes], tuple[list[bytes], int, bytes]]
+"""Document -> (its encoded keys, distinct and in order; where arrays were expanded; the marks of its entries)."""
 
 ARRAY_UNDER_HASH = 16766
 
@@ -29,8 +29,8 @@ def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
     return lambda raw: (*keys(collation.fold_document(raw)), b"")
 
 
-def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> Callable[[bytes], tuple[list[bytes], bool]]:
-    return lambda raw: ([pattern.encode(hashed_members(spec, raw))], False)
+def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> Callable[[bytes], tuple[list[bytes], int]]:
+    return lambda raw: ([pattern.encode(hashed_members(spec, raw))], 0)
 
 
 def coverage_of(spec: IndexSpec) -> Predicate | None:

@@ -1,63 +1,67 @@
-"""Which of several plans to run: their index entries are counted side by side, for a short while.
+"""Which of several plans to run: they are tried side by side, for a short while.
 
-The ranges of the likeliest index by the form of its bounds need not be the shortest. The first whose entries come to an
-end is taken; when none does, the form of the bounds decides.
+The ranges of the likeliest index by the form of its bounds need not be the shortest, and a plan without an order to
+make gives its first documents sooner. Each plan in turn looks at one more entry or document, until one has come to its
+end or has given enough; then what each has given for its looking counts, and the end. Plans that are equal in that are
+told apart by the form of their bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
-from docstore.collection.collection import Collection
-from docstore.query.plan import IndexScan, Plan
-from docstore.storage import Family
+from docstore.bson import Predicate
+from docstore.query.access import Plan
 
-if TYPE_CHECKING:
-    from docstore.storage import Reader
+_MOST_PLANS = 6
+_MOST_LOOKS = 1_000
+ENOUGH = 101
+"""A plan that has given so many documents first is the one to run."""
 
-_INDEXES = Family.INDEXES
-_MOST_PLANS = 4
-_MOST_ENTRIES = 101
+_END = 1.0
+_NO_SORT = 0.0001
 
 
-def tried(coll: Collection, plan: Plan, reader: Reader) -> Plan:
-    """The plan of these that has the fewest entries to look at, the others as its `rejected`."""
+@dataclass(slots=True)
+class Trial:
+    """A plan that is tried: its documents, what has been looked at for them, and how many have been found."""
+
+    plan: Plan
+    documents: Iterator[bytes]
+    predicate: Predicate | None
+    looks: Callable[[], int]
+    """How many entries, or documents where there are none, have been looked at."""
+
+    blocking: bool
+    found: int = 0
+    ended: bool = False
+
+    def look(self, most: int) -> None:
+        """Look at one document after the other until so much has been looked at."""
+        while not self.ended and self.looks() < most:
+            raw = next(self.documents, None)
+            if raw is None:
+                self.ended = True
+            elif self.predicate is None or self.predicate.matches(raw):
+                self.found += 1
+
+    def score(self) -> float:
+        """The higher, the better; a plan that has to make an order has given nothing before its end."""
+        works = max(1, self.looks() + self.ended)
+        if self.blocking:
+            return self.found / (works + self.found) + _END if self.ended else 0.0
+        return self.found / works + _END * self.ended + _NO_SORT
+
+
+def best_of(plan: Plan, begin: Callable[[Plan], Trial], wanted: int) -> Plan:
+    """The plan, or one of its `rejected` that does better in giving `wanted` documents; the others as `rejected`."""
     plans = (replace(plan, rejected=()), *plan.rejected)
-    running: list[tuple[Plan, Iterator[bytes]]] = [
-        (each, entries_of(coll, each.access, reader))
-        for each in plans[:_MOST_PLANS]
-        if isinstance(each.access, IndexScan) and each.provides_sort == plan.provides_sort
-    ]
-    for _ in range(_MOST_ENTRIES):
-        for each, entries in running:
-            if next(entries, None) is None:
-                return replace(each, rejected=tuple(other for other in plans if other is not each))
-    return plan
-
-
-def items_of(coll: Collection, access: IndexScan, reader: Reader) -> Iterator[tuple[bytes, bytes]]:
-    """The entries in the plan's ranges with their values, in its direction."""
-    reverse = access.direction < 0
-    prefix = coll.indexes[access.index.name].prefix
-    return chain.from_iterable(
-        reader.items(_INDEXES, prefix + lo, prefix + hi, reverse)
-        for lo, hi in (reversed(access.ranges) if reverse else access.ranges)
-    )
-
-
-def entries_of(coll: Collection, access: IndexScan, reader: Reader) -> Iterator[bytes]:
-    """What ends in the record ids of the entries in the plan's ranges, in its direction."""
-    index = coll.indexes[access.index.name]
-    reverse = access.direction < 0
-    # Entries of the `_id` index hold the record id as their value.
-    read = reader.values if index.is_id else reader.keys
-    prefix = index.prefix
-    ranges = access.ranges
-    if len(ranges) == 1:
-        return read(_INDEXES, prefix + ranges[0][0], prefix + ranges[0][1], reverse)
-    return chain.from_iterable(
-        read(_INDEXES, prefix + lo, prefix + hi, reverse) for lo, hi in (reversed(ranges) if reverse else ranges)
-    )
+    trials = [begin(each) for each in plans[:_MOST_PLANS]]
+    for looks in range(1, _MOST_LOOKS):
+        for trial in trials:
+            trial.look(looks)
+        if any(trial.ended or (trial.found >= wanted and not trial.blocking) for trial in trials):
+            break
+    best = max(trials, key=Trial.score).plan
+    return replace(best, rejected=tuple(other for other in plans if other is not best))

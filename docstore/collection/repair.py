@@ -42,7 +42,7 @@ def repair_collection(store: Store, coll: Collection) -> Repaired:
     batch = Batch()
     for index in indexes:
         batch.delete_range(Family.INDEXES, index.prefix, index.end)
-        index.multikey = False
+        index.places = 0
     engine.write(batch)
     batch = Batch()
     size = 0
@@ -65,8 +65,8 @@ def repair_collection(store: Store, coll: Collection) -> Repaired:
         batch.put(Family.INDEXES, id_key, coll.id_entry(raw, rid))
         for index in indexes:
             if not index.is_id:
-                keys, multikey, marks = index.marked_keys(raw, tolerant=True)
-                index.multikey = index.multikey or multikey
+                keys, places, marks = index.marked_keys(raw, tolerant=True)
+                index.places |= places
                 for key in keys:
                     batch.put(Family.INDEXES, index.prefix + key + rid, marks)
         if len(batch.changes[Family.INDEXES]) >= _BATCH_ENTRIES:

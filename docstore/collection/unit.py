@@ -22,10 +22,10 @@ from docstore.bson.layout import record_id_bytes
 from docstore.bson.optime import OpTime
 from docstore.collection.capped import OldestRecords, exceeded
 from docstore.collection.catalog import UNLOGGED
-from docstore.collection.collection import Collection, Index, pack_counters
+from docstore.collection.collection import Collection, pack_counters
 from docstore.collection.diff import make_update
 from docstore.collection.duplicates import duplicate_key
-from docstore.collection.entries import Entries, Marked
+from docstore.collection.entries import Entries, Grown, Marked
 from docstore.collection.entry import entry_head
 from docstore.collection.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.overlay import overlaid
@@ -251,11 +251,10 @@ class WriteUnit:
         """Call `action` if the unit does not commit; the newest first."""
         self._on_abort.append(action)
 
-    def _grow_multikey(self, coll: Collection, grown: list[Index]) -> None:
-        for index in grown:
-            index.multikey = True
-            self._on_abort.append(index.forget_multikey)
-        if any(index.ready for index in grown):
+    def _grow_multikey(self, coll: Collection, grown: Grown) -> None:
+        for index, places in grown:
+            self._on_abort.append(index.grow(places))
+        if any(index.ready for index, _ in grown):
             self.touch(*self._store.catalog.row(coll), logged=coll.replicates)
 
     def _count(self, coll: Collection, count: int, size: int) -> None:

@@ -90,10 +90,10 @@ class Validation:
                     report.add(f"record {rid.hex()} {error}")
                     continue
                 for index in self._indexes:
-                    keys, multikey, marks = index.marked_keys(raw, tolerant=True)
-                    if multikey and not index.multikey:
+                    keys, places, marks = index.marked_keys(raw, tolerant=True)
+                    if places & ~index.places:
                         report.add(
-                            f"record {rid.hex()} has an array under index {index.name}, which is not marked as multikey"
+                            f"record {rid.hex()} has an array under index {index.name}, which does not know of it"
                         )
                     wanted[index.name] += sum(map(hash, _entries(index, keys, rid, marks))) + len(keys) * _ONE
                 if seen % _CLOCK_EVERY == 0:

@@ -13,7 +13,7 @@ from docstore.aggregation.stage import Stage
 from docstore.aggregation.stages.group import Group
 from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import ARRAY, INT32, OBJECT, STRING
-from docstore.collection.execute import Counting
+from docstore.collection.counting import Counting
 from docstore.node.cursors import Batch, Documents
 from docstore.query.values import int32_value, int64_value
 

@@ -20,10 +20,10 @@ from docstore.errors import CommandError
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import DataNode
 from docstore.node.periodic import report_failure
-from docstore.query.bounds import class_range
 from docstore.query.compile import compile_filter
 from docstore.query.intervals import Range, behind, compound
 from docstore.query.tree import Comparison, Op
+from docstore.query.value_ranges import class_range
 from docstore.storage import Family
 
 _LOOK_SECONDS = 1.0

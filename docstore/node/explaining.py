@@ -14,21 +14,30 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.stage import Stream
 from docstore.collection.collection import Collection
+from docstore.collection.counting import counts_at_once, counts_entries, open_count, plan_count
 from docstore.collection.covered import covers_filter, covers_query
-from docstore.collection.execute import PlanStats, counts_at_once, counts_entries, open_count, open_find, plan_query
+from docstore.collection.execute import PlanStats, open_find, plan_find
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.errors import CommandError
 from docstore.node.cursors import SLICE_SECONDS, DocumentSource
-from docstore.node.explanation import SORT_MEMORY_BYTES, Stage, access_stage, find_stages, query_planner
+from docstore.node.explanation import (
+    SORT_MEMORY_BYTES,
+    Stage,
+    access_stage,
+    count_scan,
+    find_stages,
+    index_scan,
+    query_planner,
+)
 from docstore.node.local_collections import Found
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
 from docstore.node.stage_figures import Run, execution
+from docstore.query.access import IndexScan, Plan
 from docstore.query.collation import Collation
 from docstore.query.find import FindQuery
-from docstore.query.plan import Plan
 
 VERBOSITIES = ("queryPlanner", "executionStats", "allPlansExecution")
 
@@ -66,9 +75,10 @@ async def explained(context: Context, subject: Subject, verbosity: str, over: Ov
     try:
         collection = node.store.collection(context.namespace)
         query = subject.query
-        plan = plan_query(
-            collection, query.filter, sort=query.sort, hint=query.hint, between=query.between, reader=view.reader
-        )
+        if subject.stage == "COUNT":
+            plan = plan_count(collection, query, view.reader)
+        else:
+            plan = plan_find(collection, query, view.reader, view.owned)
         winning = _stages(subject, plan, view)
         parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
         rejected = [_stages(subject, each, view) for each in plan.rejected]
@@ -92,8 +102,8 @@ def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
         if counts_at_once(plan, view.owned):
             return Stage("RECORD_STORE_FAST_COUNT")
         if counts_entries(plan, view.owned):
-            scan = access_stage(plan).inputs[0]
-            return Stage("COUNT", inputs=[Stage("COUNT_SCAN", details=scan.details)])
+            assert isinstance(plan.access, IndexScan)
+            return Stage("COUNT", inputs=[count_scan(plan.access) or index_scan(plan.access)])
         inner = access_stage(plan, covered=view.owned is None and covers_filter(plan))
         return Stage("COUNT", inputs=[inner if view.owned is None else Stage("SHARDING_FILTER", inputs=[inner])])
     query = subject.query if subject.stage is None else replace(subject.query, limit=0)
@@ -107,6 +117,10 @@ def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
     return stage if subject.stage is None else Stage(subject.stage, inputs=[stage])
 
 
+_COUNTED = frozenset(("COUNT_SCAN", "RECORD_STORE_FAST_COUNT", "IXSCAN"))
+"""What a count without documents reads."""
+
+
 def _innermost(stage: Stage) -> str:
     return _innermost(stage.inputs[0]) if stage.inputs else stage.name
 
@@ -118,7 +132,7 @@ async def _measured(
     node = node_of(context)
     began = node.clock()
     failure: CommandError | None = None
-    if _innermost(winning) in ("COUNT_SCAN", "RECORD_STORE_FAST_COUNT"):
+    if subject.stage == "COUNT" and _innermost(winning) in _COUNTED:
         stats = await _counted(context, subject, view, collection, winning)
     else:
         source = open_find(collection, subject.query, view.reader, owned=view.owned, clock=node.clock, measured=True)
@@ -156,13 +170,17 @@ async def _counted(
     while not counting.advance(node.clock() + SLICE_SECONDS):
         await node.pause()
         context.operation.check()
-    stats = PlanStats(plan_query(collection, query.filter, hint=query.hint), returned=counting.count)
+    stats = PlanStats(plan_count(collection, query, view.reader), returned=counting.count)
     stats.skipped = min(query.skip, counting.found)
     stats.matched = counting.found
     stats.exhausted = True
-    if winning.name == "COUNT":
+    stats.counted = True
+    if _innermost(winning) == "COUNT_SCAN":
         # The entry that shows that no further one counts is looked at too.
-        stats.examined.keys = counting.found + 1
+        stats.examined.keys = counting.entries + 1
+    elif winning.name == "COUNT":
+        stats.examined = counting.examined
+        stats.examined.keys += counting.entries
     return stats
 
 

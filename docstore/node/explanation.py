@@ -10,16 +10,21 @@ from dataclasses import dataclass, field, replace
 from hashlib import md5
 from typing import Any
 
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
+
 from docstore.bson import document_to_python, elements
 from docstore.bson.walk import BOOL, DOUBLE, INT32, INT64, Value
 from docstore.collection.collection import Index
 from docstore.collection.index_spec import ID_INDEX_NAME
 from docstore.node.filter_text import filter_document, filter_shape
-from docstore.node.interval_text import field_intervals, interval_text, scan_intervals
+from docstore.node.interval_text import field_intervals, interval_text, range_edges, scan_intervals
+from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
+from docstore.query.bounds import arrays_on
 from docstore.query.collation import Collation
 from docstore.query.find import FindQuery
 from docstore.query.intervals import point
-from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union
+from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import Or
 
 SORT_MEMORY_BYTES = 100 * 1024 * 1024
@@ -45,7 +50,7 @@ class Stage:
 
 def inputs_shown(name: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     """The inputs of a stage under the name that they have there."""
-    if name == "OR":
+    if name in ("OR", "SORT_MERGE"):
         return {"inputStages": inputs}
     return {"inputStage": inputs[0]} if inputs else {}
 
@@ -93,7 +98,7 @@ def find_stages(
     """The stages of a find, outermost first. `owned`: documents of other shards are filtered out; `covered`: the index
     answers without the documents.
     """
-    stage = access_stage(plan, covered=covered)
+    stage = access_stage(plan, covered=covered, sort=query.sort)
     if stage.name == "EOF":
         return stage
     if query.between is not None:
@@ -137,8 +142,10 @@ def _is_simple(projection: bytes) -> bool:
     return all(code in _CHOICES and "." not in name for name, code, _ in elements(projection))
 
 
-def access_stage(plan: Plan, *, covered: bool = False) -> Stage:
-    """The access to the data, and the filter over it. `covered`: an index without the documents."""
+def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) -> Stage:
+    """The access to the data, and the filter over it. `covered`: an index without the documents; `sort`: the order
+    that scans are merged in.
+    """
     condition = None if plan.residual is None else filter_document(plan.residual)
     match plan.access:
         case Eof():
@@ -155,6 +162,10 @@ def access_stage(plan: Plan, *, covered: bool = False) -> Stage:
             return Stage("FETCH", condition, inputs=[index_scan(scan)])
         case Union(branches):
             return Stage("FETCH", condition, inputs=[Stage("OR", inputs=[_branch(each) for each in branches])])
+        case Merge(branches):
+            scans = [index_scan(each) for each in branches]
+            merged = Stage("SORT_MERGE", details={"sortPattern": dict(sort.fields)}, inputs=scans)
+            return Stage("FETCH", condition, inputs=[merged])
 
 
 def _branch(access: IndexScan | IdLookup | Eof) -> Stage:
@@ -179,7 +190,30 @@ def index_scan(access: IndexScan) -> Stage:
         intervals = scan_intervals(index.fields, access.bounds, access.direction, folded=folded)
     details["direction"] = "forward" if access.direction > 0 else "backward"
     details["indexBounds"] = intervals
-    return Stage("IXSCAN", details=details)
+    return Stage("DISTINCT_SCAN" if access.once else "IXSCAN", details=details)
+
+
+def count_scan(access: IndexScan) -> Stage | None:
+    """The stage that counts the entries of an index between two keys; None where they are not all that lie there."""
+    index = access.index
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    if access.checked or access.wildcard is not None:
+        return None
+    bounds = list(access.bounds)
+    keys: dict[str, Any] = {"startKey": {}, "startKeyInclusive": True, "endKey": {}, "endKeyInclusive": True}
+    for place, (path, direction) in enumerate(index.fields):
+        edges = range_edges(bounds[place].ranges[0]) if place < len(bounds) else ((MinKey(), True), (MaxKey(), True))
+        if edges is None:
+            return None
+        for name, (value, inclusive) in zip(
+            ("startKey", "endKey"), edges if direction >= 0 else edges[::-1], strict=True
+        ):
+            # Behind an exclusive edge come all keys, or before it.
+            if not keys[name + "Inclusive"]:
+                value = MaxKey() if name == "startKey" else MinKey()
+            keys[name][path] = value
+            keys[name + "Inclusive"] = keys[name + "Inclusive"] and inclusive
+    return Stage("COUNT_SCAN", details=index_details(index) | {"indexBounds": keys})
 
 
 def index_details(index: Index) -> dict[str, Any]:
@@ -206,10 +240,7 @@ def _multikey_paths(index: Index) -> dict[str, list[str]] | None:
     """Which parts of the paths are arrays, as far as it is known without looking into the documents."""
     if index.spec.hashed or index.wildcard is not None:
         return None
-    if not index.multikey:
-        return {path: [] for path, _ in index.fields}
-    path = index.fields[0][0]
-    return {path: [path]} if len(index.fields) == 1 and "." not in path else None
+    return {path: sorted(arrays_on(path, index.arrays)) for path, _ in index.fields}
 
 
 def _id_scan(value: Value) -> Stage:

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from math import inf, nan
+from typing import Any
 
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
 from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
 
+from docstore.bson import document_to_python
+from docstore.bson.bounded import field_end
+from docstore.bson.fetching import Examined
+from docstore.bson.key_values import Covering
 from docstore.bson.keys import INVERTED
+from docstore.bson.layout import IDENT_BYTES, RECORD_ID_BYTES
 from docstore.query.bounds import FieldBounds
 from docstore.query.intervals import Range
 
 _DOUBLE = struct.Struct(">d")
 _NEGATIVE, _POSITIVE = 0x2C, 0x38
-_TEXT = 0x40
+_TEXT, _REGEX = 0x40, 0x80
 _LOWEST = {
     0x01: "MinKey", 0x28: "nan.0", 0x2C: "-inf.0", 0x40: '""', 0x48: "{}", 0x50: "[]", 0x58: "BinData(0, )",
     0x60: "ObjectId('000000000000000000000000')", 0x68: "false", 0x70: "new Date(-9223372036854775808)",
@@ -70,6 +80,42 @@ def interval_text(found: Range, direction: int = 1, *, folded: bool = False) -> 
     return f"{opening}{high[:-1]}, {low[1:]}{closing}"
 
 
+Edge = tuple[Any, bool]
+"""A value, and whether it is within."""
+
+_LOWEST_VALUES: dict[int, Any] = {
+    0x01: MinKey(), 0x28: nan, 0x2C: -inf, 0x40: "", 0x48: {}, 0x50: [], 0x60: ObjectId(bytes(12)), 0x68: False,
+    0x78: Timestamp(0, 0), 0xF0: MaxKey(),
+}  # fmt: skip
+_HIGHEST_VALUES: dict[int, Edge] = {
+    0x40: (inf, True), 0x48: ({}, False), 0x50: ([], False), 0x70: (True, True), 0xFE: (MaxKey(), True),
+}  # fmt: skip
+
+
+def range_edges(found: Range) -> tuple[Edge, Edge] | None:
+    """The lowest and the highest value of a range over ascending keys; None where they are hard to tell."""
+    low = _LOWEST_VALUES.get(found.lo[0]) if len(found.lo) == 1 else None
+    lowest = (low, True) if low is not None else _edge(found.lo, True)
+    highest = _HIGHEST_VALUES.get(found.hi[0]) if len(found.hi) == 1 else None
+    if highest is None:
+        highest = _edge(found.hi, False)
+    return None if lowest is None or highest is None else (lowest, highest)
+
+
+def _edge(key: bytes, lowest: bool) -> Edge | None:
+    """The value whose key the cut is at (which is within below it), or just behind."""
+    if field_end(key, 0, 0) == len(key):
+        return _decoded(key), lowest
+    before = _before(key)
+    return (_decoded(before), not lowest) if before and field_end(before, 0, 0) == len(before) else None
+
+
+def _decoded(key: bytes) -> Any:
+    entry = (bytes(IDENT_BYTES) + key + bytes(RECORD_ID_BYTES), b"")
+    read = Covering(iter([entry]), [("value", 1)], IDENT_BYTES, False, lambda _: None, b"", Examined())
+    return document_to_python(next(read))["value"]
+
+
 def _low(key: bytes, folded: bool) -> str:
     if len(key) == 1 and key[0] in _LOWEST:
         return f"[{_folded(b'') if folded and key[0] == _TEXT else _LOWEST[key[0]]}"
@@ -77,6 +123,8 @@ def _low(key: bytes, folded: bool) -> str:
     if value is not None:
         return f"[{value}"
     before = _value(_before(key), folded)
+    if before is None and not folded and key[0] == _TEXT and len(key) > 1:
+        return f"[{_beginning(key)}"
     return f"({before}" if before is not None else f"[0x{key.hex()}"
 
 
@@ -87,7 +135,18 @@ def _high(key: bytes, folded: bool) -> str:
     if len(key) == 1 and key[0] in _HIGHEST:
         return _HIGHEST[key[0]]
     value = _value(key, folded)
+    if value is None and not folded and key[0] == _TEXT:
+        value = _beginning(key)
     return f"{value})" if value is not None else f"0x{key.hex()})"
+
+
+def _beginning(key: bytes) -> str:
+    """The text that a cut between texts begins with."""
+    return f'"{_text(key[1:])}"'
+
+
+def _text(escaped: bytes) -> str:
+    return escaped.replace(b"\x01\x01", b"\0").replace(b"\x01\x02", b"\x01").decode(errors="replace")
 
 
 def _before(key: bytes) -> bytes:
@@ -117,8 +176,10 @@ def _value(key: bytes, folded: bool) -> str | None:
         number = _DOUBLE.unpack(magnitude[:8])[0] * (1 if kind == _POSITIVE else -1)
         return str(int(number)) if number == int(number) else repr(number)
     if kind == _TEXT and rest.endswith(b"\0") and b"\0" not in rest[:-1]:
-        text = rest[:-1].replace(b"\x01\x01", b"\0").replace(b"\x01\x02", b"\x01")
-        return _folded(text) if folded else f'"{text.decode(errors="replace")}"'
+        return _folded(rest[:-1]) if folded else f'"{_text(rest[:-1])}"'
+    if kind == _REGEX and rest.endswith(b"\0") and rest.count(b"\0") == 2:
+        pattern, options, _ = rest.split(b"\0")
+        return f"/{_text(pattern)}/{_text(options)}"
     if kind == 0x60 and len(rest) == 12:
         return f"ObjectId('{ObjectId(rest)}')"
     if kind == 0x70 and len(rest) == 8:

@@ -21,9 +21,9 @@ from docstore.node.node import node_of
 from docstore.node.process_documents import process_documents
 from docstore.node.requests import language_at
 from docstore.node.spill import SpillFile
+from docstore.query.access import CollectionScan, IndexScan
 from docstore.query.collation import Collation
 from docstore.query.find import FindQuery, Hint
-from docstore.query.plan import CollectionScan, IndexScan
 from docstore.query.tree import In
 from docstore.query.values import string_value
 from docstore.storage import Reader

@@ -7,7 +7,7 @@ from functools import partial
 
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Stream
-from docstore.collection.execute import open_count
+from docstore.collection.counting import open_count
 from docstore.commands.context import Context
 from docstore.node.counted_groups import CountSource, counted_group
 from docstore.node.cursors import Batch, Documents, DocumentSource

@@ -54,7 +54,7 @@ def execution(stage: Stage, run: Run) -> dict[str, Any]:
 
 
 def _measured(stage: Stage, run: Run) -> tuple[dict[str, Any], Figures]:
-    if stage.name == "OR":
+    if stage.name in ("OR", "SORT_MERGE"):
         inputs = [_branch(each, run, place) for place, each in enumerate(stage.inputs)]
     else:
         inputs = [_measured(each, run) for each in stage.inputs]
@@ -73,8 +73,9 @@ def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], Figures
         figures = Figures(1, 0, True)
         extra: dict[str, Any] = {}
     else:
-        given = examined.documents if stage.details["isMultiKey"] else examined.keys
-        figures, extra = _index_figures(stage, examined.keys, given, run.stats.exhausted)
+        within = examined.keys - examined.seeks - examined.ended_by_key
+        given = examined.documents if stage.details["isMultiKey"] and run.stats.examined is not examined else within
+        figures, extra = _index_figures(stage, examined, given, run.stats.exhausted)
     return {"stage": stage.name} | figures.shown() | stage.details | extra, figures
 
 
@@ -94,7 +95,12 @@ def _figures(stage: Stage, run: Run, inputs: list[Figures]) -> tuple[Figures, di
         case "COLLSCAN":
             return Figures(documents + 1 + end, stats.matched, stats.exhausted), {"docsExamined": documents}
         case "IXSCAN":
-            return _index_figures(stage, keys, stats.matched if stats.covered else documents, stats.exhausted)
+            given = stats.matched if stats.covered or stats.counted else documents
+            return _index_figures(stage, stats.examined, given, stats.exhausted)
+        case "DISTINCT_SCAN":
+            given = stats.matched if stats.covered else documents
+            works = keys + int(stats.exhausted and not stats.examined.ended_by_key)
+            return Figures(works, given, stats.exhausted), {"keysExamined": keys}
         case "PROJECTION_COVERED" if stats.sorts:
             return below, {}
         case "COUNT_SCAN":
@@ -104,6 +110,12 @@ def _figures(stage: Stage, run: Run, inputs: list[Figures]) -> tuple[Figures, di
             return Figures(sum(each.works for each in inputs), documents, stats.exhausted), {
                 "dupsTested": given,
                 "dupsDropped": given - documents,
+            }
+        case "SORT_MERGE":
+            works = sum(each.works for each in inputs)
+            return Figures(works + documents, documents, stats.exhausted), {
+                "dupsTested": sum(each.advanced for each in inputs),
+                "dupsDropped": stats.examined.keys - documents,
             }
         case "FETCH":
             return Figures(below.works, stats.matched, stats.exhausted), {
@@ -129,13 +141,14 @@ def _figures(stage: Stage, run: Run, inputs: list[Figures]) -> tuple[Figures, di
             return Figures(below.works, min(below.advanced, stats.returned), below.ended), {}
 
 
-def _index_figures(stage: Stage, keys: int, documents: int, ended: bool) -> tuple[Figures, dict[str, Any]]:
+def _index_figures(stage: Stage, examined: Examined, given: int, ended: bool) -> tuple[Figures, dict[str, Any]]:
     several = bool(stage.details["isMultiKey"])
-    return Figures(keys + int(ended), documents, ended), {
-        "keysExamined": keys,
-        "seeks": 1,
-        "dupsTested": keys if several else 0,
-        "dupsDropped": keys - documents if several else 0,
+    tested = examined.keys - examined.seeks - examined.ended_by_key if several else 0
+    return Figures(examined.keys + int(ended and not examined.ended_by_key), given, ended), {
+        "keysExamined": examined.keys,
+        "seeks": examined.seeks + 1,
+        "dupsTested": tested,
+        "dupsDropped": tested - given if several else 0,
     }
 
 

@@ -4,13 +4,14 @@ The rule for all of it: bounds may hold too much, never too little. Every docume
 under the given pattern, at least one key within the bounds; the filter itself is applied afterwards.
 
 Keys follow `docstore.bson.key_pattern`: an array is represented by its elements, an empty one by undefined, a missing
-field by null. So with arrays (`multikey`)
+field by null. So where arrays have been met on the way to a field
 
 * two conditions on one path may be met by two elements: their ranges are not intersected, one of them is chosen. Only
   what one `$elemMatch` says of one element is intersected;
-* two fields of a pattern whose paths share their first name may get their values from two elements: only one of them is
+* two fields of a pattern whose paths share an array may get their values from two of its elements: only one of them is
   bounded, unless one `$elemMatch` on the shared array speaks of both;
-* a number in a path may mean a position or a name: such a field is not bounded.
+* a number in a path may mean a position or a name: such a field is not bounded;
+* what an expression says of the path is about the array itself: it bounds nothing.
 """
 
 from __future__ import annotations
@@ -18,38 +19,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from docstore.bson.keys import KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
-from docstore.bson.order import type_class
+from docstore.bson.keys import encode_key
 from docstore.bson.walk import (
-    ARRAY,
-    DOUBLE,
-    MAX_KEY,
-    MIN_KEY,
-    NULL,
-    REGEX,
-    STRING,
-    UNDEFINED,
     Value,
-    values,
 )
-from docstore.query.intervals import EVERYTHING, Range, Ranges, behind, compound, intersection, point, union
-from docstore.query.regex import literal_prefix
+from docstore.query.computed import Computed, computed_conditions
+from docstore.query.intervals import (
+    EVERYTHING,
+    Range,
+    Ranges,
+    compound,
+    intersection,
+    union,
+)
 from docstore.query.tree import (
     And,
     Comparison,
+    DocumentTest,
     ElemMatchObject,
     ElemMatchValue,
     Exists,
     Filter,
     In,
     Mod,
+    Nor,
     Not,
     Op,
     Or,
     RegexMatch,
     TypeIs,
 )
-from docstore.query.values import string_value
+from docstore.query.value_ranges import Condition, value_ranges
 
 Fields = Sequence[tuple[str, int]]
 """A key pattern: (dotted path, 1 or -1) in order."""
@@ -57,115 +57,12 @@ Fields = Sequence[tuple[str, int]]
 MAX_RANGES = 4096
 """Most ranges one scan is made of; beyond it neighbouring points are covered by one range."""
 
-NUMBER_CLASS = type_class(DOUBLE)
-NUMBERS_WITHOUT_NAN = Range(b"\x2c", b"\x40")
-_NUMBERS = Range(b"\x28", b"\x40")
-_CLASS_WIDTH = 8
-
-NULL_RANGES: Ranges = (
-    Range(KEY_OF_UNDEFINED, behind(KEY_OF_UNDEFINED), True),
-    Range(KEY_OF_NULL, behind(KEY_OF_NULL), True),
-)
-"""Where a missing or null field can be: undefined stands for an empty array on the way."""
-
-
-def class_range(code: int) -> Range:
-    """All values that compare with values of this type."""
-    start = type_class(code)
-    if start == NUMBER_CLASS:
-        return _NUMBERS
-    if code in (MIN_KEY, MAX_KEY):
-        return Range(bytes([start]), bytes([start + 1]), True)
-    return Range(bytes([start]), bytes([start + _CLASS_WIDTH]))
-
-
-def value_ranges(condition: Filter) -> tuple[Ranges, bool] | None:
-    """(ranges, exact) of a condition on one path, or None when it bounds nothing.
-
-    `exact`: without arrays in the way, a value satisfies the condition exactly when its key is in the ranges. Keys are
-    those of bytes: a comparison under a collation bounds nothing.
-    """
-    if isinstance(condition, Comparison):
-        return None if condition.collation is not None else _comparison(condition.op, condition.value)
-    if isinstance(condition, In):
-        return None if condition.collation is not None else _in(condition)
-    if isinstance(condition, RegexMatch):
-        return _regex(condition), False
-    if isinstance(condition, Mod):
-        return (_NUMBERS,), False
-    if isinstance(condition, TypeIs):
-        return _types(condition.codes)
-    if isinstance(condition, Not) and isinstance(condition.child, Exists):
-        return NULL_RANGES, False
-    return None
-
-
-def _comparison(op: Op, value: Value) -> tuple[Ranges, bool] | None:
-    code = value[0]
-    if op is Op.EQ:
-        return _equality(value)
-    if code in (ARRAY, MIN_KEY, MAX_KEY):
-        return None
-    if code in (NULL, UNDEFINED):
-        return (NULL_RANGES, False) if op in (Op.LTE, Op.GTE) else ((), False)
-    whole = class_range(code)
-    here = point(value)
-    if whole is _NUMBERS:
-        if here.lo == whole.lo:
-            return ((here,), True) if op in (Op.LTE, Op.GTE) else ((), True)
-        whole = NUMBERS_WITHOUT_NAN
-    bounded = {
-        Op.LT: Range(whole.lo, here.lo),
-        Op.LTE: Range(whole.lo, here.hi),
-        Op.GT: Range(here.hi, whole.hi),
-        Op.GTE: Range(here.lo, whole.hi),
-    }[op]
-    return union([bounded]), True
-
-
-def _equality(value: Value) -> tuple[Ranges, bool]:
-    if value[0] in (NULL, UNDEFINED):
-        return NULL_RANGES, False
-    if value[0] == ARRAY:
-        members = values(value[1])
-        first = point(members[0]) if members else NULL_RANGES[0]
-        return union([first, point(value)]), False
-    return (point(value),), True
-
-
-def _in(condition: In) -> tuple[Ranges, bool]:
-    found: list[Range] = []
-    exact = not condition.patterns
-    for value in condition.values:
-        ranges, same = _equality(value)
-        found.extend(ranges)
-        exact = exact and same
-    for pattern in condition.patterns:
-        found.extend(_regex(pattern))
-    return union(found), exact
-
-
-def _regex(condition: RegexMatch) -> Ranges:
-    """Strings, by their literal beginning if they have one; and regexes, which match by being the same."""
-    prefix, _ = literal_prefix(condition.pattern, condition.options)
-    strings = class_range(STRING)
-    if prefix:
-        start = encode_key(string_value(prefix))[:-1]
-        strings = Range(start, behind(start))
-    return union([strings, class_range(REGEX)])
-
-
-def _types(codes: frozenset[int]) -> tuple[Ranges, bool] | None:
-    if ARRAY in codes:
-        return None
-    return union(class_range(code) for code in codes), False
-
 
 @dataclass(slots=True)
 class PathConditions:
     """The conditions on one path that must all hold. `groups`: those under one `$elemMatch` speak of one element."""
 
-    single: list[Filter] = field(default_factory=list)
+    single: list[Condition] = field(default_factory=list)
     groups: list[list[Filter]] = field(default_factory=list)
 
 
@@ -181,7 +78,7 @@ def conditions(tree: Filter) -> dict[str, PathConditions]:
     return found
 
 
-def _conjuncts(tree: Filter, prefix: str) -> Iterator[tuple[str, Filter, list[Filter] | None]]:
+def _conjuncts(tree: Filter, prefix: str) -> Iterator[tuple[str, Condition, list[Filter] | None]]:
     if isinstance(tree, And):
         for child in tree.children:
             yield from _conjuncts(child, prefix)
@@ -192,10 +89,18 @@ def _conjuncts(tree: Filter, prefix: str) -> Iterator[tuple[str, Filter, list[Fi
         for path, condition, together in _conjuncts(tree.filter, ""):
             if not path.split(".", 1)[0].isdigit():
                 yield f"{prefix}{tree.path}.{path}", condition, together
-    elif isinstance(tree, Comparison | In | RegexMatch | Mod | TypeIs):
+    elif isinstance(tree, Comparison | In | RegexMatch | Mod | TypeIs | Exists):
         yield prefix + tree.path, tree, None
-    elif isinstance(tree, Not) and isinstance(tree.child, Exists):
+    elif isinstance(tree, Not) and isinstance(tree.child, Comparison | In | Exists):
         yield prefix + tree.child.path, tree, None
+    elif isinstance(tree, Not) and isinstance(tree.child, Not):
+        yield from _conjuncts(tree.child.child, prefix)
+    elif isinstance(tree, Nor):
+        for child in tree.children:
+            yield from _conjuncts(Not(child), prefix)
+    elif isinstance(tree, DocumentTest) and not prefix:
+        for computed in computed_conditions(tree):
+            yield computed.path, computed, None
 
 
 def _bounds_an_element(condition: Filter) -> bool:
@@ -205,37 +110,51 @@ def _bounds_an_element(condition: Filter) -> bool:
     return isinstance(condition, Comparison | In | RegexMatch | Mod | TypeIs)
 
 
-def path_ranges(entry: PathConditions, multikey: bool) -> tuple[Ranges, bool] | None:
-    """(ranges, exact) for one path under one pattern."""
-    candidates: list[tuple[Ranges, bool]] = []
+def path_ranges(entry: PathConditions, multikey: bool) -> tuple[Ranges, tuple[Condition, ...]] | None:
+    """(ranges, the conditions that every value in them satisfies) for one path under one pattern."""
+    candidates: list[tuple[Ranges, tuple[Condition, ...]]] = []
     for condition in entry.single:
+        if multikey and _is_about_arrays(condition):
+            continue
         bounded = value_ranges(condition)
         if bounded is not None:
-            candidates.append(bounded)
-    skipped = len(candidates) < len(entry.single)
+            candidates.append((bounded[0], (condition,) if bounded[1] and not _is_negated(condition, multikey) else ()))
     for group in entry.groups:
-        bounded = _together([found for found in map(value_ranges, group) if found is not None])
-        if bounded is not None:
-            candidates.append((bounded[0], False))
+        together = _together([found[0] for found in map(value_ranges, group) if found is not None])
+        if together is not None:
+            candidates.append((together, ()))
     if not candidates:
         return None
     if multikey:
-        best = min(candidates, key=lambda found: _width(found[0]))
-        # With one condition there is one element that meets it, and no other need be asked for.
-        return best[0], best[1] and len(entry.single) == 1 and not entry.groups
-    together = _together(candidates)
+        return min(candidates, key=lambda found: _width(found[0]))
+    together = _together([ranges for ranges, _ in candidates])
     assert together is not None
-    return together[0], together[1] and not skipped
+    return together, tuple(condition for _, met in candidates for condition in met)
 
 
-def _together(candidates: list[tuple[Ranges, bool]]) -> tuple[Ranges, bool] | None:
+def _is_about_arrays(condition: Condition) -> bool:
+    """Whether a document can satisfy the condition by an array of which no element is in the condition's ranges."""
+    if isinstance(condition, Computed):
+        return True
+    if not isinstance(condition, Not) or isinstance(condition.child, Exists):
+        return False
+    positive = value_ranges(condition.child)
+    # An empty array is no null, and has the key of undefined, which counts as one.
+    return positive is None or not positive[1]
+
+
+def _is_negated(condition: Condition, multikey: bool) -> bool:
+    """Whether elements that satisfy the condition do not show that the array does."""
+    return multikey and isinstance(condition, Not)
+
+
+def _together(candidates: list[Ranges]) -> Ranges | None:
     if not candidates:
         return None
-    ranges, exact = EVERYTHING, True
-    for found, same in candidates:
+    ranges = EVERYTHING
+    for found in candidates:
         ranges = intersection(ranges, found)
-        exact = exact and same
-    return ranges, exact
+    return ranges
 
 
 def _width(ranges: Ranges) -> tuple[int, int]:
@@ -284,7 +203,7 @@ def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None
                 return None
             found.extend(ranges)
         return [(item.lo, item.hi) for item in union(Range(lo, hi) for lo, hi in found)]
-    bounded = field_bounds(tree, fields, multikey=False)
+    bounded = field_bounds(tree, fields)
     if bounded:
         return compound([(item.ranges, item.direction) for item in bounded], MAX_RANGES)[0]
     for child in tree.children if isinstance(tree, And) else ():
@@ -297,38 +216,89 @@ def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None
 
 @dataclass(frozen=True, slots=True)
 class FieldBounds:
-    """What the filter says of one field of a pattern; `exact` as in `value_ranges`."""
+    """What the filter says of one field of a pattern; `met`: the conditions that every key in the ranges satisfies."""
 
     path: str
     direction: int
     ranges: Ranges
-    exact: bool
+    met: tuple[Condition, ...] = ()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some keys are left out."""
+        return self.ranges != EVERYTHING
+
+    @property
+    def points(self) -> bool:
+        """Whether the ranges are values that can be listed."""
+        return bool(self.ranges) and all(item.point for item in self.ranges)
 
 
-def field_bounds(tree: Filter, fields: Fields, *, multikey: bool) -> list[FieldBounds]:
-    """Bounds of the leading fields of a pattern, up to the first field that the filter does not bound."""
+def field_bounds(tree: Filter, fields: Fields, *, arrays: frozenset[str] = frozenset()) -> list[FieldBounds]:
+    """Bounds of the fields of a pattern up to the last one that the filter bounds; none unless it bounds the first.
+
+    `arrays`: the paths, each the beginning of a field's, at which arrays have been met.
+    """
     everywhere = conditions(tree)
     scopes: dict[str, str] = {}
     found: list[FieldBounds] = []
+    last = 0
     for path, direction in fields:
-        by_path, relative = everywhere, path
-        if multikey:
-            if any(name.isdigit() for name in path.split(".")):
-                break
-            family = [earlier.path for earlier in found if _first_name(earlier.path) == _first_name(path)]
-            if not family:
-                scopes[_first_name(path)] = _scope(tree, path, fields)
-            scope = scopes[_first_name(path)]
-            if scope:
-                by_path, relative = conditions(_scope_filter(tree, scope)), path[len(scope) + 1 :]
-            if family and not (scope and path.startswith(scope + ".") and _apart(scope, path, family)):
-                break
-        bounded = path_ranges(by_path[relative], multikey) if relative in by_path else None
+        bounded = _field_ranges(tree, everywhere, path, fields, found, arrays, scopes)
         if bounded is None:
-            break
-        # Under a scope other conditions on the path may stand outside of it.
-        found.append(FieldBounds(path, direction, bounded[0], bounded[1] and by_path is everywhere))
-    return found
+            if not found:
+                return []
+            bounded = (EVERYTHING, ())
+        else:
+            last = len(found) + 1
+        found.append(FieldBounds(path, direction, *bounded))
+    return found[:last]
+
+
+def _field_ranges(
+    tree: Filter,
+    everywhere: dict[str, PathConditions],
+    path: str,
+    fields: Fields,
+    before: Sequence[FieldBounds],
+    arrays: frozenset[str],
+    scopes: dict[str, str],
+) -> tuple[Ranges, tuple[Condition, ...]] | None:
+    shared = arrays_on(path, arrays)
+    if not shared:
+        return _own(path, path_ranges(everywhere[path], False)) if path in everywhere else None
+    if any(name.isdigit() for name in path.split(".")):
+        return None
+    by_path, relative = everywhere, path
+    family = [item.path for item in before if item.bounded and not shared.isdisjoint(arrays_on(item.path, arrays))]
+    if not family:
+        scopes[_first_name(path)] = _scope(tree, path, fields)
+    scope = scopes[_first_name(path)]
+    if scope:
+        by_path, relative = conditions(_scope_filter(tree, scope)), path[len(scope) + 1 :]
+    if family and not (scope and path.startswith(scope + ".") and _apart(scope, path, family)):
+        return None
+    bounded = path_ranges(by_path[relative], True) if relative in by_path else None
+    return _own(path, bounded) if by_path is everywhere else _own("", bounded)
+
+
+def _own(
+    path: str, bounded: tuple[Ranges, tuple[Condition, ...]] | None
+) -> tuple[Ranges, tuple[Condition, ...]] | None:
+    """The ranges with those of the conditions that name the path so: others stand under an `$elemMatch`."""
+    if bounded is None:
+        return None
+    return bounded[0], tuple(found for found in bounded[1] if _path_of(found) == path)
+
+
+def _path_of(condition: Condition) -> str:
+    inner = condition.child if isinstance(condition, Not) else condition
+    return getattr(inner, "path", "")
+
+
+def arrays_on(path: str, arrays: frozenset[str]) -> frozenset[str]:
+    """Those of the arrays that lie on the way to the path or at its end."""
+    return frozenset(found for found in arrays if path == found or path.startswith(found + "."))
 
 
 def _first_name(path: str) -> str:

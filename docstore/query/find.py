@@ -38,7 +38,8 @@ class KeyBetween:
 class FindQuery:
     """A read of one collection. `limit` 0 means none; `skip` and `limit` apply after the filter and the sort.
 
-    `needs`: the paths that whoever asks will look at, where it is not whole documents. `return_key`: the keys of the
+    `needs`: the paths that whoever asks will look at, where it is not whole documents; `distinct`: the one path whose
+    different values are asked for. `return_key`: the keys of the
     index are the answer, not the documents; `show_record_id`: each document is given with its place in the collection.
     """
 
@@ -50,6 +51,7 @@ class FindQuery:
     hint: Hint | None = None
     between: KeyBetween | None = None
     needs: frozenset[str] | None = None
+    distinct: str | None = None
     return_key: bool = False
     show_record_id: bool = False
 

@@ -6,7 +6,6 @@ Sound, not complete: True is certain, False may only mean that it is not seen.
 from __future__ import annotations
 
 from docstore.bson.walk import ARRAY, MAX_KEY, MIN_KEY, NULL, UNDEFINED
-from docstore.query.bounds import value_ranges
 from docstore.query.collation import Collation, holds_strings
 from docstore.query.intervals import Ranges, intersection
 from docstore.query.tree import (
@@ -24,6 +23,7 @@ from docstore.query.tree import (
     Size,
     TypeIs,
 )
+from docstore.query.value_ranges import value_ranges
 
 _NO_PRESENCE = frozenset((NULL, UNDEFINED, MIN_KEY, MAX_KEY))
 
@@ -46,7 +46,7 @@ def implies(query: Filter, wanted: Filter) -> bool:
 def _leaf_implies(query: Filter, wanted: Filter) -> bool:
     match wanted:
         case Exists(path):
-            return _asks_for_presence(query, path)
+            return asks_for_presence(query, path)
         case Comparison(path) | In(path):
             if not isinstance(query, Comparison | In) or query.path != path:
                 return False
@@ -58,8 +58,13 @@ def _leaf_implies(query: Filter, wanted: Filter) -> bool:
             return False
 
 
-def _asks_for_presence(query: Filter, path: str) -> bool:
+def asks_for_presence(query: Filter, path: str) -> bool:
+    """Whether every document that satisfies `query` has the field."""
     match query:
+        case And(children):
+            return any(asks_for_presence(child, path) for child in children)
+        case Exists(own):
+            return own == path
         case Comparison(own, _, value):
             return own == path and value[0] not in _NO_PRESENCE
         case In(own, listed, _):

@@ -6,7 +6,7 @@ equalities only; a wildcard index one path at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from docstore.bson.hashing import hashed_key
@@ -15,20 +15,24 @@ from docstore.bson.keys import KEY_OF_NULL
 from docstore.bson.walk import ARRAY, INT64, NULL, UNDEFINED, Value
 from docstore.query.bounds import FieldBounds, PathConditions, conditions, field_bounds, path_ranges
 from docstore.query.collation import Collation, holds_strings
-from docstore.query.implication import implies
+from docstore.query.implication import asks_for_presence, implies
 from docstore.query.intervals import Ranges, point, union
 from docstore.query.tree import (
     Always,
     And,
     Comparison,
+    DocumentTest,
     ElemMatchObject,
     ElemMatchValue,
     Filter,
     In,
+    Nor,
+    Not,
     Op,
     Or,
     RegexMatch,
 )
+from docstore.query.value_ranges import Condition
 from docstore.query.wildcard import WildcardPaths
 
 
@@ -55,6 +59,10 @@ class IndexInfo(Protocol):
 
     @property
     def multikey(self) -> bool: ...
+
+    @property
+    def arrays(self) -> frozenset[str]:
+        """The paths, each the beginning of a field's or the whole of one, at which arrays have been met."""
 
     @property
     def partial(self) -> Filter | None: ...
@@ -94,6 +102,9 @@ def asked_of(tree: Filter, collation: Collation | None) -> Filter:
     match tree:
         case And(children) | Or(children):
             return type(tree)(tuple(asked_of(child, collation) for child in children))
+        case Not(child) | Nor((child,)):
+            asked = asked_of(child, collation)
+            return Always(True) if asked == Always(True) else Not(asked)
         case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):
             return type(tree)(path, asked_of(inner, collation))
         case Comparison(path, op, value) if tree.collation == collation:
@@ -104,8 +115,10 @@ def asked_of(tree: Filter, collation: Collation | None) -> Filter:
             return tree
         case In(values=listed, patterns=()) if tree.collation is None and not any(map(holds_strings, listed)):
             return tree
-        case Comparison() | In() | RegexMatch():
+        case Comparison() | In() | RegexMatch() | Nor():
             return Always(True)
+        case DocumentTest():
+            return replace(tree, collation=collation)
         case _:
             return tree
 
@@ -115,8 +128,8 @@ def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
     if any(direction == 0 for _, direction in index.fields):
         bounds = _hashed_bounds(tree, index)
     else:
-        bounds = field_bounds(tree, index.fields, multikey=index.multikey)
-    if index.sparse:
+        bounds = field_bounds(tree, index.fields, arrays=index.arrays)
+    if index.sparse and not any(asks_for_presence(tree, path) for path, _ in index.fields):
         for position, item in enumerate(bounds):
             if any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges):
                 return bounds[:position]
@@ -133,12 +146,12 @@ def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
         bounded = path_ranges(entry, False) if direction else _hashes(entry)
         if bounded is None:
             break
-        found.append(FieldBounds(path, direction or 1, bounded[0], bounded[1]))
+        found.append(FieldBounds(path, direction or 1, *bounded))
     return found
 
 
-def _hashes(entry: PathConditions) -> tuple[Ranges, bool] | None:
-    """The hashes of the values that one condition asks for. Values of one hash can differ, so they are never exact."""
+def _hashes(entry: PathConditions) -> tuple[Ranges, tuple[Condition, ...]] | None:
+    """The hashes of the values that one condition asks for. Values of one hash can differ, so they say it never all."""
     for condition in entry.single:
         if isinstance(condition, Comparison) and condition.op is Op.EQ:
             listed: tuple[Value, ...] = (condition.value,)
@@ -151,5 +164,5 @@ def _hashes(entry: PathConditions) -> tuple[Ranges, bool] | None:
         if any(value[0] in (NULL, UNDEFINED) for value in listed):
             listed += ((NULL, b""), (UNDEFINED, b""))
         hashes = {hashed_key(value) for value in listed}
-        return union(point((INT64, found.to_bytes(8, "little", signed=True))) for found in hashes), False
+        return union(point((INT64, found.to_bytes(8, "little", signed=True))) for found in hashes), ()
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from docstore.bson.keys import INVERTED, encode_key
+from docstore.bson.keys import INVERTED, KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
 from docstore.bson.walk import Value
 
 LOWEST = b"\x01"
@@ -49,12 +49,12 @@ def point(value: Value) -> Range:
 
 
 def union(ranges: Iterable[Range]) -> Ranges:
-    """All keys of any of the ranges."""
+    """All keys of any of the ranges. Ranges of two types stay apart where the one begins as the other ends."""
     merged: list[Range] = []
     for item in sorted(ranges, key=lambda found: (found.lo, found.hi)):
         if item.lo >= item.hi:
             continue
-        if merged and (item.lo < merged[-1].hi or (item.lo == merged[-1].hi and not (item.point or merged[-1].point))):
+        if merged and (item.lo < merged[-1].hi or _join(merged[-1], item)):
             last = merged[-1]
             if item.hi > last.hi:
                 merged[-1] = Range(last.lo, item.hi)
@@ -78,6 +78,25 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
             i += 1
         else:
             j += 1
+    return tuple(found)
+
+
+def _join(one: Range, other: Range) -> bool:
+    """Whether two ranges are one: they touch, not between two types, and neither is a point."""
+    return one.hi == other.lo and len(one.hi) > 1 and not (one.point or other.point)
+
+
+def complement(ranges: Ranges) -> Ranges:
+    """All keys that the set does not hold."""
+    found: list[Range] = []
+    start = LOWEST
+    for item in ranges:
+        # There is no key between undefined and null.
+        if start < item.lo and (start, item.lo) != (behind(KEY_OF_UNDEFINED), KEY_OF_NULL):
+            found.append(Range(start, item.lo))
+        start = item.hi
+    if start < HIGHEST:
+        found.append(Range(start, HIGHEST))
     return tuple(found)
 
 

@@ -7,7 +7,9 @@ only set when the source yields them in the order asked for.
 * A filter that fixes `_id` is a lookup.
 * Otherwise every index whose first field is bounded is scored by how tightly its leading fields are bound; an index
   that yields the order is taken over a collection scan even without bounds.
-* A multikey index provides an order only as a whole: within bounds a document would come at the place of whichever
+* Entries of an index whose leading fields are fixed to a few points are in the order of the fields behind those for
+  each of the points: merged, they are so together. The same goes for the branches of a disjunction.
+* A field with arrays provides an order only as a whole: within bounds a document would come at the place of whichever
   element is in them.
 * An index that does not hold every document serves the filters of `docstore.query.index_bounds.covers`.
 * A disjunction is a union when every branch finds an index of its own.
@@ -16,81 +18,26 @@ only set when the source yields them in the order asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import product
 
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.bounds import MAX_RANGES, FieldBounds
+from docstore.query.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
+from docstore.query.bounds import FieldBounds, arrays_on
 from docstore.query.collation import Collation, holds_strings
 from docstore.query.find import Hint, KeyBetween
 from docstore.query.index_bounds import IndexInfo, asked_of, covers, usable_bounds
-from docstore.query.intervals import HIGHEST, LOWEST, Ranges, compound
+from docstore.query.intervals import EVERYTHING, HIGHEST, LOWEST, Range, compound, union
 from docstore.query.sort import UNSORTED, Sort
-from docstore.query.tree import And, Comparison, Filter, In, Op, Or, conjunction
-from docstore.query.wildcard import WildcardBounds, wildcard_bounds
-
-
-@dataclass(frozen=True, slots=True)
-class Eof:
-    """No document can satisfy the filter."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionScan:
-    """All documents in natural order, forwards (1) or backwards (-1)."""
-
-    direction: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class IdLookup:
-    """The one document with this `_id`."""
-
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class IndexScan:
-    """The documents of an index whose keys lie in the ranges.
-
-    `ranges` are sorted half-open ranges over the encoded compound key (fields in the index's own directions); with
-    direction -1 they are gone through from the last to the first, each backwards. `exact`: every document found
-    satisfies the filter. A document may be found more than once when the index is multikey. `bounds` and `wildcard`
-    say where the ranges come from.
-    """
-
-    index: IndexInfo
-    ranges: tuple[tuple[bytes, bytes], ...]
-    direction: int
-    exact: bool
-    bounds: tuple[FieldBounds, ...] = field(default=(), compare=False)
-    wildcard: WildcardBounds | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Union:
-    """The documents of several sources, each once."""
-
-    branches: tuple[IndexScan | IdLookup | Eof, ...]
-
-
-Access = Eof | CollectionScan | IdLookup | IndexScan | Union
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """An access path. `residual` is the filter still to be applied to what it yields (None: nothing).
-
-    `rejected` are the other plans that would do, the likeliest first.
-    """
-
-    access: Access
-    residual: Filter | None
-    provides_sort: bool
-    rejected: tuple[Plan, ...] = field(default=(), compare=False)
-
+from docstore.query.tree import And, Comparison, Filter, In, Nor, Not, Op, Or, conjunction
+from docstore.query.value_ranges import Condition
+from docstore.query.wildcard import wildcard_bounds
 
 _ID_INDEX = "_id_"
+
+MOST_MERGED = 200
+"""Most scans that are merged into one order."""
 
 _Candidate = tuple[tuple[int, ...], Plan]
 """(score, plan): the higher the better."""
@@ -118,13 +65,8 @@ def choose(
     looked_up = _id_value(tree, id_collation)
     if looked_up is not None:
         return Plan(IdLookup(looked_up), _beside_id(tree, looked_up, id_collation), True)
-    best = _best_index(tree, indexes, sort)
-    if best is not None:
-        return best
-    united = _union(tree, indexes)
-    if united is not None:
-        return Plan(*united, not sort)
-    return _collection_scan(tree, sort, 1)
+    best = _best([*_index_plans(tree, indexes, sort), *_union_plans(tree, indexes, sort)])
+    return _collection_scan(tree, sort, 1) if best is None else best
 
 
 def _collection_scan(tree: Filter, sort: Sort, direction: int) -> Plan:
@@ -211,10 +153,10 @@ def _hinted_index(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
             raise CommandError(Code.NoQueryExecutionPlans, "a hinted wildcard index serves no condition of the filter")
         return found
     bounds = usable_bounds(asked_of(tree, index.collation), index) if covers(tree, index).bounded else []
-    return _scan(tree, index, bounds, sort, _sort_direction(index, bounds, sort))
+    return _scan(tree, index, bounds, sort)
 
 
-def _best_index(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | None:
+def _index_plans(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> list[_Candidate]:
     candidates: list[_Candidate] = []
     for index in indexes:
         coverage = covers(tree, index)
@@ -222,11 +164,11 @@ def _best_index(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> Plan 
             candidates += _wildcard_plans(tree, index, sort) if coverage.bounded else []
             continue
         bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
-        direction = _sort_direction(index, bounds, sort)
-        if bounds or (direction and coverage.whole):
-            score = (_tightness(bounds, index), int(direction != 0), -len(index.fields))
-            candidates.append((score, _scan(tree, index, bounds, sort, direction)))
-    return _best(candidates)
+        if bounds or (coverage.whole and _sort_direction(index, (), sort)):
+            plan = _scan(tree, index, bounds, sort)
+            ordered = int(plan.provides_sort and bool(sort))
+            candidates.append(((_tightness(bounds, index), ordered, -len(index.fields)), plan))
+    return candidates
 
 
 def _best(candidates: list[_Candidate]) -> Plan | None:
@@ -240,7 +182,7 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[_Candida
     assert index.wildcard is not None
     found: list[_Candidate] = []
     for item in wildcard_bounds(asked_of(tree, index.collation), index.wildcard, multikey=index.multikey):
-        field = FieldBounds(item.path, 1, item.ranges, exact=False)
+        field = FieldBounds(item.path, 1, item.ranges)
         by_path = tuple(path for path, _ in sort.fields) == (item.path,) and sort.collation == index.collation
         ordered = by_path and not index.multikey and not item.below
         direction = sort.fields[0][1] if ordered else 0
@@ -252,59 +194,112 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[_Candida
     return found
 
 
-def _scan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort, direction: int) -> Plan:
-    ranges: tuple[tuple[bytes, bytes], ...]
+def _scan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> Plan:
+    if any(not item.ranges for item in bounds):
+        return Plan(Eof(), None, True)
+    residual = _residual(tree, bounds, index.collation)
+    direction = _sort_direction(index, bounds, sort)
+    if sort and not direction:
+        merged = _exploded(index, bounds, sort)
+        if merged is not None:
+            return Plan(Merge(tuple(scan for scan, _ in merged), tuple(fixed for _, fixed in merged)), residual, True)
+    scan = _index_scan(index, bounds, direction or 1)
+    return Plan(replace(scan, exact=residual is None and not index.multikey), residual, not sort or direction != 0)
+
+
+def _index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int) -> IndexScan:
     if not bounds:
-        ranges, used = _EVERYTHING, 0
-    else:
-        made, used = compound([(item.ranges, item.direction) for item in bounds], MAX_RANGES)
-        ranges = tuple(made)
-        if not ranges:
-            return Plan(Eof(), None, True)
-    residual = _residual(tree, bounds[:used], index.collation)
-    exact = residual is None and not index.multikey
-    scan = IndexScan(index, ranges, direction or 1, exact, tuple(bounds))
-    return Plan(scan, residual, not sort or direction != 0)
+        return IndexScan(index, ((LOWEST, HIGHEST),), direction, exact=False)
+    last = len(bounds) - 1
+    if len(bounds[last].ranges) == 1 and all(_is_single_point(item) for item in bounds[:last]):
+        ranges = compound([(item.ranges, item.direction) for item in bounds], 1)[0]
+        return IndexScan(index, tuple(ranges), direction, False, tuple(bounds))
+    whole = Range(bounds[0].ranges[0].lo, bounds[0].ranges[-1].hi)
+    if bounds[0].direction < 0:
+        whole = whole.descending()
+    return IndexScan(index, ((whole.lo, whole.hi),), direction, False, tuple(bounds), checked=True)
 
 
-_EVERYTHING = ((LOWEST, HIGHEST),)
+def _exploded(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> list[tuple[IndexScan, int]] | None:
+    """(scan of one combination of points of the leading fields, how many fields those are) for all of them, in the
+    order of the scan, where each has the order that is asked for.
+    """
+    fixed = 0
+    number = 1
+    while fixed < len(bounds) and bounds[fixed].points:
+        number *= len(bounds[fixed].ranges)
+        fixed += 1
+        if number > MOST_MERGED:
+            return None
+        if fixed == len(index.fields):
+            return None
+        split = [[replace(item, ranges=(found,)) for found in item.ranges] for item in bounds[:fixed]]
+        first = [choices[0] for choices in split]
+        direction = _merged_direction(index, [*first, *bounds[fixed:]], sort, fixed)
+        if direction:
+            turned = [choices[:: item.direction * direction] for choices, item in zip(split, bounds, strict=False)]
+            return [(_index_scan(index, [*points, *bounds[fixed:]], direction), fixed) for points in product(*turned)]
+    return None
+
+
+def _merged_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort, fixed: int) -> int:
+    """As `_sort_direction`, where the order begins right behind the fixed fields."""
+    own = index.fields[fixed : fixed + len(sort.fields)]
+    if [path for path, _ in own] != [path for path, _ in sort.fields] or not _keeps_order(index, bounds, sort):
+        return 0
+    turned = own[0][1] * sort.fields[0][1]
+    same = all(towards * turned == direction for (_, towards), (_, direction) in zip(own, sort.fields, strict=True))
+    return turned if same else 0
 
 
 def _residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:
-    """What the filter says beyond the bounds: conditions on a path whose ranges are exact are met by every entry."""
-    exact = {item.path for item in bounds if item.exact}
+    """What the filter says beyond the bounds."""
+    met = {condition for item in bounds for condition in item.met}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    left = [child for child in conjuncts if not _is_met(child, exact, collation)]
+    left = [child for child in conjuncts if not _is_met(asked_of(child, collation), met)]
     return conjunction(left) if left else None
 
 
-def _is_met(condition: Filter, exact: set[str], collation: Collation | None) -> bool:
-    """Whether exact bounds of its path in an index with that collation say all of the condition."""
-    asked = asked_of(condition, collation)
-    return isinstance(asked, Comparison | In) and asked.path in exact
+def _is_met(condition: Filter, met: set[Condition]) -> bool:
+    if isinstance(condition, Nor):
+        return all(_is_met(Not(child), met) for child in condition.children)
+    if isinstance(condition, Not) and isinstance(condition.child, Not):
+        return _is_met(condition.child.child, met)
+    return condition in met
 
 
 def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:
     """How few keys the bounds are likely to hold; fields behind the first that is no single point count for little."""
     score = 0
     for item in bounds:
-        if len(item.ranges) == 1 and item.ranges[0].point:
+        if _is_single_point(item):
             score += 100
             continue
-        if all(found.point for found in item.ranges):
+        if item.points:
             return score + 80
-        closed = all(len(found.lo) > 1 and len(found.hi) > 1 for found in item.ranges)
-        return score + (50 if closed else 30)
+        return score + _width(item) + sum(later.bounded for later in bounds[bounds.index(item) + 1 :])
     if index.unique and len(bounds) == len(index.fields):
         score += 1000
     return score
 
 
+def _width(item: FieldBounds) -> int:
+    """The more, the fewer values are likely to be in the ranges."""
+    if not item.bounded:
+        return 5
+    if not item.ranges:
+        return 100
+    first, last = item.ranges[0], item.ranges[-1]
+    if first.lo == LOWEST and last.hi == HIGHEST:
+        return 10
+    return 30 if any(len(found.lo) == 1 or len(found.hi) == 1 for found in item.ranges) else 50
+
+
 def _sort_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> int:
     """1 or -1 when scanning the index that way yields the order, 0 when it does not (or none is asked for)."""
-    if not sort.fields or sort.collation != index.collation or (index.multikey and bounds):
+    if not sort.fields or not _keeps_order(index, bounds, sort):
         return 0
-    fixed = {item.path for item in bounds if _is_single_point(item.ranges)}
+    fixed = {item.path for item in bounds if _is_single_point(item)}
     wanted = [(path, direction) for path, direction in sort.fields if path not in fixed]
     own = [(path, direction) for path, direction in index.fields if path not in fixed]
     if not wanted:
@@ -319,26 +314,125 @@ def _sort_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort)
     return turned if same else 0
 
 
-def _is_single_point(ranges: Ranges) -> bool:
-    return len(ranges) == 1 and ranges[0].point
+def _keeps_order(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> bool:
+    """Whether the bounds leave the fields of the order their least and greatest elements."""
+    if sort.collation != index.collation:
+        return False
+    on_the_way = [arrays_on(path, index.arrays) for path, _ in sort.fields]
+    return all(
+        not item.bounded or all(found.isdisjoint(arrays_on(item.path, index.arrays)) for found in on_the_way)
+        for item in bounds
+    )
 
 
-def _union(tree: Filter, indexes: Sequence[IndexInfo]) -> tuple[Union, Filter | None] | None:
-    """(a union that holds what the filter finds, what is left of the filter)."""
+def _is_single_point(item: FieldBounds) -> bool:
+    return len(item.ranges) == 1 and item.ranges[0].point
+
+
+def _union_plans(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> list[_Candidate]:
+    """The plans that unite what the branches of a disjunction find."""
+    found: list[_Candidate] = []
     if isinstance(tree, And):
         for child in tree.children:
-            found = _union(child, indexes) if isinstance(child, Or) else None
-            if found is not None:
-                return found[0], tree
-        return None
-    if not isinstance(tree, Or):
-        return None
+            if isinstance(child, Or):
+                # Which of the indexes of the conjunction is better is for others to say.
+                found += [
+                    ((0, *score[1:]), replace(plan, residual=tree)) for score, plan in _united(child, indexes, sort)
+                ]
+        return found[:1]
+    return _united(tree, indexes, sort) if isinstance(tree, Or) else []
+
+
+def _united(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> list[_Candidate]:
+    if sort:
+        merged = _merged_union(tree, indexes, sort)
+        if merged is not None:
+            return [((1, 1, 0), merged)]
     branches: list[IndexScan | IdLookup | Eof] = []
     exact = True
     for child in tree.children:
         plan = choose(child, indexes)
-        if isinstance(plan.access, CollectionScan):
-            return None
+        if isinstance(plan.access, CollectionScan | Merge):
+            return []
         branches.extend(plan.access.branches if isinstance(plan.access, Union) else [plan.access])
         exact = exact and plan.residual is None
-    return Union(tuple(branches)), None if exact else tree
+    access = _one_scan(branches) if exact else None
+    return [((1, 0, 0), Plan(access or Union(tuple(branches)), None if exact else tree, not sort))]
+
+
+def _one_scan(branches: Sequence[IndexScan | IdLookup | Eof]) -> IndexScan | None:
+    """One scan in the place of several that bound only the first field of one index."""
+    scans = [branch for branch in branches if isinstance(branch, IndexScan)]
+    if len(scans) < len(branches) or len({scan.index.name for scan in scans}) > 1:
+        return None
+    if not scans or any(len(scan.bounds) != 1 or scan.wildcard is not None for scan in scans):
+        return None
+    first = scans[0]
+    ranges = union(found for scan in scans for found in scan.bounds[0].ranges)
+    return replace(_index_scan(first.index, [FieldBounds(*first.index.fields[0], ranges)], 1), exact=first.exact)
+
+
+def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], path: str, hint: Hint | None) -> Plan | None:
+    """A plan that reads an index only once for each value of the path that the filter lets through; None: there is
+    none.
+    """
+    for index in indexes:
+        place = next((place for place, (own, _) in enumerate(index.fields) if own == path), None)
+        if place is None or index.wildcard is not None or 0 in dict(index.fields).values():
+            continue
+        if arrays_on(path, index.arrays) or (hint is not None and _named(indexes, hint) is not index):
+            continue
+        coverage = covers(tree, index)
+        bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
+        if (not bounds and not coverage.whole) or index.collation is not None:
+            continue
+        if any(not item.ranges for item in bounds) or _residual(tree, bounds, None) is not None:
+            continue
+        if place > len(bounds) or not all(_is_single_point(item) for item in bounds[:place]):
+            continue
+        if len(bounds) == place:
+            bounds = [*bounds, FieldBounds(*index.fields[place], EVERYTHING)]
+        scan = replace(_index_scan(index, bounds, 1), once=place + 1)
+        return Plan(scan, None, True)
+    return None
+
+
+def _merged_union(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | None:
+    """The branches of a disjunction merged in the order asked for, where there is an index with it for each."""
+    exact = True
+    by_form: dict[tuple[int, ...], list[tuple[IndexScan, int]]] | None = None
+    for child in tree.children:
+        choices: dict[tuple[int, ...], list[tuple[IndexScan, int]]] = {}
+        met: dict[tuple[int, ...], bool] = {}
+        for _, plan in _index_plans(child, indexes, sort):
+            scans = _ordered_scans(plan.access, sort)
+            if scans:
+                scan, fixed = scans[0]
+                form = (scan.direction, *(towards for _, towards in scan.index.fields[fixed:][: len(sort.fields)]))
+                if form not in choices or (plan.residual is None and not met[form]):
+                    choices[form], met[form] = scans, plan.residual is None
+        if by_form is None:
+            by_form = choices
+        else:
+            by_form = {form: [*by_form[form], *choices[form]] for form in by_form if form in choices}
+        exact = exact and all(met.values())
+    chosen = next(iter(by_form.values()), None) if by_form else None
+    if chosen is None or len(chosen) > MOST_MERGED:
+        return None
+    access = Merge(tuple(scan for scan, _ in chosen), tuple(fixed for _, fixed in chosen))
+    return Plan(access, None if exact else tree, True)
+
+
+def _ordered_scans(access: Access, sort: Sort) -> list[tuple[IndexScan, int]]:
+    """(scan, fixed fields) of what can be merged with others: bounded scans with the order behind fixed fields."""
+    if isinstance(access, Merge):
+        return list(zip(access.branches, access.fixed, strict=True))
+    if not isinstance(access, IndexScan) or access.wildcard is not None or not access.bounds:
+        return []
+    fixed = 0
+    while True:
+        if _merged_direction(access.index, access.bounds, sort, fixed) == access.direction:
+            return [(access, fixed)]
+        if fixed == len(access.bounds) or not _is_single_point(access.bounds[fixed]):
+            return []
+        fixed += 1

@@ -74,6 +74,9 @@ class DocumentTest:
     script: Asked | None = None
     """The script that the test runs."""
 
+    collation: Collation | None = None
+    """By which it compares strings."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

@@ -87,8 +87,9 @@ def parse_expression_test(expressions: Expressions, value: Value, language: Lang
     functions: list[Prefetched] = []
     test = expressions.test(value, replace(language, functions=functions))
     if not functions or language.scripts is None:
-        return DocumentTest(test, "$expr", value)
-    return DocumentTest(test, "$expr", value, ScriptedExpression(test, tuple(functions), language.scripts))
+        return DocumentTest(test, "$expr", value, collation=language.collation)
+    scripts = ScriptedExpression(test, tuple(functions), language.scripts)
+    return DocumentTest(test, "$expr", value, scripts, language.collation)
 
 
 def scripts_of(tree: Filter) -> Iterator[DocumentTest]:

@@ -27,6 +27,7 @@ from docstore.bson.walk import (
 from docstore.query.bounds import PathConditions, conditions, path_ranges
 from docstore.query.intervals import EVERYTHING, Ranges, behind
 from docstore.query.tree import And, Comparison, Exists, Filter, In, Mod, RegexMatch, TypeIs
+from docstore.query.value_ranges import Condition
 from docstore.query.values import string_value
 
 _WITHOUT_ENTRY = frozenset((OBJECT, ARRAY, NULL, UNDEFINED, MIN_KEY, MAX_KEY))
@@ -54,11 +55,11 @@ class WildcardPaths:
                 return not self.excluding
         return self.excluding and not with_subtree
 
-    def keys(self, raw: bytes) -> tuple[list[bytes], bool]:
-        """(distinct encoded keys in order, whether there are arrays among the values) of a document."""
+    def keys(self, raw: bytes) -> tuple[list[bytes], int]:
+        """(distinct encoded keys in order, 1 if there are arrays among the values, else 0) of a document."""
         found = _Keys(self.excluding)
         found.enter(raw, "", self.tree)
-        return sorted(found.keys), found.arrays
+        return sorted(found.keys), int(found.arrays)
 
 
 def paths_of(names: Iterable[str], *, excluding: bool) -> WildcardPaths:
@@ -171,7 +172,7 @@ def _existing(tree: Filter) -> list[str]:
     return [child.path for child in tree.children if isinstance(child, Exists)] if isinstance(tree, And) else []
 
 
-def _has_entry(condition: Filter) -> bool:
+def _has_entry(condition: Condition) -> bool:
     """Whether all that meets the condition is a value with an entry of its own."""
     match condition:
         case Comparison(_, _, value):

@@ -40,7 +40,7 @@ __all__ = [
     "open_engine",
 ]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised when older programs could no longer read what newer ones write."""
 
 LOG = component("STORAGE")

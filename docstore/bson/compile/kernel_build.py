@@ -35,6 +35,7 @@ COMPILED = (
     "leaves",
     "scan",
     "fetching",
+    "bounded",
     "key_values",
     "group_values",
     "group_states",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from inspect import isawaitable
 
-from docstore.collection.execute import Counting, open_count
+from docstore.collection.counting import Counting, open_count
 from docstore.collection.views import ResolvedView
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context

@@ -35,7 +35,10 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         return _run_on_view(context, arguments, resolved)
     language = language_of(context, arguments)
     query = FindQuery(
-        filter=filter_of(arguments["query"], language), hint=hint_of(arguments["hint"]), needs=frozenset((path,))
+        filter=filter_of(arguments["query"], language),
+        hint=hint_of(arguments["hint"]),
+        needs=frozenset((path,)),
+        distinct=path,
     )
     viewing = view_of(context)
     found = DistinctValues(path, language.collation)

@@ -111,7 +111,9 @@ def _count(inner: Arguments, language: Language) -> Subject:
 
 def _distinct(inner: Arguments, language: Language) -> Subject:
     path = inner["key"]
-    query = FindQuery(filter=filter_of(inner["query"], language), hint=hint_of(inner["hint"]), needs=frozenset((path,)))
+    query = FindQuery(
+        filter=filter_of(inner["query"], language), hint=hint_of(inner["hint"]), needs=frozenset((path,)), distinct=path
+    )
     shown = [(path, *from_python(1))] + ([("_id", *from_python(0))] if path != "_id" else [])
     return Subject(query, projection=document_from(shown))
 

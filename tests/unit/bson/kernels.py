@@ -9,7 +9,7 @@ from types import ModuleType
 
 PACKAGE = "docstore.bson"
 COMPILED_MARK = (".so", ".pyd")
-NOT_EXPORTED = ("fetching", "field_changes", "group", "key_values", "sorting")
+NOT_EXPORTED = ("bounded", "fetching", "field_changes", "group", "key_values", "sorting")
 
 
 def is_compiled(kernel: ModuleType) -> bool:

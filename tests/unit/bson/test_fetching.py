@@ -27,8 +27,8 @@ class Records:
         self.gets += 1
         return self._records.get(key)
 
-    def values(self, start: bytes, end: bytes) -> Iterator[bytes]:
-        return (raw for key, raw in sorted(self._records.items()) if start <= key < end)
+    def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return (item for item in sorted(self._records.items()) if start <= item[0] < end)
 
 
 def fetched(
@@ -37,7 +37,7 @@ def fetched(
     examined = kernel.fetching.Examined()
     entries = iter([b"\0\0\0\x09key" + rid(number) for number in order])
     found = list(
-        kernel.fetching.Fetching(entries, records.get, records.values, PREFIX, set() if once else None, bare, examined)
+        kernel.fetching.Fetching(entries, records.get, records.items, PREFIX, set() if once else None, bare, examined)
     )
     return found, (examined.keys, examined.documents)
 
@@ -71,11 +71,39 @@ def test_records_that_follow_one_another_are_read_in_one_walk(kernel: ModuleType
     assert records.gets < 8
 
 
+def test_records_that_lie_close_together_are_read_in_one_walk_whatever_their_order(kernel: ModuleType) -> None:
+    records = Records({number: b"%d" % number for number in range(200)})
+    order = [number + place for number in range(0, 192, 16) for place in (6, 2, 12, 0, 14, 4, 8, 10)]
+
+    found, _ = fetched(kernel, order, records)
+
+    assert found == [b"%d" % number for number in order]
+    assert records.gets == 0
+
+
+def test_nothing_is_read_ahead_where_the_figures_are_to_be_exact(kernel: ModuleType) -> None:
+    asked: list[int] = []
+
+    def entries() -> Iterator[bytes]:
+        for number in range(10):
+            asked.append(number)
+            yield rid(number)
+
+    records = Records(dict.fromkeys(range(10), b"x"))
+    pairs = kernel.fetching.Fetching(
+        entries(), records.get, records.items, PREFIX, None, True, kernel.fetching.Examined(), 1
+    )
+
+    next(pairs)
+
+    assert asked == [0]
+
+
 def test_what_is_read_ahead_is_bounded_and_not_yet_examined(kernel: ModuleType) -> None:
-    records = Records({number: bytes(1 << 20) for number in range(0, 200, 2)})
+    records = Records({number: bytes(1 << 20) for number in range(0, 800, 8)})
     examined = kernel.fetching.Examined()
-    entries = iter([rid(number) for number in range(0, 200, 2)])
-    pairs = kernel.fetching.Fetching(entries, records.get, records.values, PREFIX, None, True, examined)
+    entries = iter([rid(number) for number in range(0, 800, 8)])
+    pairs = kernel.fetching.Fetching(entries, records.get, records.items, PREFIX, None, True, examined)
 
     next(pairs)
 

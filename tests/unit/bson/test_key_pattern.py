@@ -15,8 +15,8 @@ UNDEFINED = (0x06, b"")
 
 
 def keys_of(kernel: ModuleType, pattern: list[tuple[str, int]], thing: dict[str, Any]) -> tuple[list[bytes], bool]:
-    keys, multikey = kernel.KeyPattern(pattern).keys(bson.encode(thing))
-    return keys, multikey
+    keys, places = kernel.KeyPattern(pattern).keys(bson.encode(thing))
+    return keys, bool(places)
 
 
 def expected(kernel: ModuleType, pattern: list[tuple[str, int]], rows: list[tuple[Any, ...]]) -> list[bytes]:
@@ -124,5 +124,22 @@ def test_the_quick_way_for_one_array_gives_what_the_general_way_gives(kernel: Mo
 
 
 def keys_or_error(kernel: ModuleType, pattern: list[tuple[str, int]], raw: bytes) -> tuple[list[bytes], bool]:
-    keys, multikey = kernel.KeyPattern(pattern).keys(raw)
-    return keys, multikey
+    keys, places = kernel.KeyPattern(pattern).keys(raw)
+    return keys, bool(places)
+
+
+@pytest.mark.parametrize(
+    ("thing", "arrays"),
+    [
+        ({"a": {"b": 1}, "c": 2}, set()),
+        ({"a": {"b": [1]}, "c": 2}, {"a.b"}),
+        ({"a": {"b": 1}, "c": [2]}, {"c"}),
+        ({"a": [{"b": 1}, {"b": [2, 3]}], "c": 2}, {"a", "a.b"}),
+        ({"a": []}, {"a"}),
+    ],
+)
+def test_it_is_told_where_arrays_were_met(kernel: ModuleType, thing: dict[str, object], arrays: set[str]) -> None:
+    paths = ["a.b", "c", "a.d"]
+    _, places = kernel.KeyPattern([(path, 1) for path in paths]).keys(bson.encode(thing))
+
+    assert kernel.key_pattern.array_places(paths, places) == arrays

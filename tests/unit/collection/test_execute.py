@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from docstore.bson import Compare, from_python
 from docstore.collection.collection import Collection
-from docstore.collection.execute import find_matches, open_count, open_find, plan_query
+from docstore.collection.counting import open_count
+from docstore.collection.execute import find_matches, open_find, plan_query
 from docstore.collection.store import Store
 from docstore.errors import CommandError
+from docstore.query.access import CollectionScan, IdLookup, IndexScan, Union
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 from docstore.query.find import FindQuery, Hint
-from docstore.query.plan import CollectionScan, IdLookup, IndexScan, Union
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import Sort
 from docstore.query.tree import Filter

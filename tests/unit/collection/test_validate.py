@@ -21,7 +21,7 @@ RECORDS, INDEXES = Family.RECORDS, Family.INDEXES
     ("size", "bytes, but counts"),
     ("not bson", "is not BSON"),
     ("no id", "has no _id"),
-    ("multikey", "not marked as multikey"),
+    ("multikey", "does not know of it"),
     ("another type", "lacks an entry"),
     ("two owners", "two documents under one unique key"),
 ])  # fmt: skip

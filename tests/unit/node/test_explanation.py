@@ -31,13 +31,13 @@ from tests.unit.node.local import LocalNode, loop
 def test_bounds_are_shown_as_intervals_of_values(condition: dict[str, Any], expected: list[str]) -> None:
     tree = parse_filter(bson.encode(condition))
     fields = (("x", 1),)
-    assert field_intervals(fields, field_bounds(tree, fields, multikey=False)) == {"x": expected}
+    assert field_intervals(fields, field_bounds(tree, fields)) == {"x": expected}
 
 
 def test_bounds_of_a_descending_field_run_downwards() -> None:
     tree = parse_filter(bson.encode({"x": {"$gte": 3, "$lt": 10}}))
     fields = (("x", -1),)
-    assert field_intervals(fields, field_bounds(tree, fields, multikey=False)) == {"x": ["(10, 3]"]}
+    assert field_intervals(fields, field_bounds(tree, fields)) == {"x": ["(10, 3]"]}
 
 
 @pytest.mark.parametrize(

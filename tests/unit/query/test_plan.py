@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.key_pattern import KeyPattern, array_places
 from docstore.bson.keys import encode_key
 from docstore.errors import Code, CommandError
+from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
 from docstore.query.collation import Collation
 from docstore.query.filter import parse_filter
 from docstore.query.find import Hint, parse_hint
-from docstore.query.plan import CollectionScan, Eof, IdLookup, IndexScan, Plan, Union, choose
+from docstore.query.plan import choose
 from docstore.query.sort import parse_sort
 from docstore.query.tree import Filter
 from docstore.query.wildcard import WildcardPaths
@@ -26,10 +27,18 @@ class Index:
     key_pattern: KeyPattern
     unique: bool = False
     sparse: bool = False
-    multikey: bool = False
+    places: int = 0
     partial: Filter | None = None
     wildcard: WildcardPaths | None = None
     collation: Collation | None = None
+
+    @property
+    def multikey(self) -> bool:
+        return self.places != 0
+
+    @property
+    def arrays(self) -> frozenset[str]:
+        return array_places([path for path, _ in self.fields], self.places)
 
     @property
     def fields(self) -> tuple[tuple[str, int], ...]:
@@ -40,7 +49,7 @@ class Index:
         return encode_key(value(dict(self.fields)))
 
 
-def index(name: str, *fields: tuple[str, int], **traits: bool) -> Index:
+def index(name: str, *fields: tuple[str, int], **traits: int) -> Index:
     return Index(name, KeyPattern(list(fields)), **traits)
 
 
@@ -80,7 +89,7 @@ def test_bounds_that_say_all_need_no_residual() -> None:
     assert chosen.residual is None
 
 
-@pytest.mark.parametrize("condition", [{"a": None}, {"a": [1]}, {"a": 5, "b": 1}, {"a": {"$regex": "^x"}}])
+@pytest.mark.parametrize("condition", [{"a": None}, {"a": [1]}, {"a": 5, "b": 1}, {"a": {"$regex": "x"}}])
 def test_bounds_that_say_less_leave_the_filter_to_be_applied(condition: dict[str, Any]) -> None:
     chosen = plan(condition, index("a_1", ("a", 1)))
 
@@ -89,17 +98,17 @@ def test_bounds_that_say_less_leave_the_filter_to_be_applied(condition: dict[str
 
 
 def test_a_multikey_index_says_all_of_one_condition_and_not_of_two() -> None:
-    multikey = index("a_1", ("a", 1), multikey=True)
+    multikey = index("a_1", ("a", 1), places=1)
 
     assert plan({"a": 5}, multikey).residual is None
     assert plan({"a": {"$gt": 5, "$lt": 9}}, multikey).residual is not None
 
 
-def test_values_too_many_for_ranges_of_their_own_are_looked_for_again() -> None:
+def test_a_long_list_of_values_is_all_that_its_bounds_hold() -> None:
     chosen = plan({"a": {"$in": list(range(0, 10_000, 2))}}, index("a_1", ("a", 1)))
 
     assert used(chosen) == "a_1"
-    assert chosen.residual is not None
+    assert chosen.residual is None
 
 
 def test_what_the_bounds_say_already_is_not_asked_again() -> None:
@@ -109,13 +118,13 @@ def test_what_the_bounds_say_already_is_not_asked_again() -> None:
 
 
 def test_two_conditions_on_an_array_are_not_intersected() -> None:
-    chosen = plan({"a": {"$gt": 5, "$lt": 3}}, index("a_1", ("a", 1), multikey=True))
+    chosen = plan({"a": {"$gt": 5, "$lt": 3}}, index("a_1", ("a", 1), places=1))
 
     assert used(chosen) == "a_1"
 
 
 def test_two_conditions_on_one_element_are_intersected() -> None:
-    chosen = plan({"a": {"$elemMatch": {"$gt": 5, "$lt": 3}}}, index("a_1", ("a", 1), multikey=True))
+    chosen = plan({"a": {"$elemMatch": {"$gt": 5, "$lt": 3}}}, index("a_1", ("a", 1), places=1))
 
     assert chosen.access == Eof()
 
@@ -153,8 +162,8 @@ def test_a_sparse_index_serves_no_order_alone() -> None:
 
 
 def test_a_multikey_index_serves_an_order_as_a_whole_and_not_within_bounds() -> None:
-    whole = plan({}, index("a_1", ("a", 1), multikey=True), sort={"a": 1})
-    bounded = plan({"a": {"$gt": 1}}, index("a_1", ("a", 1), multikey=True), sort={"a": 1})
+    whole = plan({}, index("a_1", ("a", 1), places=1), sort={"a": 1})
+    bounded = plan({"a": {"$gt": 1}}, index("a_1", ("a", 1), places=1), sort={"a": 1})
 
     assert used(whole) == "a_1"
     assert whole.provides_sort
@@ -165,8 +174,59 @@ def test_mixed_directions_are_not_the_order_of_an_index() -> None:
     assert not plan({}, index("a_b", ("a", 1), ("b", 1)), sort={"a": 1, "b": -1}).provides_sort
 
 
-def test_several_points_before_the_sorted_field_break_the_order() -> None:
-    assert not plan({"a": {"$in": [1, 2]}}, index("a_b", ("a", 1), ("b", 1)), sort={"b": 1}).provides_sort
+def test_several_points_before_the_sorted_field_are_merged_into_the_order() -> None:
+    chosen = plan({"a": {"$in": [1, 2]}}, index("a_b", ("a", 1), ("b", 1)), sort={"b": 1})
+
+    assert isinstance(chosen.access, Merge)
+    assert (len(chosen.access.branches), chosen.access.fixed, chosen.provides_sort) == (2, (1, 1), True)
+
+
+def test_points_too_many_to_merge_break_the_order() -> None:
+    chosen = plan({"a": {"$in": list(range(300))}}, index("a_b", ("a", 1), ("b", 1)), sort={"b": 1})
+
+    assert not chosen.provides_sort
+
+
+def test_branches_of_a_disjunction_are_merged_into_the_order() -> None:
+    indexes = index("a_b", ("a", 1), ("b", 1)), index("c_b", ("c", 1), ("b", 1))
+
+    chosen = plan({"$or": [{"a": 1}, {"c": 2}]}, *indexes, sort={"b": 1})
+
+    assert isinstance(chosen.access, Merge)
+    assert [branch.index.name for branch in chosen.access.branches] == ["a_b", "c_b"]
+
+
+def test_branches_on_one_field_are_one_scan() -> None:
+    chosen = plan({"$or": [{"a": 1}, {"a": {"$gt": 5}}]}, index("a_b", ("a", 1), ("b", 1)))
+
+    assert isinstance(chosen.access, IndexScan)
+    assert len(chosen.access.bounds[0].ranges) == 2
+
+
+def test_fields_behind_a_range_are_checked_in_the_index() -> None:
+    chosen = plan({"a": {"$gt": 1}, "b": 2}, index("a_b", ("a", 1), ("b", 1)))
+
+    assert isinstance(chosen.access, IndexScan)
+    assert (chosen.access.checked, chosen.residual) == (True, None)
+
+
+def test_arrays_in_one_field_leave_the_bounds_of_others_tight() -> None:
+    second = index("a_b", ("a", 1), ("b", 1), places=2)
+
+    assert plan({"a": {"$gt": 1, "$lt": 5}, "b": 3}, second).residual is None
+    assert plan({"a": 1}, second, sort={"b": 1}).provides_sort
+    assert not plan({"a": 1, "b": {"$gt": 1}}, second, sort={"b": 1}).provides_sort
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [{"a": {"$ne": 1}}, {"a": {"$nin": [1, 2]}}, {"a": {"$not": {"$gt": 1}}}, {"$nor": [{"a": 1}]}],
+)
+def test_a_negation_is_all_that_its_bounds_hold_without_arrays(condition: dict[str, Any]) -> None:
+    plain, arrays = index("a_1", ("a", 1)), index("a_1", ("a", 1), places=1)
+
+    assert plan(condition, plain).residual is None
+    assert plan(condition, arrays).residual is not None
 
 
 def test_a_sparse_index_does_not_answer_for_missing_fields() -> None:

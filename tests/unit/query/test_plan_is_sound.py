@@ -6,13 +6,16 @@ import bson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docstore.bson.bounded import field_end
 from docstore.bson.walk import get_path
 from docstore.collection.collection import Index
+from docstore.collection.index_access import keys_within
 from docstore.collection.index_spec import parse_index_spec
 from docstore.errors import CommandError
+from docstore.query.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
-from docstore.query.plan import Access, CollectionScan, Eof, IdLookup, IndexScan, Plan, Union, choose
+from docstore.query.plan import choose
 from docstore.query.sort import Sort
 from tests.unit.query.strategies import (
     ARRAY_DOCUMENTS,
@@ -71,7 +74,7 @@ def build_index(
             keys, expanded = index.keys(raw)
         except CommandError:
             return None
-        index.multikey = index.multikey or expanded
+        index.places |= expanded
         entries.extend((key, position) for key in keys)
     ENTRIES[index.name] = sorted(entries)
     return index
@@ -79,6 +82,22 @@ def build_index(
 
 ENTRIES: dict[str, list[tuple[bytes, int]]] = {}
 """The entries of the indexes of the example that runs, by their names."""
+
+
+def entries_within(scan: IndexScan) -> list[tuple[bytes, int]]:
+    """(key, document) of the entries that a scan leads to, in its order."""
+    entries = ENTRIES[scan.index.name]
+    keys = keys_within(scan, sorted({key for key, _ in entries}))
+    turned = entries[:: scan.direction]
+    return [entry for key in keys for entry in turned if entry[0] == key]
+
+
+def behind_fields(scan: IndexScan, count: int, key: bytes) -> bytes:
+    """What of a key stands behind its first fields."""
+    at = 0
+    for _, direction in scan.index.fields[:count]:
+        at = field_end(key, at, 0xFF if direction < 0 else 0)
+    return key[at:]
 
 
 def positions(access: Access, documents: list[bytes]) -> list[int]:
@@ -89,11 +108,17 @@ def positions(access: Access, documents: list[bytes]) -> list[int]:
         case CollectionScan(direction):
             found = list(range(len(documents)))
             return found if direction > 0 else found[::-1]
-        case IndexScan(index, ranges, direction):
+        case IndexScan(_, ranges):
             assert list(ranges) == sorted(ranges)
-            entries = [entry for lo, hi in ranges for entry in ENTRIES[index.name] if lo <= entry[0] < hi]
-            ordered = entries if direction > 0 else entries[::-1]
-            return list(dict.fromkeys(position for _, position in ordered))
+            return list(dict.fromkeys(entry[1] for entry in entries_within(access)))
+        case Merge(branches, fixed):
+            merged = [
+                (behind_fields(branch, count, key), position)
+                for branch, count in zip(branches, fixed, strict=True)
+                for key, position in entries_within(branch)
+            ]
+            merged.sort(key=lambda found: found[0], reverse=branches[0].direction < 0)
+            return list(dict.fromkeys(position for _, position in merged))
         case Union(branches):
             return list(dict.fromkeys(found for branch in branches for found in positions(branch, documents)))
         case IdLookup(value):
