@@ -1,5 +1,8 @@
-"""Applying another member's oplog entries: each in a unit of its own, with the entry itself, its undo record and its
-session row.
+"""Applying another member's oplog entries: in units of one or several, each entry with itself in the oplog, an undo
+record of its own and its session row.
+
+A unit of several entries takes effect as a whole, so no reader sees a state between them; what it sees is a state that
+the primary was in, since entries go in order. Commands have units of their own.
 
 Strict (steady state): the data stands exactly where the entry expects it; anything else is a broken invariant.
 Tolerant (initial sync): the data may already hold what later entries did. An insert on an existing `_id` takes its
@@ -9,7 +12,9 @@ may collide until the end is reached. Applying a suffix of the oplog a second ti
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
+from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -21,10 +26,9 @@ from docstore.collection.ddl import modify_index
 from docstore.collection.diff import apply_update
 from docstore.collection.index_build import IndexBuild
 from docstore.collection.index_spec import IndexSpec, parse_index_spec
-from docstore.collection.journal import Journal, Replay
 from docstore.collection.modification import MODIFIABLE, modify_options
-from docstore.collection.oplog import entry_optime
 from docstore.collection.options import options_from
+from docstore.collection.replay_journal import ReplayJournal
 from docstore.collection.unit import WriteUnit
 from docstore.storage import Batch
 
@@ -36,30 +40,59 @@ class ApplyError(Exception):
     """An entry does not fit the data that it is applied to: this member differs from the one that wrote it."""
 
 
-def apply_entry(store: Store, entry: bytes, *, tolerant: bool = False, build: IndexBuild | None = None) -> OpTime:
-    """Apply one entry; its optime. ApplyError when, strictly, the data is not what the entry expects.
+def apply_entry(store: Store, entry: bytes, *, tolerant: bool = False, build: IndexBuild | None = None) -> None:
+    """Apply one entry in a unit of its own. ApplyError when, strictly, the data is not what the entry expects.
 
     A new index on a collection that holds documents is built on the spot, which takes its time, unless `build` is what
     `begin_build` gave for the entry, stepped to its end.
     """
-    optime = entry_optime(entry)
-    oplog = store.oplog
-    assert oplog is not None, "entries are applied where there is an oplog"
-    batch = Batch()
-    journal = Journal(
-        batch,
-        oplog,
-        store.sessions,
-        session=None,
-        from_migrate=False,
-        replay=Replay(entry, optime, tolerant),
-        wall_ms=0,
-    )
-    from_migrate = get_field(entry, "fromMigrate") is not None
-    with WriteUnit(store, batch, journal, from_migrate=from_migrate, tolerant=tolerant) as unit:
-        _Applier(store, unit, entry, tolerant, build).run()
+    with EntryUnit(store, tolerant=tolerant) as unit:
+        unit.apply(entry, build)
         unit.commit()
-    return optime
+
+
+class EntryUnit:
+    """Entries on their way into one unit. Nothing may be awaited between the first and the commit.
+
+    Use as a context manager: what is not committed has no effect. A command shares its unit with no other entry.
+    """
+
+    def __init__(self, store: Store, *, tolerant: bool = False) -> None:
+        oplog = store.oplog
+        assert oplog is not None, "entries are applied where there is an oplog"
+        batch = Batch()
+        self._store = store
+        self._tolerant = tolerant
+        self._journal = ReplayJournal(batch, oplog, store.sessions, tolerant=tolerant)
+        self._unit = WriteUnit(store, batch, self._journal, tolerant=tolerant)
+        self._collections: dict[bytes, Collection | None] = {}
+
+    def apply(self, entry: bytes, build: IndexBuild | None = None) -> None:
+        """Carry out one more entry. ApplyError: see `apply_entry`; the unit must not be committed then."""
+        fields = {name: (code, data) for name, code, data in elements(entry)}
+        unit = self._unit
+        unit.from_migrate = "fromMigrate" in fields
+        self._journal.begin(_optime(fields))
+        _Applier(self._store, unit, fields, self._collections, self._tolerant, build).run()
+        self._journal.end(entry, fields)
+
+    def commit(self) -> None:
+        """Write all of it. OutOfDiskSpace: nothing has an effect."""
+        self._unit.commit()
+
+    def __enter__(self) -> EntryUnit:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unit.abort()
+
+
+def _optime(fields: Mapping[str, Value]) -> OpTime:
+    term = fields.get("t")
+    number = -1 if term is None else int.from_bytes(term[1], "little", signed=True)
+    return OpTime(number, int.from_bytes(fields["ts"][1], "little"))
 
 
 def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexBuild | None:
@@ -70,7 +103,8 @@ def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexB
     o = get_field(entry, "o")
     if o is None or get_field(o[1], "createIndexes") is None or get_field(entry, "ui") is None:
         return None
-    coll = _collection_of(store, entry)
+    ui = get_field(entry, "ui")
+    coll = None if ui is None else _collection_of(store, ui)
     spec = _spec_of(o[1])
     if coll is None or spec.name in coll.indexes or coll.count == 0:
         return None
@@ -80,16 +114,25 @@ def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexB
 class _Applier:
     """One entry on its way into one unit."""
 
-    def __init__(self, store: Store, unit: WriteUnit, entry: bytes, tolerant: bool, build: IndexBuild | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        unit: WriteUnit,
+        fields: Mapping[str, Value],
+        collections: dict[bytes, Collection | None],
+        tolerant: bool,
+        build: IndexBuild | None,
+    ) -> None:
         self._store = store
         self._unit = unit
-        self._entry = entry
+        self._fields = fields
+        self._collections = collections
         self._tolerant = tolerant
         self._build = build
         self._o = self._field("o")[1]
 
     def _field(self, name: str) -> Value:
-        value = get_field(self._entry, name)
+        value = self._fields.get(name)
         if value is None:
             raise ApplyError(f"an oplog entry has no {name!r}")
         return value
@@ -118,7 +161,13 @@ class _Applier:
 
     def _collection(self) -> Collection | None:
         """The collection that the entry names by its UUID; None when that is gone, which only a tolerant run allows."""
-        coll = _collection_of(self._store, self._entry)
+        ui = self._fields.get("ui")
+        if ui is None:
+            coll = None
+        elif ui[1] in self._collections:
+            coll = self._collections[ui[1]]
+        else:
+            coll = self._collections[ui[1]] = _collection_of(self._store, ui)
         if coll is None and not self._tolerant:
             raise ApplyError(f"there is no collection {self._text('ns')}")
         return coll
@@ -253,9 +302,8 @@ class _Applier:
             raise ApplyError(f"{coll.ns} has no index {name}")
 
 
-def _collection_of(store: Store, entry: bytes) -> Collection | None:
-    ui = get_field(entry, "ui")
-    return None if ui is None else store.catalog.by_uuid(UUID(bytes=ui[1][5:]))
+def _collection_of(store: Store, ui: Value) -> Collection | None:
+    return store.catalog.by_uuid(UUID(bytes=ui[1][5:]))
 
 
 def _spec_of(o: bytes) -> IndexSpec:

@@ -1,7 +1,7 @@
 """The logging half of a write unit: oplog entries, undo records and the session row, put into the unit's batch.
 
 Each logged operation gets a timestamp, an entry and an undo record of the keys noted since the entry before. A unit
-that applies another member's entry writes that entry as it is instead, with one undo record for all that was noted.
+that applies another member's entries has a `docstore.collection.replay_journal` instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from docstore.bson.layout import SESSION_PREFIX, timestamp_key
 from docstore.bson.optime import OpTime
 from docstore.collection.entry import build_entry, entry_head, optime_field, session_head, statement_field
 from docstore.collection.oplog import COUNTERS_KEY, Oplog
-from docstore.collection.sessions import SessionTable, SessionWrite, entry_session, pack_row
+from docstore.collection.sessions import SessionTable, SessionWrite, pack_row
 from docstore.collection.undo import undo_head, undo_key
 from docstore.storage import Batch, Family
 
@@ -37,18 +37,6 @@ class Image(NamedTuple):
     document: bytes
 
 
-class Replay(NamedTuple):
-    """An entry of another member, logged as it is by the unit that applies it.
-
-    `tolerant`: the data may already be ahead of the entry (initial sync), so no undo record would be of use and unique
-    keys may collide for a while.
-    """
-
-    entry: bytes
-    optime: OpTime
-    tolerant: bool
-
-
 class Journal:
     """See the module. `last` is the optime of the newest entry put into the batch."""
 
@@ -59,7 +47,6 @@ class Journal:
         "_logged",
         "_logged_bytes",
         "_oplog",
-        "_replay",
         "_reserved",
         "_row",
         "_row_key",
@@ -68,10 +55,10 @@ class Journal:
         "_sessions",
         "_statements",
         "_undo",
-        "_undo_head",
         "_wall_ms",
         "last",
     )
+    replaying = False
 
     def __init__(
         self,
@@ -81,17 +68,14 @@ class Journal:
         *,
         session: SessionWrite | None,
         from_migrate: bool,
-        replay: Replay | None,
         wall_ms: int,
     ) -> None:
         self._batch = batch
         self._oplog = oplog
         self._sessions = sessions
-        self._replay = replay
         self._from_migrate = from_migrate
         self._wall_ms = wall_ms
         self._undo: list[bytes] = []
-        self._undo_head = undo_head(0, 0, 0)
         self._reserved = 0
         self._logged = 0
         self._logged_bytes = 0
@@ -109,14 +93,8 @@ class Journal:
         self._session_last = state.last if state.txn_number == session.txn_number else _NO_OPTIME
         self._statements: dict[int, OpTime] = {}
 
-    @property
-    def replaying(self) -> bool:
-        return self._replay is not None
-
     def next_timestamp(self) -> int:
         """The timestamp that the next entry will have."""
-        if self._replay is not None:
-            return self._replay.optime.timestamp
         if not self._reserved:
             self._reserved = self._oplog.next_timestamp()
         return self._reserved
@@ -149,9 +127,6 @@ class Journal:
 
         `counted` is (ident, count change, size change) of the collection whose counters move.
         """
-        if self._replay is not None:
-            self._undo_head = undo_head(*counted)
-            return
         if self._from_migrate:
             middle += _FROM_MIGRATE
         session = self._session
@@ -190,40 +165,17 @@ class Journal:
         self._logged_bytes += len(entry)
 
     def finish(self) -> None:
-        """Put into the batch what is written once a unit: a replayed entry, the oplog's counters."""
-        if self._replay is not None:
-            self._replayed(self._replay)
+        """Put into the batch what is written once a unit: the oplog's counters."""
         if self._logged:
             self._batch.changes[_META][COUNTERS_KEY] = self._oplog.counters(self._logged, self._logged_bytes)
-
-    def _replayed(self, replay: Replay) -> None:
-        entry, optime, tolerant = replay
-        key = timestamp_key(optime.timestamp)
-        if optime.timestamp <= self._oplog.last.timestamp:
-            assert tolerant, f"entry {optime} is applied behind {self._oplog.last}"
-            if self._oplog.entry(optime.timestamp) is not None:
-                return
-        found = entry_session(entry)
-        if found is not None:
-            session, stmt_id, wall_ms = found
-            self._session = session
-            self._row_key = SESSION_PREFIX + session.lsid
-            self._undo.append(undo_key(_META, self._row_key, self._sessions.state(session.lsid).row))
-            self._row = pack_row(session.txn_number, optime.term, optime.timestamp, wall_ms)
-            self._batch.changes[_META][self._row_key] = self._row
-            self._statements = {stmt_id: optime}
-        changes = self._batch.changes
-        changes[Family.OPLOG][key] = entry
-        if not tolerant:
-            changes[Family.UNDO][key] = self._undo_head + b"".join(self._undo)
-        self.last = optime
-        self._logged = 1
-        self._logged_bytes = len(entry)
 
     def written(self) -> None:
         """The batch stands: bring the oplog and the session table up to it."""
         if self.last is not None:
             self._oplog.written(self.last, self._logged, self._logged_bytes)
-            if self._session is not None and self._statements:
-                assert self._row is not None, "statements have a session row"
-                self._sessions.committed(self._session.lsid, self._session.txn_number, self._row, self._statements)
+            self._sessions_written()
+
+    def _sessions_written(self) -> None:
+        if self._session is not None and self._statements:
+            assert self._row is not None, "statements have a session row"
+            self._sessions.committed(self._session.lsid, self._session.txn_number, self._row, self._statements)

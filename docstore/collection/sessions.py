@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from docstore.bson import get_field
+from docstore.bson import Value, get_field
 from docstore.bson.layout import SESSION_PREFIX, after_prefix
 from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.errors import Code, CommandError
@@ -173,17 +173,18 @@ def entry_previous(entry: bytes) -> OpTime:
     return OpTime(int.from_bytes(term[1], "little", signed=True), int.from_bytes(timestamp[1], "little"))
 
 
-def entry_session(entry: bytes) -> tuple[SessionWrite, int, int] | None:
-    """(session, statement number, milliseconds since 1970) of an oplog entry that is a retryable write, else None."""
-    stmt_id = get_field(entry, "stmtId")
+def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, int, int] | None:
+    """(session, statement number, milliseconds since 1970) of an oplog entry that is a retryable write, else None.
+
+    `fields` are the entry's top-level ones.
+    """
+    stmt_id = fields.get("stmtId")
     if stmt_id is None:
         return None
-    lsid, txn_number, wall = get_field(entry, "lsid"), get_field(entry, "txnNumber"), get_field(entry, "wall")
-    assert lsid is not None, "stmtId without lsid"
-    assert txn_number is not None, "stmtId without txnNumber"
-    assert wall is not None, "an oplog entry without wall"
-    ident, user = get_field(lsid[1], "id"), get_field(lsid[1], "uid")
+    lsid = fields["lsid"][1]
+    ident, user = get_field(lsid, "id"), get_field(lsid, "uid")
     assert ident is not None, "lsid without id"
     assert user is not None, "lsid without uid"
-    session = SessionWrite(ident[1][5:] + user[1][5:], int.from_bytes(txn_number[1], "little", signed=True))
-    return session, _INT.unpack(stmt_id[1])[0], int.from_bytes(wall[1], "little", signed=True)
+    txn_number = int.from_bytes(fields["txnNumber"][1], "little", signed=True)
+    session = SessionWrite(ident[1][5:] + user[1][5:], txn_number)
+    return session, _INT.unpack(stmt_id[1])[0], int.from_bytes(fields["wall"][1], "little", signed=True)

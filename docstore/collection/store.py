@@ -134,7 +134,6 @@ class Store:
                 self.sessions,
                 session=session,
                 from_migrate=from_migrate,
-                replay=None,
                 wall_ms=int(self.clock() * 1000),
             )
         return WriteUnit(self, batch, journal, from_migrate=from_migrate, trims=trims)

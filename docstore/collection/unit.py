@@ -65,7 +65,8 @@ class WriteUnit:
     """Made by `Store.unit`. Use as a context manager, or call `commit` or `abort`; nothing may be awaited meanwhile.
 
     `batch` is the unit's own; `tolerant` lets unique keys collide (a clone that is not yet consistent). Without `trims`
-    capped collections are let grow: what goes from them is known from elsewhere.
+    capped collections are let grow: what goes from them is known from elsewhere. `from_migrate` tells listeners that
+    the operations from then on are a migration's.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class WriteUnit:
         self._records = batch.changes[_RECORDS]
         self._indexes = batch.changes[_INDEXES]
         self._journal = journal
-        self._from_migrate = from_migrate
+        self.from_migrate = from_migrate
         self._entries = Entries(store.engine, batch, enforce=not tolerant)
         self._deltas: dict[Collection, list[int]] = {}
         self._changes: list[Change] | None = [] if store.has_listeners else None
@@ -130,7 +131,7 @@ class WriteUnit:
             o2 = b"\x03o2\0" + _id_document(_id_of(raw))
             journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
         if self._changes is not None:
-            self._changes.append(Change(coll.ns, "i", None, raw, self._from_migrate))
+            self._changes.append(Change(coll.ns, "i", None, raw, self.from_migrate))
         if coll.options.capped and self._trims:
             self._trim(coll, record_id)
         return record_id
@@ -180,7 +181,7 @@ class WriteUnit:
             o2 = b"\x03o2\0" + _id_document(_id_of(after))
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
         if self._changes is not None:
-            self._changes.append(Change(coll.ns, "u", before, after, self._from_migrate))
+            self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))
 
     def remove(
         self,
@@ -210,7 +211,7 @@ class WriteUnit:
             counted = (coll.ident, -1, -len(before))
             journal.log(coll.heads["d"], _id_document(_id_of(before)), counted=counted, stmt_id=stmt_id, image=image)
         if self._changes is not None:
-            self._changes.append(Change(coll.ns, "d", before, None, self._from_migrate))
+            self._changes.append(Change(coll.ns, "d", before, None, self.from_migrate))
 
     def _trim(self, coll: Collection, kept: int) -> None:
         """Remove the oldest documents of a capped collection that is too full, those before the record `kept`."""
@@ -227,7 +228,7 @@ class WriteUnit:
         if self._journal is not None:
             self._journal.log(NOOP_HEAD, o)
         if self._changes is not None:
-            self._changes.append(Change("", "n", None, o, self._from_migrate))
+            self._changes.append(Change("", "n", None, o, self.from_migrate))
 
     def command(self, coll: Collection | None, ns: str, o: bytes, o2: bytes | None = None) -> None:
         """Log a change of the catalog, whose rows have been touched; `ns` is "db.$cmd"."""
@@ -235,7 +236,7 @@ class WriteUnit:
             middle = b"" if o2 is None else b"\x03o2\0" + o2
             self._journal.log(entry_head("c", ns, coll.uuid if coll is not None else None), o, middle)
         if self._changes is not None:
-            self._changes.append(Change(ns, "c", None, o, self._from_migrate))
+            self._changes.append(Change(ns, "c", None, o, self.from_migrate))
 
     def touch(self, key: bytes, value: bytes | None, *, logged: bool) -> None:
         """Change a row of the `meta` family; where it is `logged`, the undo record of the next entry puts it back."""

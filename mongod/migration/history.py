@@ -20,7 +20,7 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import get_field
+from docstore.bson import elements, get_field, to_python
 from docstore.bson.layout import SESSION_PREFIX, after_prefix
 from docstore.collection.journal import Image
 from docstore.collection.sessions import SessionWrite, entry_previous, entry_session
@@ -92,8 +92,8 @@ def executed(store: Store, namespace: str, after: int, now_seconds: float) -> It
 
 
 def _statement(store: Store, entry: bytes, namespace: str) -> Statement | None:
-    session = entry_session(entry)
-    op, ns = bson.decode(entry)["op"], bson.decode(entry)["ns"]
+    fields = {name: (code, data) for name, code, data in elements(entry)}
+    session, op, ns = entry_session(fields), to_python(fields["op"]), to_python(fields["ns"])
     if session is None or op not in ("i", "u", "d") or ns not in (namespace, STATEMENTS):
         return None
     write, stmt_id, _ = session
