@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.bson import from_python
-from docstore.collection.apply import ApplyError, apply_entry, begin_build
+from docstore.bson import from_python, get_field
+from docstore.collection.apply import ApplyError, EntryUnit, apply_entry, begin_build
 from docstore.collection.ddl import modify_index
 from docstore.collection.oplog import entry_optime
 from docstore.collection.sessions import SessionWrite
@@ -32,6 +33,8 @@ from tests.unit.collection.building import (
     store_on,
     update,
 )
+
+_COMMAND = from_python("c")
 
 
 def follow(leader: Store, follower: Store) -> None:
@@ -112,6 +115,80 @@ def test_a_follower_rolls_back_what_it_applied() -> None:
         follower.rollback_to(entry_optime(log[place]), lambda ns, raw: None)
         assert held(follower) == states[place]
         check(follower)
+    follow(leader, follower)
+    assert held(follower) == held(leader)
+
+
+def follow_in_units(leader: Store, follower: Store, most: int) -> None:
+    """Several entries a unit; commands have their own."""
+    log = entries(leader, follower.last_optime.timestamp)
+    while log:
+        size = 1
+        if get_field(log[0], "op") != _COMMAND:
+            while size < min(most, len(log)) and get_field(log[size], "op") != _COMMAND:
+                size += 1
+        with EntryUnit(follower) as unit:
+            for entry in log[:size]:
+                unit.apply(entry)
+            unit.commit()
+        log = log[size:]
+
+
+def rows(store: Store) -> dict[Family, list[tuple[bytes, bytes]]]:
+    return {family: list(store.engine.items(family, b"", b"\xff" * 80)) for family in Family}
+
+
+def leader_of_sessions() -> Store:
+    """Retryable writes of two sessions in turn, over two transaction numbers, among writes of no session."""
+    store = store_on()
+    coll = make(store, "db.c", doc(0, x=0), indexes=(spec(("x", 1), unique=True),))
+    for number in range(1, 9):
+        session = SessionWrite(bytes([number % 2]) * 48, number // 4)
+        with store.unit(session=session) as unit:
+            unit.insert(coll, doc(number, x=number), stmt_id=number)
+            unit.insert(coll, doc(number + 100, x=[number + 100, number + 200]), stmt_id=number + 100)
+            unit.commit()
+        update(store, coll, doc(0, x=-number))
+    remove(store, coll, 3)
+    insert(store, coll, doc(3, x=3))
+    return store
+
+
+@pytest.mark.parametrize("most", [2, 3, 1000])
+@pytest.mark.parametrize("lead", [busy_leader, leader_of_sessions])
+def test_units_of_several_entries_end_where_single_ones_do(lead: Callable[[], Store], most: int) -> None:
+    leader, single, follower = lead(), store_on(), store_on()
+    follow(leader, single)
+    follow_in_units(leader, follower, most)
+    assert rows(follower) == rows(single)
+    check(follower)
+    for lsid in (bytes(48), b"\1" * 48):
+        ours, theirs = follower.sessions.state(lsid), leader.sessions.state(lsid)
+        assert (ours.txn_number, ours.last, ours.row) == (theirs.txn_number, theirs.last, theirs.row)
+        for statement in (1, 2, 4, 7, 8, 107):
+            found = leader.sessions.statement(lsid, theirs.txn_number, statement)
+            assert follower.sessions.statement(lsid, theirs.txn_number, statement) == found
+    log = entries(leader)
+    for place in range(len(log) - 2, 5, -3):
+        for store in (single, follower):
+            store.rollback_to(entry_optime(log[place]), lambda ns, raw: None)
+        assert rows(follower) == rows(single)
+
+
+def test_a_unit_with_an_entry_that_does_not_fit_has_no_effect() -> None:
+    leader, follower = store_on(), store_on()
+    coll = make(leader, "db.c", doc(1, x=1))
+    follow(leader, follower)
+    before = rows(follower)
+    insert(leader, coll, doc(2, x=[1, 2]))
+    update(leader, coll, doc(1, x=2))
+    log = entries(leader, follower.last_optime.timestamp)
+    misfit = log[1].replace(bson.encode({"_id": 1}), bson.encode({"_id": 7}))
+    with EntryUnit(follower) as unit:
+        unit.apply(log[0])
+        with pytest.raises(ApplyError):
+            unit.apply(misfit)
+    assert rows(follower) == before
     follow(leader, follower)
     assert held(follower) == held(leader)
 
