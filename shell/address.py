@@ -8,7 +8,9 @@ Options that the shell cannot honour are refused, not ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 DEFAULT_HOST = "127.0.0.1"
@@ -16,6 +18,8 @@ DEFAULT_PORT = 27017
 DEFAULT_DATABASE = "test"
 DEFAULT_TIMEOUT = 10.0
 SCHEME = "mongodb://"
+MECHANISMS = ("SCRAM-SHA-1", "SCRAM-SHA-256")
+READ_MODES = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
 
 
 class AddressError(ValueError):
@@ -23,17 +27,41 @@ class AddressError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who the user is. `source` is the database that knows the user; without a `mechanism` the server chooses."""
+
+    user: str
+    password: str
+    source: str
+    mechanism: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
-    """`hosts` are (name, port) pairs, any of which may serve. `replica_set` is None when the caller named none."""
+    """`hosts` are (name, port) pairs, any of which may serve. `replica_set` is None when the caller named none.
+
+    `direct`: only the one host, whatever it is. `defaults` are the concerns and the read preference of every command,
+    by the names that the shell's connections use for them. Times in seconds.
+    """
 
     hosts: tuple[tuple[str, int], ...]
     database: str = DEFAULT_DATABASE
     replica_set: str | None = None
     timeout: float = DEFAULT_TIMEOUT
+    reply_timeout: float | None = None
+    selection_timeout: float | None = None
+    direct: bool = False
+    application: str | None = None
+    credentials: Credentials | None = None
+    defaults: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         hosts = ",".join(f"{name}:{port}" for name, port in self.hosts)
         return f"{self.replica_set}/{hosts}" if self.replica_set else hosts
+
+    def with_credentials(self, user: str, password: str, source: str | None, mechanism: str | None) -> Address:
+        """The same servers for a user. Without a source the database of the address knows the user."""
+        return replace(self, credentials=Credentials(user, password, source or self.database, mechanism))
 
 
 def parse_address(text: str, *, host: str | None = None, port: int | None = None) -> Address:
@@ -42,6 +70,8 @@ def parse_address(text: str, *, host: str | None = None, port: int | None = None
         if host is not None or port is not None:
             raise AddressError("--host and --port cannot be combined with a mongodb:// address")
         return _parse_uri(text[len(SCHEME) :])
+    if host is not None and host.startswith(SCHEME) and not text and port is None:
+        return _parse_uri(host[len(SCHEME) :])
     if text.startswith("mongodb+srv://"):
         raise AddressError("mongodb+srv:// addresses need DNS service records, which this shell does not look up")
     if host is not None:
@@ -87,16 +117,144 @@ def _host(text: str, default_port: int | None) -> tuple[str, int]:
 
 def _parse_uri(rest: str) -> Address:
     authority, _, path = rest.partition("/")
-    if "@" in authority:
-        raise AddressError("user names and passwords are not supported: the servers have no authentication yet")
+    who, at, hosts = authority.rpartition("@")
     database, _, query = path.partition("?")
-    replica_set = None
-    timeout = DEFAULT_TIMEOUT
+    options = _Options()
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name == "replicaSet":
-            replica_set = value
-        elif name == "connectTimeoutMS":
-            timeout = int(value) / 1000
-        else:
+        options.take(name, value)
+    address = options.address(_hosts(hosts), unquote(database))
+    if not at:
+        if options.source is not None or options.mechanism is not None:
+            raise AddressError("authSource and authMechanism need a user name in the address")
+        return address
+    user, colon, password = who.partition(":")
+    if not user or not colon:
+        raise AddressError("a user name in an address needs a password: mongodb://user:password@host")
+    source = options.source or unquote(database) or "admin"
+    return address.with_credentials(unquote(user), unquote(password), source, options.mechanism)
+
+
+class _Options:
+    """The options of one mongodb:// address; names are compared without regard to case."""
+
+    def __init__(self) -> None:
+        self.source: str | None = None
+        self.mechanism: str | None = None
+        self._fields: dict[str, Any] = {}
+        self._concern: dict[str, Any] = {}
+        self._preference: dict[str, Any] = {}
+        self._defaults: dict[str, Any] = {}
+
+    def take(self, name: str, value: str) -> None:
+        """Note one option. Errors: AddressError for an unknown one or a bad value."""
+        setter = _SETTERS.get(name.lower())
+        if setter is None:
             raise AddressError(f"the option '{name}' is not supported in addresses")
-    return Address(_hosts(authority), unquote(database) or DEFAULT_DATABASE, replica_set, timeout)
+        try:
+            setter(self, value)
+        except ValueError as error:
+            raise AddressError(f"the option '{name}' cannot be '{value}': {error}") from error
+
+    def address(self, hosts: tuple[tuple[str, int], ...], database: str) -> Address:
+        """All that was noted. Errors: AddressError for options that contradict each other."""
+        defaults = dict(self._defaults)
+        if self._concern:
+            defaults["writeConcern"] = self._concern
+        if self._preference:
+            if "mode" not in self._preference:
+                raise AddressError("read preference tags and staleness need a readPreference")
+            if self._preference["mode"] == "primary" and len(self._preference) > 1:
+                raise AddressError("the read preference primary takes no tags and no staleness")
+            defaults["readPreference"] = self._preference
+        address = Address(hosts, database or DEFAULT_DATABASE, defaults=defaults, **self._fields)
+        if address.direct and len(hosts) > 1:
+            raise AddressError("directConnection is for one host")
+        return address
+
+    def no_encryption(self, value: str) -> None:
+        if _boolean(value):
+            raise ValueError("encrypted connections are not supported")
+
+    def field(self, name: str, value: Any) -> None:
+        self._fields[name] = value
+
+    def default(self, name: str, value: Any) -> None:
+        self._defaults[name] = value
+
+    def concern(self, name: str, value: Any) -> None:
+        self._concern[name] = value
+
+    def preference(self, name: str, value: Any) -> None:
+        if name == "tags":  # given once for each set of tags, in order of preference
+            self._preference.setdefault("tags", []).append(value)
+        else:
+            self._preference[name] = value
+
+    def who(self, name: str, value: str) -> None:
+        setattr(self, name, value)
+
+
+def _boolean(value: str) -> bool:
+    if value not in ("true", "false"):
+        raise ValueError("it is true or false")
+    return value == "true"
+
+
+def _number(value: str) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError("it is not negative")
+    return number
+
+
+def _seconds(value: str) -> float | None:
+    return _number(value) / 1000 or None
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def checked(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"it is one of {', '.join(allowed)}")
+        return value
+
+    return checked
+
+
+def _tags(value: str) -> dict[str, str]:
+    pairs = [part.partition(":") for part in value.split(",") if part]
+    if not all(colon for _, colon, _ in pairs):
+        raise ValueError("tags are name:value")
+    return {name.strip(): tag.strip() for name, _, tag in pairs}
+
+
+def _w(value: str) -> int | str:
+    return _number(value) if value.lstrip("-").isdigit() else value
+
+
+def _to(
+    kind: Callable[[_Options, str, Any], None], name: str, read: Callable[[str], Any]
+) -> Callable[[_Options, str], None]:
+    return lambda options, value: kind(options, name, read(value))
+
+
+_SETTERS: dict[str, Callable[[_Options, str], None]] = {
+    "replicaset": _to(_Options.field, "replica_set", str),
+    "directconnection": _to(_Options.field, "direct", _boolean),
+    "connecttimeoutms": _to(_Options.field, "timeout", _seconds),
+    "sockettimeoutms": _to(_Options.field, "reply_timeout", _seconds),
+    "serverselectiontimeoutms": _to(_Options.field, "selection_timeout", _seconds),
+    "appname": _to(_Options.field, "application", str),
+    "readconcernlevel": _to(_Options.default, "readConcern", lambda level: {"level": level}),
+    "retrywrites": _to(_Options.default, "retryWrites", _boolean),
+    "w": _to(_Options.concern, "w", _w),
+    "wtimeoutms": _to(_Options.concern, "wtimeout", _number),
+    "wtimeout": _to(_Options.concern, "wtimeout", _number),
+    "journal": _to(_Options.concern, "j", _boolean),
+    "readpreference": _to(_Options.preference, "mode", _one_of(*READ_MODES)),
+    "readpreferencetags": _to(_Options.preference, "tags", _tags),
+    "maxstalenessseconds": _to(_Options.preference, "maxStalenessSeconds", int),
+    "authsource": _to(_Options.who, "source", str),
+    "authmechanism": _to(_Options.who, "mechanism", _one_of(*MECHANISMS)),
+    "ssl": _Options.no_encryption,
+    "tls": _Options.no_encryption,
+}

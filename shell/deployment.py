@@ -1,23 +1,29 @@
 """The servers behind one address: which of them gets a command.
 
 One host given and no set named: that server, whatever it is. Several hosts or a set named: a router that answers, the
-set's primary, or for commands that allow it any member; others take over when one is gone. A command whose outcome is
-unknown is repeated only when repeating does no harm.
+set's primary, or the member that a read preference asks for; others take over when one is gone. A command whose outcome
+is unknown is repeated only when repeating does no harm. Servers have numbers, from 1, so that what belongs to one of
+them (a cursor, a transaction) can go back there.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import bson
 
-from shell.address import Address
+from shell.address import Address, Credentials
+from shell.greeting import Refused, authenticate, greet
+from shell.members import Member, choose
 from shell.wire_client import ConnectionLost, WireClient
 
 NOT_PRIMARY_CODES = frozenset((10107, 13435, 13436, 11600, 11602, 91, 189))
 PRIMARY_WAIT = 12.0
 RETRY_PAUSE = 0.2
+SURVEY_SECONDS = 10.0
+"""How long a choice of a member for reads stands before all are asked again."""
 
 # Commands that change nothing, so that they may be sent twice.
 _READS = frozenset(
@@ -28,6 +34,8 @@ _READS = frozenset(
         "listDatabases", "listIndexes", "ping", "replSetGetConfig", "replSetGetStatus", "serverStatus",
     )
 )  # fmt: skip
+_PRIMARY: Mapping[str, Any] = {"mode": "primary"}
+ANY_MEMBER: Mapping[str, Any] = {"mode": "nearest"}
 
 
 class Unreachable(Exception):
@@ -39,35 +47,75 @@ class Deployment:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._follow = len(address.hosts) > 1 or address.replica_set is not None
-        self._clients = {host: WireClient(host, timeout=address.timeout) for host in address.hosts}
+        self._follow = not address.direct and (len(address.hosts) > 1 or address.replica_set is not None)
+        self._users: list[Credentials] = [address.credentials] if address.credentials is not None else []
+        self._clients: dict[tuple[str, int], WireClient] = {}
+        self._numbers: dict[tuple[str, int], int] = {}
+        for host in address.hosts:
+            self._client(host)
         self._primary: WireClient | None = None
+        self._chosen: dict[str, tuple[WireClient, float]] = {}
         self._active: WireClient | None = None
+        self._last = address.hosts[0]
         self._interrupted = False
 
-    def run(self, body: bytes, *, any_member: bool) -> bytes:
-        """Send a command to a fitting server and give its reply. Errors: Unreachable."""
+    @property
+    def last_server(self) -> int:
+        """The number of the server that answered last."""
+        return self._numbers[self._last]
+
+    def run(self, body: bytes, *, preference: Mapping[str, Any] | None = None, server: int = 0) -> bytes:
+        """Send a command to a fitting server and give its reply. Errors: Unreachable.
+
+        `preference` is a read preference, for commands that any member may answer; `server`, when not 0, is the only
+        server that will do.
+        """
         self._interrupted = False
-        if not self._follow:
-            return self._run_on(self._client(self.address.hosts[0]), body)
+        if server or not self._follow:
+            host = self._host(server) if server else self.address.hosts[0]
+            return self._run_on(self._client(host), body)
+        wanted = preference or _PRIMARY
         name = _command_name(body)
-        deadline = time.monotonic() + PRIMARY_WAIT
+        deadline = time.monotonic() + (self.address.selection_timeout or PRIMARY_WAIT)
         while True:
-            client = self._choose(deadline, any_member=any_member)
+            client = self._choose(deadline, wanted)
             try:
                 reply = self._run_on(client, body)
             except Unreachable as error:
-                self._primary = None
+                self._forget_choices()
                 self._put_last(client)
                 lost = error.__cause__
-                assert isinstance(lost, ConnectionLost)
-                if (lost.sent and name not in _READS) or self._interrupted or time.monotonic() > deadline:
+                sent = isinstance(lost, ConnectionLost) and lost.sent
+                refused = isinstance(lost, Refused)
+                if refused or (sent and name not in _READS) or self._interrupted or time.monotonic() > deadline:
                     raise
             else:
-                if not _refused_as_secondary(reply) or any_member or time.monotonic() > deadline:
+                if not _refused_as_secondary(reply) or wanted["mode"] != "primary" or time.monotonic() > deadline:
                     return reply
-                self._primary = None
+                self._forget_choices()
             time.sleep(RETRY_PAUSE)
+
+    def authenticate(self, credentials: Credentials) -> None:
+        """Be this user from now on, on all connections. Errors: Unreachable, also when the server does not agree."""
+        client = self._client(self._last)
+        self._users = [known for known in self._users if known.source != credentials.source]
+        try:
+            authenticate(client, credentials)
+        except (Refused, ConnectionLost) as error:
+            raise Unreachable(str(error)) from error
+        self._users.append(credentials)
+        for other in self._clients.values():
+            if other is not client:
+                other.close()
+
+    def forget_user(self, source: str) -> None:
+        """Stop being the user that the database `source` knows, on new connections."""
+        self._users = [known for known in self._users if known.source != source]
+
+    def second_client(self) -> WireClient:
+        """A connection of its own to the server that was asked last; the caller closes it."""
+        active = self._active
+        return self._new_client(active.host if active is not None else self._last)
 
     def interrupt(self) -> None:
         """Make a waiting `run` fail; called from another thread."""
@@ -82,63 +130,102 @@ class Deployment:
     def _run_on(self, client: WireClient, body: bytes) -> bytes:
         self._active = client
         try:
-            return client.run(body)
+            reply = client.run(body)
         except ConnectionLost as error:
             what = "network error while attempting to run command" if error.sent else "cannot send command"
             raise Unreachable(f"{what} '{_command_name(body)}': {error}") from error
+        except Refused as error:
+            raise Unreachable(str(error)) from error
         finally:
             self._active = None
+        self._last = client.host
+        return reply
 
-    def _choose(self, deadline: float, *, any_member: bool) -> WireClient:
-        """A live router, the primary, or any live member. Waits for a primary to be elected."""
-        if self._primary is not None:
-            return self._primary
+    def _choose(self, deadline: float, preference: Mapping[str, Any]) -> WireClient:
+        """The server for a read preference. Waits for a primary, or another fitting member, to be there."""
+        known = self._standing(preference)
+        if known is not None:
+            return known
         while True:
-            client, failures = self._look(any_member=any_member)
-            if client is not None:
+            members, failures = self._survey()
+            member = choose(members, preference)
+            if member is not None:
+                client = self._client(member.host)
+                if member.writable:
+                    self._primary = client
+                if preference["mode"] != "primary":
+                    self._chosen[repr(preference)] = (client, time.monotonic() + SURVEY_SECONDS)
                 return client
-            if time.monotonic() > deadline or len(failures) == len(self._known()):
-                reasons = "; ".join(failures) or "none of the reachable members is primary"
+            if time.monotonic() > deadline or len(failures) == len(self._clients):
+                wanted = (
+                    "primary" if preference["mode"] == "primary" else f"what the read preference {preference} asks for"
+                )
+                reasons = "; ".join(failures) or f"none of the reachable members is {wanted}"
                 raise Unreachable(f"no server of {self.address} can take the command: {reasons}")
             time.sleep(RETRY_PAUSE)
 
-    def _look(self, *, any_member: bool) -> tuple[WireClient | None, list[str]]:
+    def _standing(self, preference: Mapping[str, Any]) -> WireClient | None:
+        if preference["mode"] == "primary":
+            return self._primary
+        client, until = self._chosen.get(repr(preference), (None, 0.0))
+        return client if until > time.monotonic() else None
+
+    def _survey(self) -> tuple[list[Member], list[str]]:
+        """Ask every known server what it is, also those that become known by that."""
+        members: list[Member] = []
         failures: list[str] = []
-        spare = None
-        for host in self._known():
+        asked: set[tuple[str, int]] = set()
+        while left := [host for host in self._clients if host not in asked]:
+            host = left[0]
+            asked.add(host)
             if self._interrupted:
                 raise Unreachable("interrupted")
             self._active = client = self._client(host)
+            started = time.monotonic()
             try:
                 hello = client.hello()
             except ConnectionLost as error:
                 failures.append(str(error))
                 continue
-            self._learn(hello)
-            if hello.get("msg") == "isdbgrid" or hello.get("isWritablePrimary"):
-                self._primary = client
-                return client, failures
-            if hello.get("secondary"):
-                spare = spare or client
-        return (spare if any_member else None), failures
+            except Refused as error:
+                raise Unreachable(str(error)) from error
+            member = Member(host, hello, time.monotonic() - started)
+            wanted = self.address.replica_set
+            if wanted is not None and hello.get("setName") != wanted and not member.router:
+                failures.append(f"{host[0]}:{host[1]} is no member of the set {wanted}")
+                continue
+            members.append(member)
+            for other in member.others():
+                self._client(other)
+            if member.router:
+                break
+        return members, failures
 
     def _put_last(self, client: WireClient) -> None:
         """Try the others first from now on."""
         self._clients[client.host] = self._clients.pop(client.host)
 
-    def _known(self) -> tuple[tuple[str, int], ...]:
-        return tuple(self._clients)
+    def _forget_choices(self) -> None:
+        self._primary = None
+        self._chosen.clear()
 
-    def _learn(self, hello: dict[str, Any]) -> None:
-        primary = hello.get("primary")
-        if isinstance(primary, str):
-            name, _, port = primary.rpartition(":")
-            self._client((name, int(port)))
+    def _host(self, number: int) -> tuple[str, int]:
+        return next(host for host, known in self._numbers.items() if known == number)
 
     def _client(self, host: tuple[str, int]) -> WireClient:
         if host not in self._clients:
-            self._clients[host] = WireClient(host, timeout=self.address.timeout)
+            self._clients[host] = self._new_client(host)
+            self._numbers[host] = len(self._numbers) + 1
         return self._clients[host]
+
+    def _new_client(self, host: tuple[str, int]) -> WireClient:
+        address = self.address
+        return WireClient(
+            host,
+            timeout=address.timeout,
+            reply_timeout=address.reply_timeout,
+            greet=lambda client: greet(client, address.application, self._users),
+        )
 
 
 def _command_name(body: bytes) -> str:

@@ -9,55 +9,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Protocol, TextIO
-
-from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
-from prompt_toolkit.history import FileHistory
-from prompt_toolkit.shortcuts import CompleteStyle
 
 from shell.bindings.session import Interrupted, ScriptFailure, Session, Unfinished
 
-HISTORY = Path("~/.docstore_history")
 CONTINUATION = "... "
 
 _COMMAND = re.compile(r"^\s*(use|show|it|help|exit|quit)(?:\s+([^\s;]+))?(?:\s+([^\s;]+))?\s*;?\s*$")
 _ARGUMENTS = {"use": (1, 1), "show": (1, 2), "it": (0, 0), "help": (0, 1), "exit": (0, 0), "quit": (0, 0)}
-_LAST_WORD = re.compile(r"[\w$]*$")
 
 
 class Lines(Protocol):
     """Where lines come from. Raises EOFError at the end, KeyboardInterrupt when the line is abandoned."""
 
     def __call__(self, prompt: str) -> str: ...
-
-
-def terminal_lines(session: Session) -> Lines:
-    """Lines typed at a terminal, with history and completion. Pasted lines are taken one by one, as if typed."""
-    prompts: PromptSession[str] = PromptSession(
-        history=FileHistory(str(HISTORY.expanduser())),
-        completer=_Names(session),
-        complete_while_typing=False,
-        complete_style=CompleteStyle.READLINE_LIKE,
-        reserve_space_for_menu=0,
-    )
-
-    pasted: deque[str] = deque()
-
-    def read(prompt: str) -> str:
-        if pasted:
-            line = pasted.popleft()
-            _print(f"{prompt}{line}\n")
-            return line
-        first, *rest = prompts.prompt(prompt).split("\n")
-        pasted.extend(rest)
-        return first
-
-    return read
 
 
 def piped_lines(source: TextIO) -> Lines:
@@ -73,28 +38,28 @@ def piped_lines(source: TextIO) -> Lines:
 
 
 class Repl:
-    """The loop. `write` prints text; `quiet` leaves out the farewell."""
+    """The loop. `quiet` leaves out the farewell."""
 
-    def __init__(self, session: Session, lines: Lines, write: Callable[[str], object], *, quiet: bool) -> None:
+    def __init__(self, session: Session, lines: Lines, *, quiet: bool) -> None:
         self._session = session
         self._lines = lines
-        self._write = write
         self._quiet = quiet
 
     def run(self, *, prompts: bool) -> int:
         """Loop until the end of input or `exit`. Returns the process's exit code."""
+        screen = self._session.screen
         while self._session.host.exit_code is None:
             try:
                 self._one(self._session.prompt() if prompts else "")
             except EOFError:
                 self._session.host.exit_code = 0
             except (KeyboardInterrupt, Interrupted):
-                self._write("^C\n")
+                screen.write("^C\n")
             except ScriptFailure as error:
                 if self._session.host.exit_code is None:
-                    self._write(f"{error}\n")
+                    screen.write_failure(f"{error}\n")
         if not self._quiet:
-            self._write("bye\n")
+            screen.write("bye\n")
         return self._session.host.exit_code
 
     def _one(self, prompt: str) -> None:
@@ -135,29 +100,13 @@ def parse_command(line: str) -> list[str] | None:
     return [match[1], *words] if least <= len(words) <= most else None
 
 
-class _Names(Completer):
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        text = document.text_before_cursor
-        word = _LAST_WORD.search(text)
-        assert word is not None
-        try:
-            names = self._session.completions(text)
-        except ScriptFailure:
-            return
-        for name in names:
-            yield Completion(name, start_position=-len(word[0]))
-
-
 def interactive(session: Session, *, quiet: bool) -> int:
     """The loop on this process's standard input."""
     on_terminal = sys.stdin.isatty()
-    lines = terminal_lines(session) if on_terminal else piped_lines(sys.stdin)
-    return Repl(session, lines, _print, quiet=quiet).run(prompts=on_terminal)
+    if on_terminal:
+        from shell.terminal import terminal_lines  # a third of the time to start, which scripts need not wait for
 
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+        lines = terminal_lines(session)
+    else:
+        lines = piped_lines(sys.stdin)
+    return Repl(session, lines, quiet=quiet).run(prompts=on_terminal)

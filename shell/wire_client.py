@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 import socket
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -28,19 +29,34 @@ class ConnectionLost(Exception):
 
 
 class WireClient:
-    """A connection to `host`, opened when first used."""
+    """A connection to `host`, opened when first used. Times in seconds.
 
-    def __init__(self, host: tuple[str, int], *, timeout: float) -> None:
+    `greet` is called with the client on each new connection, before anything else is sent.
+    """
+
+    def __init__(
+        self,
+        host: tuple[str, int],
+        *,
+        timeout: float | None,
+        reply_timeout: float | None = None,
+        greet: Callable[[WireClient], None] | None = None,
+    ) -> None:
         self.host = host
         self._timeout = timeout
+        self._reply_timeout = reply_timeout
+        self._greet = greet
         self._socket: socket.socket | None = None
         self._buffer = FrameBuffer()
         self._ids = count(1)
 
-    def hello(self) -> dict[str, Any]:
+    def hello(self, **fields: Any) -> dict[str, Any]:
         """Ask the server for its role. Errors: ConnectionLost."""
-        body = {"hello": 1, "helloOk": True, "$db": "admin"}
-        return dict(bson.decode(self.run(bson.encode(body))))
+        return self.run_document({"hello": 1, "helloOk": True, **fields, "$db": "admin"})
+
+    def run_document(self, command: dict[str, Any]) -> dict[str, Any]:
+        """`run` with Python values both ways."""
+        return dict(bson.decode(self.run(bson.encode(command))))
 
     def run(self, body: bytes) -> bytes:
         """Send one command (a whole document with `$db`) and wait for its reply. Errors: ConnectionLost."""
@@ -80,9 +96,17 @@ class WireClient:
             connection = socket.create_connection(self.host, timeout=self._timeout)
         except OSError as error:
             raise ConnectionLost(f"couldn't connect to server {self._name()}: {error}", sent=False) from error
-        connection.settimeout(None)
+        connection.settimeout(self._reply_timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connection
+        if self._greet is not None:
+            try:
+                self._greet(self)
+            except ConnectionLost as error:
+                raise ConnectionLost(str(error), sent=False) from error
+            except Exception:
+                self.close()
+                raise
 
     def _drop_if_closed(self) -> None:
         """Notice that the server closed an idle connection, so that the command goes out on a new one."""

@@ -7,40 +7,49 @@ can cause become answers of their own kind and are thrown again in JavaScript.
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TextIO
+from contextlib import nullcontext
+from getpass import getpass
+from typing import Any
 
 import bson
 
 import docstore
-from shell.address import parse_address
-from shell.deployment import Deployment, Unreachable
+from shell.address import MECHANISMS, Credentials, parse_address
+from shell.bindings import files
+from shell.bindings.screen import Screen
+from shell.bindings.watcher import WATCHED, OperationWatcher
+from shell.deployment import ANY_MEMBER, Deployment, Unreachable
 
 COMMAND, CALL = 1, 2
 ANSWERED, FAILED = 0, 1
-_OPERATION, _LENGTH, _CONNECTION, _ANY_MEMBER, _STATUS = range(5)
+_OPERATION, _LENGTH, _CONNECTION, _BY_PREFERENCE, _STATUS, _SERVER = range(6)
 
 
 class Host:
     """State shared by all calls: connections, where output goes, what Python wants to hand to JavaScript next."""
 
-    def __init__(self, deployment: Deployment | None, output: TextIO) -> None:
+    def __init__(self, deployment: Deployment | None, screen: Screen) -> None:
         self._connections: list[Deployment | None] = [deployment]
-        self._output = output
+        self._screen = screen
         self.argument: Any = None
         self.exit_code: int | None = None
         self._script = self._stopped = 0  # number of the script begun last, and of the last one that was interrupted
         self._functions: dict[str, Callable[..., Any]] = {
-            "write": self._write, "read": _read, "quit": self._quit, "argument": lambda: self.argument,
-            "sleep": self._sleep, "version": lambda: docstore.__version__, "pwd": os.getcwd, "cd": os.chdir,
-            "ls": lambda path: sorted(os.listdir(path)), "hostname": socket.gethostname, "connect": self._connect,
+            "write": screen.write, "writeResult": screen.write_result, "progress": screen.progress,
+            "quit": self._quit, "argument": lambda: self.argument, "sleep": self._sleep,
+            "version": lambda: docstore.__version__, "hostname": socket.gethostname,
+            "interactive": lambda: screen.live, "password": lambda: getpass("Enter password: "),
+            "connect": self._connect, "disconnect": lambda number: self._deployment(int(number)).close(),
+            "authenticate": self._authenticate,
+            "forget": lambda number, source: self._deployment(int(number)).forget_user(source),
             "host": lambda number: str(self._deployment(int(number)).address),
+            "defaults": lambda number: self._deployment(int(number)).address.defaults,
             "database": lambda: self._deployment(0).address.database,
             "databaseOf": lambda text: parse_address(text).database,
+            **files.FUNCTIONS,
         }  # fmt: skip
 
     def attach(self, control: memoryview[float], answer: memoryview, request: memoryview) -> None:
@@ -53,12 +62,8 @@ class Host:
         try:
             if self._stopped == self._script:
                 raise Unreachable("interrupted")
-            if self._control[_OPERATION] == COMMAND:
-                connection = self._deployment(int(self._control[_CONNECTION]))
-                answer = connection.run(request, any_member=bool(self._control[_ANY_MEMBER]))
-            else:
-                answer = self._call(request)
-        except (Unreachable, ValueError, OSError) as error:
+            answer = self._command(request) if self._control[_OPERATION] == COMMAND else self._call(request)
+        except (Unreachable, ValueError, OSError, EOFError) as error:
             self._control[_STATUS] = FAILED
             answer = bson.encode({"message": str(error)})
         else:
@@ -81,6 +86,22 @@ class Host:
             if connection is not None:
                 connection.close()
 
+    def _command(self, request: bytes) -> bytes:
+        connection = self._deployment(int(self._control[_CONNECTION]))
+        preference = None
+        if self._control[_BY_PREFERENCE]:
+            preference = bson.decode(request).get("$readPreference", ANY_MEMBER)
+        with self._watcher(connection, request):
+            answer = connection.run(request, preference=preference, server=int(self._control[_SERVER]))
+        self._control[_SERVER] = connection.last_server
+        return answer
+
+    def _watcher(self, connection: Deployment, request: bytes) -> OperationWatcher | nullcontext[None]:
+        name = request[5 : request.index(b"\0", 5)]
+        if self._screen.live and name in WATCHED:
+            return OperationWatcher(connection, bson.decode(request), self._screen)
+        return nullcontext()
+
     def _call(self, request: bytes) -> bytes:
         fields = bson.decode(request)
         return bson.encode({"value": self._functions[fields["name"]](*fields["values"])})
@@ -93,13 +114,14 @@ class Host:
 
     def _connect(self, text: str) -> int:
         deployment = Deployment(parse_address(text))
-        deployment.run(bson.encode({"ping": 1, "$db": "admin"}), any_member=True)
+        deployment.run(bson.encode({"ping": 1, "$db": "admin"}), preference=ANY_MEMBER)
         self._connections.append(deployment)
         return len(self._connections) - 1
 
-    def _write(self, text: str) -> None:
-        self._output.write(text)
-        self._output.flush()
+    def _authenticate(self, number: float, source: str, user: str, password: str, mechanism: str | None) -> None:
+        if mechanism is not None and mechanism not in MECHANISMS:
+            raise ValueError(f"the mechanism {mechanism} is not supported: {', '.join(MECHANISMS)}")
+        self._deployment(int(number)).authenticate(Credentials(user, password, source, mechanism))
 
     def _quit(self, code: float) -> None:
         self.exit_code = int(code)
@@ -109,7 +131,3 @@ class Host:
         end = time.monotonic() + milliseconds / 1000
         while self._stopped < script and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
-
-
-def _read(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")

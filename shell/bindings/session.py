@@ -13,12 +13,13 @@ import re
 import signal
 from collections.abc import Callable
 from types import FrameType
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 from docstore.js.engine import Failure, Handle, Isolate, ScriptError
 from docstore.js.engine import Value as ScriptValue
 from docstore.js.runtime import CORE, source
 from shell.bindings.host import Host
+from shell.bindings.screen import Screen
 from shell.deployment import Deployment
 from shell.prelude import texts
 
@@ -55,10 +56,11 @@ class Interrupted(Exception):
 class Session:
     """An isolate with the shell's prelude. `deployment` is None without a connection."""
 
-    def __init__(self, deployment: Deployment | None, output: TextIO) -> None:
+    def __init__(self, deployment: Deployment | None, screen: Screen) -> None:
         self._task: int | None = None
         self._interrupted = False
-        self.host = Host(deployment, output)
+        self.screen = screen
+        self.host = Host(deployment, screen)
         self._isolate = Isolate()
         runtime = source(CORE, input_bytes=MESSAGE_BYTES, fixed_output=MESSAGE_BYTES, further=texts())
         self._isolate.evaluate(f"var entry = {runtime}\n//# sourceURL={PRELUDE}")

@@ -8,11 +8,9 @@ const SUBCOLLECTIONS = {
   },
 };
 
-const CURSOR_OPTIONS = ["batchSize"];
-
 class DBCollection {
   constructor(database, name) {
-    hide(this, { _db: database, _shortName: name });
+    hide(this, { _db: database, _shortName: name, _writeConcern: undefined });
     return new Proxy(this, SUBCOLLECTIONS);
   }
   getName() {
@@ -45,6 +43,9 @@ class DBCollection {
   runCommand(name, fields) {
     return typeof name === "string" ? runOn(this, { [name]: this._shortName, ...fields }) : runOn(this, name);
   }
+  runReadCommand(name, fields) {
+    return this.runCommand(name, fields);
+  }
 
   // ---- Reading
 
@@ -56,12 +57,14 @@ class DBCollection {
     return cursor.hasNext() ? cursor.next() : null;
   }
   count(filter, options) {
+    const [settings, preference] = splitPreference(options);
+    const query = filterFrom(filter);
     const command = {
       count: this._shortName,
-      query: filter === undefined || filter === null ? {} : filter,
-      ...options,
+      query: query === undefined || query === null ? {} : query,
+      ...settings,
     };
-    return Number(checkReply(runOn(this, command), "count failed").n);
+    return Number(checkReply(runOn(this, command, preference), "count failed").n);
   }
   countDocuments(filter, options) {
     const { skip, limit, ...rest } = options || {};
@@ -76,22 +79,16 @@ class DBCollection {
     return this.count({}, options);
   }
   distinct(key, filter, options) {
-    const command = { distinct: this._shortName, key, query: filter === undefined ? {} : filter, ...options };
-    return checkReply(runOn(this, command), "distinct failed").values;
+    if (typeof key !== "string") throw new Error("distinct() needs the name of a field");
+    const [settings, preference] = splitPreference(options);
+    const query = filterFrom(filter);
+    const command = { distinct: this._shortName, key, query: query === undefined ? {} : query, ...settings };
+    return checkReply(runOn(this, command, preference), "distinct failed").values;
   }
   aggregate(...stages) {
     const whole = Array.isArray(stages[0]);
     const pipeline = whole ? stages[0] : stages;
-    const { explain, ...options } = (whole && stages[1]) || {};
-    const command = { aggregate: this._shortName, pipeline, cursor: {}, ...options };
-    for (const name of CURSOR_OPTIONS) {
-      if (options[name] !== undefined) {
-        command.cursor[name] = options[name];
-        delete command[name];
-      }
-    }
-    if (explain) return explainOn(this._db, command, typeof explain === "string" ? explain : undefined);
-    return new DBCommandCursor(this._db, checkReply(runOn(this, command), "aggregate failed"), options.batchSize);
+    return aggregateOn(this._db, this._shortName, pipeline, (whole && stages[1]) || {});
   }
   mapReduce(map, reduce, options) {
     const command = { mapreduce: this._shortName, map, reduce };
@@ -115,12 +112,14 @@ class DBCollection {
   // ---- Writing
 
   insert(documents, options) {
-    if (documents === undefined) throw new Error("insert() needs a document");
+    if (documents === undefined) throw new Error("no object passed to insert!");
     const many = Array.isArray(documents);
     const tally = emptyTally();
     const settings = typeof options === "number" ? { ordered: !(options & 1) } : options || {};
     const statements = (many ? documents : [documents]).map(withId);
-    writeStatements(this, "insert", statements, settings, tally, 0);
+    const started = Date.now();
+    writeStatements(this, "insert", statements, settings, tally);
+    sayVerbosely(() => `Inserted ${tally.nInserted} record(s) in ${Date.now() - started}ms`);
     if (!many) return new WriteResult(tally, "insert");
     throwFailures(tally, true);
     return new BulkWriteResult(tally);
@@ -128,17 +127,17 @@ class DBCollection {
   insertOne(document, options) {
     const stored = withId(document);
     const tally = emptyTally();
-    writeStatements(this, "insert", [stored], options || {}, tally, 0);
+    writeStatements(this, "insert", [stored], options || {}, tally);
     throwFailures(tally, false);
-    return { acknowledged: true, insertedId: stored._id };
+    return { acknowledged: tally.acknowledged, insertedId: stored._id };
   }
   insertMany(documents, options) {
     if (!Array.isArray(documents)) throw new Error("insertMany() takes an array of documents");
     const stored = documents.map(withId);
     const tally = emptyTally();
-    writeStatements(this, "insert", stored, options || {}, tally, 0);
+    writeStatements(this, "insert", stored, options || {}, tally);
     throwFailures(tally, true);
-    return { acknowledged: true, insertedIds: stored.map((document) => document._id) };
+    return { acknowledged: tally.acknowledged, insertedIds: stored.map((document) => document._id) };
   }
   save(document, options) {
     if (document === null || typeof document !== "object") throw new Error("can't save a " + typeof document);
@@ -166,15 +165,11 @@ class DBCollection {
   remove(filter, options) {
     if (filter === undefined) throw new Error("remove() needs a filter");
     const settings = options !== null && typeof options === "object" ? options : { justOne: options };
+    const statement = deleteStatement(filterFrom(filter), settings.justOne ? 1 : 0, settings);
     const tally = emptyTally();
-    writeStatements(
-      this,
-      "delete",
-      [deleteStatement(filterFrom(filter), settings.justOne ? 1 : 0, settings)],
-      settings,
-      tally,
-      0,
-    );
+    const started = Date.now();
+    writeStatements(this, "delete", [statement], settings, tally);
+    sayVerbosely(() => `Removed ${tally.nRemoved} record(s) in ${Date.now() - started}ms`);
     return new WriteResult(tally, "remove");
   }
   deleteOne(filter, options) {
@@ -186,6 +181,7 @@ class DBCollection {
   bulkWrite(operations, options) {
     const tally = runBulk(this, operations.map(bulkStatement), options || {});
     throwFailures(tally, true);
+    if (!tally.acknowledged) return { acknowledged: false };
     const { nInserted, nRemoved, nMatched, nModified, nUpserted, upserted } = tally;
     const upsertedIds = Object.fromEntries(upserted.map((entry) => [entry.index, entry._id]));
     return {
@@ -205,7 +201,10 @@ class DBCollection {
     return new Bulk(this, false);
   }
   findAndModify(options) {
-    const reply = checkReply(runOn(this, { findandmodify: this._shortName, ...options }), "findAndModify failed");
+    const command = { findandmodify: this._shortName, ...options };
+    const concern = command.writeConcern || this.getWriteConcern();
+    if (concern !== undefined) command.writeConcern = { ...concern };
+    const reply = checkReply(runOn(this, command), "findAndModifyFailed failed");
     return reply.value === undefined ? null : reply.value;
   }
   findOneAndDelete(filter, options) {
@@ -231,6 +230,8 @@ class DBCollection {
   createIndexes(keysList, options, commitQuorum) {
     const settings =
       typeof options === "string" ? { name: options } : typeof options === "boolean" ? { unique: options } : options;
+    if (settings !== undefined && settings !== null && typeof settings !== "object")
+      throw new Error("the options of an index are a document, a name, or true for a unique one");
     const indexes = keysList.map((key) => ({ key, name: indexName(key), ...settings }));
     const command = { createIndexes: this._shortName, indexes };
     if (commitQuorum !== undefined) command.commitQuorum = commitQuorum;
@@ -251,7 +252,7 @@ class DBCollection {
     return this.getIndexes().map((index) => index.key);
   }
   dropIndex(index) {
-    if (index === undefined || index === "*")
+    if (index === undefined || index === "*" || Array.isArray(index))
       throw new Error("need an index name or its keys to drop; dropIndexes() drops all");
     return runOn(this, { dropIndexes: this._shortName, index });
   }
@@ -271,7 +272,7 @@ class DBCollection {
   // ---- The collection as a whole
 
   drop(options) {
-    const reply = runOn(this, { drop: this._shortName, ...options });
+    const reply = runOn(this, { drop: this._shortName, ...withConcern(this, options) });
     if (!reply.ok && reply.code === 26) return false;
     checkReply(reply, "drop failed");
     return true;
@@ -289,19 +290,22 @@ class DBCollection {
     return runOn(this, { collStats: this._shortName, ...settings });
   }
   dataSize() {
-    return Number(this.stats().size);
+    return figure(this, "size");
   }
   storageSize() {
-    return Number(this.stats().storageSize);
+    return figure(this, "storageSize");
   }
-  totalIndexSize() {
-    return Number(this.stats().totalIndexSize);
+  totalIndexSize(verbose) {
+    const stats = collectionStats(this);
+    if (verbose) for (const name of Object.keys(stats.indexSizes)) print(`${name}\t${stats.indexSizes[name]}`);
+    return Number(stats.totalIndexSize);
   }
   totalSize() {
     return this.storageSize() + this.totalIndexSize();
   }
   isCapped() {
-    return Boolean(this.stats().capped);
+    const found = this.exists();
+    return Boolean(found !== null && found.options && found.options.capped);
   }
   exists() {
     const [found] = this._db.getCollectionInfos({ name: this._shortName });
@@ -319,36 +323,120 @@ class DBCollection {
   latencyStats(options) {
     return this.aggregate([{ $collStats: { latencyStats: options || {} } }]);
   }
+  getPlanCache() {
+    return new PlanCache(this);
+  }
   getShardVersion() {
     return this.getMongo().adminCommand({ getShardVersion: this.getFullName() });
   }
   getShardDistribution() {
     printShardDistribution(this);
   }
+  getSecondaryOk() {
+    return this._db.getSecondaryOk();
+  }
+  setSecondaryOk(wanted) {
+    this._db.setSecondaryOk(wanted);
+  }
+  getSlaveOk() {
+    return this.getSecondaryOk();
+  }
+  setSlaveOk(wanted) {
+    this.setSecondaryOk(wanted);
+  }
   getWriteConcern() {
-    return this.getMongo().getWriteConcern();
+    return this._writeConcern === undefined ? this._db.getWriteConcern() : this._writeConcern;
+  }
+  setWriteConcern(...parts) {
+    hide(this, { _writeConcern: concernFrom(parts) });
+  }
+  unsetWriteConcern() {
+    hide(this, { _writeConcern: undefined });
   }
   watch(pipeline, options) {
-    return this.aggregate([{ $changeStream: options || {} }, ...(pipeline || [])]);
+    return watchOn(this._db, this._shortName, pipeline, options);
   }
 }
 
 // Internal helpers are functions, not methods: every method name hides a subcollection of that name.
 
 function runOn(collection, command, options) {
-  const database = collection.getDB();
-  return database.getMongo().run(database.getName(), command, options);
+  return runIn(collection.getDB(), command, options);
 }
+
+// Options of a read without its read preference, and that preference as `run` takes it.
+function splitPreference(options) {
+  const { readPreference, ...settings } = options || {};
+  return [settings, readPreference === undefined ? {} : { readPreference }];
+}
+
+function withConcern(holder, options) {
+  const concern = (options && options.writeConcern) || holder.getWriteConcern();
+  return { ...options, ...(concern === undefined ? {} : { writeConcern: { ...concern } }) };
+}
+
+function aggregateOn(database, target, pipeline, { explain, batchSize, cursor, ...options }) {
+  const [settings, preference] = splitPreference(options);
+  const command = { aggregate: target, pipeline, cursor: { ...cursor }, ...settings };
+  if (batchSize !== undefined) command.cursor.batchSize = batchSize;
+  const last = pipeline[pipeline.length - 1];
+  if (last && (last.$out !== undefined || last.$merge !== undefined) && command.writeConcern === undefined) {
+    const concern = database.getWriteConcern();
+    if (concern !== undefined) command.writeConcern = { ...concern };
+  }
+  if (explain) return explainOn(database, command, typeof explain === "string" ? explain : undefined);
+  const reply = checkWorked(runIn(database, command, preference), "aggregate failed");
+  return new DBCommandCursor(database, reply, { batchSize: command.cursor.batchSize });
+}
+
+// A change stream: a cursor that waits for events. `target` is a collection's name, or 1 for the whole database.
+const STREAM_OPTIONS = [
+  "batchSize",
+  "maxAwaitTimeMS",
+  "readPreference",
+  "readConcern",
+  "collation",
+  "comment",
+  "maxTimeMS",
+];
+
+function watchOn(database, target, pipeline, options) {
+  const stream = { ...options };
+  const outer = {};
+  for (const name of STREAM_OPTIONS) {
+    if (stream[name] !== undefined) outer[name] = stream[name];
+    delete stream[name];
+  }
+  const { batchSize, maxAwaitTimeMS, ...rest } = outer;
+  const [settings, preference] = splitPreference(rest);
+  const stages = Array.isArray(pipeline) ? pipeline : pipeline === undefined ? [] : [pipeline];
+  const command = { aggregate: target, pipeline: [{ $changeStream: stream }, ...stages], cursor: {}, ...settings };
+  if (batchSize !== undefined) command.cursor.batchSize = batchSize;
+  const reply = checkWorked(runIn(database, command, preference), "aggregate failed");
+  return new DBCommandCursor(database, reply, { batchSize, maxAwaitTimeMS, tailable: true });
+}
+
+function collectionStats(collection) {
+  return checkReply(collection.stats(), "collStats failed");
+}
+
+const figure = (collection, name) => Number(collectionStats(collection)[name]);
 
 function modify(collection, filter, update, options) {
   const tally = emptyTally();
-  writeStatements(collection, "update", [updateStatement(filter, update, options)], options, tally, 0);
+  const started = Date.now();
+  writeStatements(collection, "update", [updateStatement(filterFrom(filter), update, options)], options, tally);
+  sayVerbosely(() => {
+    const kind = tally.nUpserted ? "new" : "existing";
+    return `Updated ${tally.nMatched + tally.nUpserted} ${kind} record(s) in ${Date.now() - started}ms`;
+  });
   return new WriteResult(tally, "update");
 }
 
 function acknowledgedUpdate(collection, filter, update, options) {
   const result = modify(collection, filter, update, options);
   throwFailures(result.tally, false);
+  if (!result.tally.acknowledged) return { acknowledged: false };
   const outcome = { acknowledged: true, matchedCount: result.nMatched, modifiedCount: result.nModified };
   if (result.tally.upserted.length) outcome.upsertedId = result.tally.upserted[0]._id;
   return outcome;
@@ -357,8 +445,9 @@ function acknowledgedUpdate(collection, filter, update, options) {
 function acknowledgedDelete(collection, filter, limit, options) {
   if (filter === null || typeof filter !== "object") throw new Error("a delete needs a filter document");
   const tally = emptyTally();
-  writeStatements(collection, "delete", [deleteStatement(filter, limit, options || {})], options || {}, tally, 0);
+  writeStatements(collection, "delete", [deleteStatement(filter, limit, options || {})], options || {}, tally);
   throwFailures(tally, false);
+  if (!tally.acknowledged) return { acknowledged: false };
   return { acknowledged: true, deletedCount: tally.nRemoved };
 }
 
@@ -390,64 +479,4 @@ function modifyOptions(options) {
   if (returnNewDocument !== undefined) translated.new = returnNewDocument;
   if (projection !== undefined) translated.fields = projection;
   return translated;
-}
-
-// `collection.explain().find(...)` and the like: the command goes into explain instead of being run.
-class Explainable {
-  constructor(collection, verbosity) {
-    hide(this, { collection, verbosity });
-  }
-  find(...parameters) {
-    const query = this.collection.find(...parameters);
-    hide(query, {
-      shellPrint: () => printjson(query.explain(this.verbosity)),
-      finish: () => query.explain(this.verbosity),
-    });
-    return query;
-  }
-  run(command) {
-    return explainOn(this.collection.getDB(), command, this.verbosity);
-  }
-  count(filter) {
-    return this.run({ count: this.collection.getName(), query: filter || {} });
-  }
-  distinct(key, filter) {
-    return this.run({ distinct: this.collection.getName(), key, query: filter || {} });
-  }
-  aggregate(pipeline, options) {
-    return this.run({ aggregate: this.collection.getName(), pipeline, cursor: {}, ...options });
-  }
-  update(filter, update, options) {
-    return this.run({ update: this.collection.getName(), updates: [updateStatement(filter, update, options || {})] });
-  }
-  remove(filter, justOne) {
-    return this.run({ delete: this.collection.getName(), deletes: [deleteStatement(filter, justOne ? 1 : 0, {})] });
-  }
-  findAndModify(options) {
-    return this.run({ findAndModify: this.collection.getName(), ...options });
-  }
-}
-
-// The reply of mapReduce, with the output collection at hand.
-class MapReduceResult {
-  constructor(database, reply) {
-    Object.assign(this, reply);
-    hide(this, { database });
-  }
-  target() {
-    const { result } = this;
-    if (result === undefined) throw new Error("the results were returned inline: see .results");
-    return typeof result === "string"
-      ? this.database.getCollection(result)
-      : this.database.getSiblingDB(result.db).getCollection(result.collection);
-  }
-  find(...parameters) {
-    return this.target().find(...parameters);
-  }
-  drop() {
-    return this.result === undefined ? undefined : this.target().drop();
-  }
-  convertToSingleObject() {
-    return Object.fromEntries((this.results || this.find().toArray()).map((found) => [found._id, found.value]));
-  }
 }

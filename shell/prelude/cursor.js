@@ -1,6 +1,11 @@
 // Cursors: what find and aggregate give back, read in batches and printed a page at a time.
 
-const shellState = { pageSize: 20, lastCursor: undefined };
+const shellState = { pageSize: 20, lastCursor: undefined, verbose: false };
+
+// What `setVerboseShell(true)` asks for: how long things took.
+function sayVerbosely(text) {
+  if (shellState.verbose) print(text());
+}
 
 const isIndex = (name) => typeof name === "string" && /^(?:0|[1-9][0-9]*)$/.test(name);
 
@@ -11,20 +16,33 @@ const INDEXED = {
   },
 };
 
-// Documents of an open server cursor: the first batch, then more on demand.
+// Documents of an open server cursor: the first batch, then more on demand, from the server that holds the cursor.
 class Batches {
-  constructor(mongo, reply, batchSize) {
-    const [database, ...rest] = reply.cursor.ns.split(".");
-    Object.assign(this, { mongo, database, collection: rest.join("."), batchSize });
-    this.id = reply.cursor.id;
-    this.documents = reply.cursor.firstBatch;
+  constructor(database, reply, { batchSize, maxAwaitTimeMS, tailable } = {}) {
+    const [name, ...rest] = reply.cursor.ns.split(".");
+    Object.assign(this, {
+      database: database.getSiblingDB(name),
+      collection: rest.join("."),
+      tailable: Boolean(tailable),
+    });
+    Object.assign(this, { batchSize, maxAwaitTimeMS, server: database.getMongo().lastServer, position: 0 });
+    this.take(reply.cursor, reply.cursor.firstBatch);
+  }
+  take(cursor, documents) {
+    this.id = cursor.id;
+    this.documents = documents;
+    this.resumeToken = cursor.postBatchResumeToken;
     this.position = 0;
   }
   open() {
     return Number(this.id) !== 0;
   }
+  // A cursor that waits for what is not there yet has nothing when one look finds nothing.
   hasNext() {
-    while (this.position >= this.documents.length && this.open()) this.more();
+    while (this.position >= this.documents.length && this.open()) {
+      this.more();
+      if (this.tailable) break;
+    }
     return this.position < this.documents.length;
   }
   next() {
@@ -36,13 +54,13 @@ class Batches {
   more() {
     const command = { getMore: this.id, collection: this.collection };
     if (this.batchSize) command.batchSize = this.batchSize;
-    const reply = checkReply(this.mongo.run(this.database, command), "getMore command failed");
-    this.id = reply.cursor.id;
-    this.documents = reply.cursor.nextBatch;
-    this.position = 0;
+    if (this.maxAwaitTimeMS !== undefined) command.maxTimeMS = this.maxAwaitTimeMS;
+    const reply = checkReply(runIn(this.database, command, { server: this.server }), "getMore command failed");
+    this.take(reply.cursor, reply.cursor.nextBatch);
   }
   close() {
-    if (this.open()) this.mongo.run(this.database, { killCursors: this.collection, cursors: [this.id] });
+    if (this.open())
+      runIn(this.database, { killCursors: this.collection, cursors: [this.id] }, { server: this.server });
     this.id = NumberLong(0);
     this.documents = [];
     this.position = 0;
@@ -54,7 +72,7 @@ class Cursor {
     return this.batches().hasNext();
   }
   next() {
-    if (!this.hasNext()) throw new Error("the cursor has no more documents");
+    if (!this.hasNext()) throw new Error("error hasNext: false");
     return this.batches().next();
   }
   tryNext() {
@@ -92,18 +110,30 @@ class Cursor {
   close() {
     this.batches().close();
   }
+  getId() {
+    return this.batches().id;
+  }
+  getResumeToken() {
+    return this.batches().resumeToken;
+  }
   pretty() {
-    hide(this, { prettyShell: true });
+    hide(this, { _prettyShell: true });
     return this;
+  }
+  help() {
+    printHelp("cursor");
   }
   *[Symbol.iterator]() {
     while (this.hasNext()) yield this.next();
   }
   shellPrint() {
     const size = globalThis.DBQuery.shellBatchSize;
-    for (let i = 0; i < size && this.hasNext(); i++) {
-      print(this.prettyShell ? tojson(this.next()) : tojson(this.next(), "", true));
+    const started = Date.now();
+    let shown = 0;
+    for (; shown < size && this.hasNext(); shown++) {
+      print(this._prettyShell ? tojson(this.next()) : tojson(this.next(), "", true));
     }
+    sayVerbosely(() => `Fetched ${shown} record(s) in ${Date.now() - started}ms`);
     if (this.hasNext()) {
       print("has more");
       print('Type "it" for more');
@@ -115,21 +145,39 @@ class Cursor {
 }
 
 class DBCommandCursor extends Cursor {
-  constructor(database, reply, batchSize) {
+  constructor(database, reply, options) {
     super();
-    hide(this, { opened: new Batches(database.getMongo(), reply, batchSize) });
+    hide(this, {
+      opened: new Batches(database, reply, typeof options === "object" ? options : { batchSize: options }),
+    });
     return new Proxy(this, INDEXED);
   }
   batches() {
     return this.opened;
   }
-  getId() {
-    return this.opened.id;
-  }
   toString() {
     return `[object DBCommandCursor]`;
   }
 }
+
+// The bits that the first drivers set in a query's message, as `addOption` takes them.
+const QUERY_OPTIONS = {
+  tailable: 2,
+  slaveOk: 4,
+  secondaryOk: 4,
+  oplogReplay: 8,
+  noTimeout: 16,
+  awaitData: 32,
+  exhaust: 64,
+  partial: 128,
+};
+const OPTION_FIELDS = {
+  2: "tailable",
+  8: "oplogReplay",
+  16: "noCursorTimeout",
+  32: "awaitData",
+  128: "allowPartialResults",
+};
 
 // A find that has not been sent yet; every method that changes it returns it.
 class DBQuery extends Cursor {
@@ -137,11 +185,14 @@ class DBQuery extends Cursor {
     super();
     const command = { find: collection.getName(), filter: filter === undefined || filter === null ? {} : filter };
     if (projection !== undefined && projection !== null) command.projection = projection;
-    hide(this, { collection, command, prettyShell: false, options: {} });
+    hide(this, { collection, command, options: {}, awaitTime: undefined, opened: undefined });
     if (limit) this.limit(limit);
     if (skip) this.skip(skip);
     if (batchSize) this.batchSize(batchSize);
     return new Proxy(this, INDEXED);
+  }
+  arrayAccess(index) {
+    return this.toArray()[index];
   }
   set(name, value) {
     if (this.opened !== undefined) throw new Error("query already executed");
@@ -157,9 +208,13 @@ class DBQuery extends Cursor {
         command.filter = wrapped.$query;
         if (wrapped.$orderby !== undefined) command.sort = wrapped.$orderby;
       }
-      const mongo = this.collection.getMongo();
-      const reply = checkReply(mongo.run(this.collection.getDB().getName(), command, this.options), "error");
-      hide(this, { opened: new Batches(mongo, reply, command.batchSize) });
+      const reply = checkReply(runOn(this.collection, command, this.options), "error");
+      const { batchSize, tailable } = command;
+      this.opened = new Batches(this.collection.getDB(), reply, {
+        batchSize,
+        tailable,
+        maxAwaitTimeMS: this.awaitTime,
+      });
     }
     return this.opened;
   }
@@ -192,6 +247,10 @@ class DBQuery extends Cursor {
   maxTimeMS(milliseconds) {
     return this.set("maxTimeMS", Number(milliseconds));
   }
+  maxAwaitTimeMS(milliseconds) {
+    this.awaitTime = Number(milliseconds);
+    return this;
+  }
   collation(specification) {
     return this.set("collation", specification);
   }
@@ -223,25 +282,37 @@ class DBQuery extends Cursor {
   projection(fields) {
     return this.set("projection", fields);
   }
-  readPref(mode, tagSets) {
-    this.options.readPreference = tagSets === undefined ? { mode } : { mode, tags: tagSets };
+  readPref(mode, tagSets, hedge) {
+    this.options.readPreference = readPreferenceFrom(mode, tagSets, hedge);
     return this;
   }
-  countCommand() {
-    const { find, filter, hint, collation, maxTimeMS } = this.command;
+  let(variables) {
+    return this.set("let", variables);
+  }
+  // Options by their bits, and modifiers by their names, as the first drivers had them.
+  addOption(bits) {
+    if (bits & QUERY_OPTIONS.slaveOk) this.readPref("secondaryPreferred");
+    if (bits & QUERY_OPTIONS.exhaust) throw new Error("the option exhaust is not supported by the shell");
+    for (const [bit, field] of Object.entries(OPTION_FIELDS)) if (bits & Number(bit)) this.set(field, true);
+    return this;
+  }
+  addSpecial(name, value) {
+    const field = { $query: "filter", $orderby: "sort", $maxTimeMS: "maxTimeMS", $showDiskLoc: "showRecordId" }[name];
+    return this.set(field === undefined ? String(name).replace(/^\$/, "") : field, value);
+  }
+  modifiers() {
+    return { ...this.command };
+  }
+  countCommand(applySkipLimit) {
+    const { find, filter, hint, collation, maxTimeMS, readConcern, limit, skip } = this.command;
     const command = { count: find, query: filter };
-    for (const [name, value] of Object.entries({ hint, collation, maxTimeMS }))
-      if (value !== undefined) command[name] = value;
+    const given = { hint, collation, maxTimeMS, readConcern, ...(applySkipLimit ? { limit, skip } : {}) };
+    for (const [name, value] of Object.entries(given)) if (value !== undefined) command[name] = value;
     return command;
   }
   count(applySkipLimit) {
-    const command = this.countCommand();
-    if (applySkipLimit) {
-      if (this.command.limit !== undefined) command.limit = this.command.limit;
-      if (this.command.skip !== undefined) command.skip = this.command.skip;
-    }
-    const database = this.collection.getDB();
-    return Number(checkReply(database.getMongo().run(database.getName(), command, this.options), "count failed").n);
+    const command = this.countCommand(applySkipLimit);
+    return Number(checkReply(runOn(this.collection, command, this.options), "count failed").n);
   }
   size() {
     return this.count(true);
@@ -256,17 +327,16 @@ class DBQuery extends Cursor {
     const copy = new DBQuery(this.collection, this.command.filter);
     Object.assign(copy.command, this.command);
     Object.assign(copy.options, this.options);
+    copy.awaitTime = this.awaitTime;
     return copy;
-  }
-  help() {
-    printHelp("cursor");
   }
   toString() {
     return `DBQuery: ${this.collection} -> ${tojson(this.command.filter)}`;
   }
 }
 
-hide(DBQuery, { shellBatchSize: shellState.pageSize });
+hide(DBQuery, { shellBatchSize: shellState.pageSize, Option: QUERY_OPTIONS });
+hide(Cursor.prototype, { _prettyShell: false });
 
 // The command `it`.
 function nextPage() {

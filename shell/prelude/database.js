@@ -7,15 +7,21 @@ const COLLECTIONS = {
   },
 };
 
-function databaseNamed(mongo, name) {
-  return new DB(mongo, name);
+function databaseNamed(mongo, name, session) {
+  return new DB(mongo, name, session);
+}
+
+// Run a command on a database, in its session where it has one.
+function runIn(database, command, options) {
+  const { _mongo: mongo, _session: session } = database;
+  return mongo.run(database._name, command, session === undefined ? options : { ...options, session });
 }
 
 class DB {
-  constructor(mongo, name) {
+  constructor(mongo, name, session) {
     if (typeof name !== "string" || name === "" || /[\s./\\$"\0]/.test(name))
       throw new Error(`[${name}] is not a valid database name`);
-    hide(this, { _mongo: mongo, _name: name });
+    hide(this, { _mongo: mongo, _name: name, _session: session, _writeConcern: undefined });
     return new Proxy(this, COLLECTIONS);
   }
   getName() {
@@ -24,8 +30,12 @@ class DB {
   getMongo() {
     return this._mongo;
   }
+  getSession() {
+    if (this._session === undefined) throw new Error("this database belongs to no session: see startSession()");
+    return this._session;
+  }
   getSiblingDB(name) {
-    return this._mongo.getDB(name);
+    return databaseNamed(this._mongo, name, this._session);
   }
   getSisterDB(name) {
     return this.getSiblingDB(name);
@@ -47,8 +57,7 @@ class DB {
   }
 
   runCommand(command, fields) {
-    const body = typeof command === "string" ? { [command]: 1, ...fields } : command;
-    return this._mongo.run(this._name, body);
+    return runIn(this, typeof command === "string" ? { [command]: 1, ...fields } : { ...command, ...fields });
   }
   runReadCommand(command, fields) {
     return this.runCommand(command, fields);
@@ -57,18 +66,19 @@ class DB {
     return this.getSiblingDB("admin").runCommand(command, fields);
   }
   aggregate(pipeline, options) {
-    const reply = this.runCommand({ aggregate: 1, pipeline, cursor: {}, ...options });
-    return new DBCommandCursor(this, checkReply(reply, "aggregate failed"));
+    if (!Array.isArray(pipeline)) throw new Error("aggregate() on a database needs an array of stages");
+    return aggregateOn(this, 1, pipeline, options || {});
   }
   watch(pipeline, options) {
-    return this.aggregate([{ $changeStream: options || {} }, ...(pipeline || [])]);
+    return watchOn(this, 1, pipeline, options);
   }
 
   // ---- Collections
 
-  getCollectionInfos(filter, nameOnly) {
-    const command = { listCollections: 1, filter: filter || {} };
+  getCollectionInfos(filter, nameOnly, authorizedCollections) {
+    const command = { listCollections: 1, filter: typeof filter === "string" ? { name: filter } : filter || {} };
     if (nameOnly) command.nameOnly = true;
+    if (authorizedCollections) command.authorizedCollections = true;
     const cursor = new DBCommandCursor(this, checkReply(this.runCommand(command), "listCollections failed"));
     return cursor.toArray().sort((a, b) => compareText(a.name, b.name));
   }
@@ -76,16 +86,20 @@ class DB {
     return this.getCollectionInfos({}, true).map((found) => found.name);
   }
   createCollection(name, options) {
-    return this.runCommand({ create: name, ...options });
+    return this.runCommand({ create: name, ...withConcern(this, options) });
   }
   createView(name, source, pipeline, options) {
     return this.runCommand({ create: name, viewOn: source, pipeline: pipeline || [], ...options });
   }
   dropDatabase(writeConcern) {
-    return this.runCommand({ dropDatabase: 1, ...(writeConcern === undefined ? {} : { writeConcern }) });
+    return this.runCommand({ dropDatabase: 1, ...withConcern(this, writeConcern && { writeConcern }) });
   }
   stats(options) {
     return this.runCommand({ dbStats: 1, ...(typeof options === "number" ? { scale: options } : options) });
+  }
+  loadServerScripts() {
+    for (const { _id, value } of this.getCollection("system.js").find().toArray())
+      globalThis[_id] = value instanceof CodeBody ? globalEval(`(${value.code})`) : value;
   }
   printCollectionStats(scale) {
     print("---");
@@ -113,6 +127,9 @@ class DB {
   version() {
     return this.serverBuildInfo().version;
   }
+  serverBits() {
+    return this.serverBuildInfo().bits;
+  }
   serverCmdLineOpts() {
     return this.adminCommand("getCmdLineOpts");
   }
@@ -121,17 +138,27 @@ class DB {
   }
   listCommands() {
     const { commands } = checkReply(this.runCommand("listCommands"), "listCommands failed");
-    for (const [name, about] of Object.entries(commands)) print(`${name}: ${about.help || ""}`);
+    for (const name of Object.keys(commands).sort(compareText)) print(commandLines(name, commands[name]));
   }
   commandHelp(name) {
     const { commands } = checkReply(this.runCommand("listCommands"), "listCommands failed");
-    return commands[name] === undefined ? `no such command: ${name}` : commands[name].help;
+    if (commands[name] === undefined) throw new Error(`no such command: ${name}`);
+    return commandLines(name, commands[name]);
   }
   currentOp(filter) {
-    const command = { currentOp: 1, ...(typeof filter === "boolean" ? { $all: filter } : filter) };
-    return this.adminCommand(command);
+    return this.adminCommand({ currentOp: 1, ...(typeof filter === "boolean" ? { $all: filter } : filter) });
+  }
+  currentOpCursor(filter) {
+    const {
+      $all: allUsers,
+      $ownOps: ownOps,
+      ...match
+    } = typeof filter === "boolean" ? { $all: filter } : filter || {};
+    const stage = { allUsers: !ownOps, idleConnections: Boolean(allUsers) };
+    return this.getSiblingDB("admin").aggregate([{ $currentOp: stage }, { $match: match }]);
   }
   killOp(op) {
+    if (op === undefined) throw new Error("no opNum to kill specified");
     return this.adminCommand({ killOp: 1, op });
   }
   shutdownServer(options) {
@@ -139,7 +166,7 @@ class DB {
       return this.adminCommand({ shutdown: 1, ...options });
     } catch (failure) {
       if (!(failure instanceof NetworkFailure)) throw failure; // a closed connection is the answer hoped for
-      print("the server has closed the connection");
+      print("server should be down...");
       return undefined;
     }
   }
@@ -157,7 +184,19 @@ class DB {
     });
   }
   getLastError(w, wtimeout) {
-    return this.getLastErrorObj(w, wtimeout).err;
+    return checkReply(this.getLastErrorObj(w, wtimeout), "getlasterror failed").err;
+  }
+  getLastErrorCmd(w, wtimeout) {
+    return this.getLastErrorObj(w, wtimeout);
+  }
+  getPrevError() {
+    return this.runCommand({ getPrevError: 1 });
+  }
+  resetError() {
+    return this.runCommand({ resetError: 1 });
+  }
+  eval(code, ...args) {
+    return checkReply(this.runCommand({ $eval: code, args }), "eval failed").retval;
   }
   getProfilingStatus() {
     return checkReply(this.runCommand({ profile: -1 }), "profile failed");
@@ -166,10 +205,17 @@ class DB {
     return this.getProfilingStatus().was;
   }
   setProfilingLevel(level, options) {
+    if (!(level >= 0 && level <= 2)) throw new Error("input level " + level + " is not in range 0..2");
     return this.runCommand({ profile: level, ...(typeof options === "number" ? { slowms: options } : options) });
   }
-  setLogLevel(verbosity) {
-    return this.adminCommand({ setParameter: 1, logLevel: verbosity });
+  getLogComponents() {
+    return this._mongo.getLogComponents();
+  }
+  setLogLevel(level, component) {
+    return setLogLevel(this._mongo, level, component);
+  }
+  rotateCertificates(message) {
+    return this.adminCommand({ rotateCertificates: 1, ...(message === undefined ? {} : { message }) });
   }
 
   // ---- Replica sets and shards
@@ -179,6 +225,21 @@ class DB {
   }
   setSlaveOk(wanted) {
     this._mongo.setSecondaryOk(wanted);
+  }
+  getSecondaryOk() {
+    return this._mongo.getSecondaryOk();
+  }
+  getSlaveOk() {
+    return this._mongo.getSecondaryOk();
+  }
+  getWriteConcern() {
+    return this._writeConcern === undefined ? this._mongo.getWriteConcern() : this._writeConcern;
+  }
+  setWriteConcern(...parts) {
+    hide(this, { _writeConcern: concernFrom(parts) });
+  }
+  unsetWriteConcern() {
+    hide(this, { _writeConcern: undefined });
   }
   getReplicationInfo() {
     return replicationInfo(this);
@@ -195,52 +256,6 @@ class DB {
   printShardingStatus(verbose) {
     printShardingStatus(this.getSiblingDB("config"), verbose);
   }
-
-  // ---- Users and roles
-
-  createUser(user, writeConcern) {
-    return userCommand(this, "createUser", user, writeConcern);
-  }
-  updateUser(name, change, writeConcern) {
-    return userCommand(this, "updateUser", { user: name, ...change }, writeConcern);
-  }
-  changeUserPassword(name, password) {
-    return this.updateUser(name, { pwd: password });
-  }
-  dropUser(name) {
-    const reply = this.runCommand({ dropUser: name });
-    if (!reply.ok && reply.code === 11) return false;
-    checkReply(reply, "dropUser failed");
-    return true;
-  }
-  removeUser(name) {
-    return this.dropUser(name);
-  }
-  dropAllUsers() {
-    return checkReply(this.runCommand({ dropAllUsersFromDatabase: 1 }), "dropAllUsers failed").n;
-  }
-  getUser(name, options) {
-    const { users } = checkReply(this.runCommand({ usersInfo: name, ...options }), "usersInfo failed");
-    return users.length ? users[0] : null;
-  }
-  getUsers(options) {
-    return checkReply(this.runCommand({ usersInfo: 1, ...options }), "usersInfo failed").users;
-  }
-  grantRolesToUser(name, roles) {
-    checkReply(this.runCommand({ grantRolesToUser: name, roles }), "grantRolesToUser failed");
-  }
-  revokeRolesFromUser(name, roles) {
-    checkReply(this.runCommand({ revokeRolesFromUser: name, roles }), "revokeRolesFromUser failed");
-  }
-  createRole({ role, ...rest }) {
-    return checkReply(this.runCommand({ createRole: role, ...rest }), "createRole failed");
-  }
-  dropRole(name) {
-    return Boolean(this.runCommand({ dropRole: name }).ok);
-  }
-  getRoles(options) {
-    return checkReply(this.runCommand({ rolesInfo: 1, ...options }), "rolesInfo failed").roles;
-  }
 }
 
 function explainOn(database, command, verbosity) {
@@ -248,73 +263,18 @@ function explainOn(database, command, verbosity) {
   return checkReply(database.runCommand({ explain: command, verbosity: level }), "explain failed");
 }
 
-function userCommand(database, name, { user, ...rest }, writeConcern) {
-  const reply = database.runCommand({
-    [name]: user,
-    ...rest,
-    ...(writeConcern === undefined ? {} : { writeConcern }),
-  });
-  if (!reply.ok) throw commandFailure(`${name} failed`, reply);
-  print(`Successfully ${name === "createUser" ? "added" : "updated"} user: ${tojson(user)}`);
+function commandLines(name, about) {
+  const marks = [];
+  if (about.adminOnly) marks.push("adminOnly");
+  if (about.secondaryOk || about.slaveOk) marks.push("secondaryOk");
+  const text = String(about.help || "").trim();
+  return `${name}: ${marks.map((mark) => mark + " ").join("")}${text ? "\n  " + text.replace(/\n/g, "\n  ") : ""}`;
 }
 
-// ---- `show ...` and `use ...`
-
-function useDatabase(name) {
-  globalThis.db = globalThis.db === undefined ? new Mongo().getDB(name) : globalThis.db.getSiblingDB(name);
-  print("switched to db " + globalThis.db.getName());
-}
-
-function showDatabases() {
-  const { databases } = checkReply(globalThis.db.adminCommand({ listDatabases: 1 }), "listDatabases failed");
-  const width = Math.max(0, ...databases.map((found) => found.name.length));
-  databases.sort((a, b) => compareText(a.name, b.name));
-  for (const { name, sizeOnDisk } of databases) {
-    print(
-      `${name.padEnd(width)}  ${sizeOnDisk === undefined ? "" : (Number(sizeOnDisk) / 2 ** 30).toFixed(3) + "GB"}`,
-    );
-  }
-}
-
-function showProfile() {
-  const recent = globalThis.db
-    .getCollection("system.profile")
-    .find({ millis: { $gt: 0 } })
-    .sort({ $natural: -1 })
-    .limit(5);
-  if (!recent.hasNext()) print("nothing has been profiled; db.setProfilingLevel(2) records every operation");
-  recent.forEach((entry) => print(`${entry.op}\t${entry.ns} ${entry.millis}ms ${entry.ts}`));
-}
-
-function showLog(name) {
-  const reply = globalThis.db.adminCommand({ getLog: name || "global" });
-  if (!reply.ok) print("cannot show the log: " + reply.errmsg);
-  else reply.log.forEach((line) => print(line));
-}
-
-const SHOW = {
-  dbs: showDatabases,
-  databases: showDatabases,
-  collections() {
-    globalThis.db.getCollectionNames().forEach((name) => print(name));
-  },
-  tables() {
-    SHOW.collections();
-  },
-  users() {
-    globalThis.db.getUsers().forEach((user) => printjson(user));
-  },
-  roles() {
-    globalThis.db.getRoles({ showBuiltinRoles: true }).forEach((role) => printjson(role));
-  },
-  profile: showProfile,
-  logs() {
-    checkReply(globalThis.db.adminCommand({ getLog: "*" }), "getLog failed").names.forEach((name) => print(name));
-  },
-  log: showLog,
-};
-
-function showThing(what, parameter) {
-  if (!Object.hasOwn(SHOW, what)) throw new Error(`don't know how to show [${what}]`);
-  SHOW[what](parameter);
+// The verbosity of the whole log, or of one component named by its path.
+function setLogLevel(mongo, level, component) {
+  let verbosity = { verbosity: level };
+  if (component !== undefined && component !== -1)
+    for (const part of String(component).split(".").reverse()) verbosity = { [part]: verbosity };
+  return mongo.adminCommand({ setParameter: 1, logComponentVerbosity: verbosity });
 }

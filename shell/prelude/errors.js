@@ -6,6 +6,7 @@ class MongoServerError extends Error {
     super(message);
     this.code = reply.code;
     this.codeName = reply.codeName;
+    if (reply.errorLabels !== undefined) this.errorLabels = reply.errorLabels;
     hide(this, { reply });
   }
   get name() {
@@ -20,6 +21,12 @@ function commandFailure(what, reply) {
 
 function checkReply(reply, what) {
   if (!reply.ok) throw commandFailure(what, reply);
+  return reply;
+}
+
+// The same, in the words of an assertion that a command worked.
+function checkWorked(reply, what) {
+  if (!reply.ok) throw new MongoServerError(`command failed: ${tojson(shownReply(reply))} : ${what}`, reply);
   return reply;
 }
 
@@ -62,10 +69,13 @@ class WriteConcernError extends Error {
     this.errmsg = error.errmsg;
     this.errInfo = error.errInfo;
   }
-  toString() {
+  fields() {
     const shown = { code: this.code, codeName: this.codeName, errmsg: this.errmsg, errInfo: this.errInfo };
     for (const name of Object.keys(shown)) if (shown[name] === undefined) delete shown[name];
-    return `WriteConcernError(${tojson(shown)})`;
+    return shown;
+  }
+  toString() {
+    return `WriteConcernError(${tojson(this.fields())})`;
   }
   tojson() {
     return this.toString();
@@ -88,156 +98,5 @@ class BulkWriteError extends Error {
   }
   toResult() {
     return new BulkWriteResult(this.result);
-  }
-}
-
-// ---- What writes give back. A tally is {writeErrors, writeConcernErrors, nInserted, nUpserted, nMatched, nModified,
-// nRemoved, upserted}.
-
-function emptyTally() {
-  return {
-    writeErrors: [],
-    writeConcernErrors: [],
-    nInserted: 0,
-    nUpserted: 0,
-    nMatched: 0,
-    nModified: 0,
-    nRemoved: 0,
-    upserted: [],
-  };
-}
-
-function bulkFields(tally) {
-  return {
-    writeErrors: tally.writeErrors.map((error) => error.fields()),
-    writeConcernErrors: tally.writeConcernErrors,
-    nInserted: tally.nInserted,
-    nUpserted: tally.nUpserted,
-    nMatched: tally.nMatched,
-    nModified: tally.nModified,
-    nRemoved: tally.nRemoved,
-    upserted: tally.upserted,
-  };
-}
-
-// The outcome of one insert, update or remove.
-class WriteResult {
-  constructor(tally, kind) {
-    hide(this, { tally, kind });
-  }
-  get ok() {
-    return 1;
-  }
-  get nInserted() {
-    return this.tally.nInserted;
-  }
-  get nUpserted() {
-    return this.tally.nUpserted;
-  }
-  get nMatched() {
-    return this.tally.nMatched;
-  }
-  get nModified() {
-    return this.tally.nModified;
-  }
-  get nRemoved() {
-    return this.tally.nRemoved;
-  }
-  getUpsertedId() {
-    return this.tally.upserted[0];
-  }
-  hasWriteError() {
-    return this.tally.writeErrors.length > 0;
-  }
-  getWriteError() {
-    return this.tally.writeErrors[0];
-  }
-  hasWriteConcernError() {
-    return this.tally.writeConcernErrors.length > 0;
-  }
-  getWriteConcernError() {
-    return this.tally.writeConcernErrors[0];
-  }
-  fields() {
-    const { tally } = this;
-    const fields =
-      this.kind === "insert"
-        ? { nInserted: tally.nInserted }
-        : this.kind === "remove"
-          ? { nRemoved: tally.nRemoved }
-          : { nMatched: tally.nMatched, nUpserted: tally.nUpserted, nModified: tally.nModified };
-    if (tally.upserted.length) fields._id = tally.upserted[0]._id;
-    if (this.hasWriteError()) {
-      const { code, errmsg } = this.getWriteError();
-      fields.writeError = { code, errmsg };
-    }
-    if (this.hasWriteConcernError()) {
-      const { code, codeName, errmsg } = this.getWriteConcernError();
-      fields.writeConcernError = codeName === undefined ? { code, errmsg } : { code, codeName, errmsg };
-    }
-    return fields;
-  }
-  tojson(indent, oneLine) {
-    return `WriteResult(${tojson(this.fields(), indent, oneLine)})`;
-  }
-  toString() {
-    return this.tojson();
-  }
-  shellPrint() {
-    print(this.tojson());
-  }
-}
-
-class BulkWriteResult {
-  constructor(tally) {
-    hide(this, { tally });
-  }
-  get ok() {
-    return 1;
-  }
-  get nInserted() {
-    return this.tally.nInserted;
-  }
-  get nUpserted() {
-    return this.tally.nUpserted;
-  }
-  get nMatched() {
-    return this.tally.nMatched;
-  }
-  get nModified() {
-    return this.tally.nModified;
-  }
-  get nRemoved() {
-    return this.tally.nRemoved;
-  }
-  getUpsertedIds() {
-    return this.tally.upserted;
-  }
-  hasWriteErrors() {
-    return this.tally.writeErrors.length > 0;
-  }
-  getWriteErrors() {
-    return this.tally.writeErrors;
-  }
-  getWriteErrorCount() {
-    return this.tally.writeErrors.length;
-  }
-  getWriteErrorAt(index) {
-    return this.tally.writeErrors[index];
-  }
-  hasWriteConcernError() {
-    return this.tally.writeConcernErrors.length > 0;
-  }
-  getWriteConcernError() {
-    return this.tally.writeConcernErrors[0];
-  }
-  tojson(indent, oneLine) {
-    return `BulkWriteResult(${tojson(bulkFields(this.tally), indent, oneLine)})`;
-  }
-  toString() {
-    return this.tojson();
-  }
-  shellPrint() {
-    print(this.tojson());
   }
 }

@@ -1,8 +1,8 @@
 // The way out of the isolate: one synchronous call, with BSON in shared buffers both ways.
 //
 // `host` is set by Python before anything else runs. Slots of `control`: the operation, the length of what was
-// written to `output`, the connection, whether any member will do; coming back: the status and the length of the
-// answer in `bytes`.
+// written to `output`, the connection, whether the read preference of the command chooses the server, and the number of
+// the one server that may get it (0: any); coming back: the status and the number of the server that answered.
 
 const COMMAND = 1,
   CALL = 2;
@@ -17,13 +17,14 @@ class NetworkFailure extends Error {
   }
 }
 
-function exchange(operation, request, connection, anyMember) {
+function exchange(operation, request, connection, anyMember, server) {
   rewind();
   writeDocument(request);
   control[0] = operation;
   control[1] = end;
   control[2] = connection;
   control[3] = anyMember ? 1 : 0;
+  control[5] = server === undefined ? 0 : server;
   host();
   at = 0;
   const answer = readDocument();
@@ -31,13 +32,20 @@ function exchange(operation, request, connection, anyMember) {
   return answer;
 }
 
+function serverOfAnswer() {
+  return control[5];
+}
+
 // One of Python's functions for the shell: files, the clock, connections, the terminal.
 function callHost(name, ...values) {
   return exchange(CALL, { name, values }, 0, false).value;
 }
 
+// While a result is shown, what is printed may be coloured.
+let showing = false;
+
 function write(text) {
-  callHost("write", text);
+  callHost(showing ? "writeResult" : "write", text);
 }
 
 const printable = (value) => {
@@ -61,6 +69,15 @@ function printjsononeline(value) {
 // What the prompt shows of a value that was typed.
 function show(value) {
   if (value === undefined) return;
+  showing = typeof value !== "string";
+  try {
+    showValue(value);
+  } finally {
+    showing = false;
+  }
+}
+
+function showValue(value) {
   if (
     value !== null &&
     (typeof value === "object" || typeof value === "function") &&

@@ -60,14 +60,26 @@ const rs = {
     });
   },
   reconfig(configuration, options) {
-    const next = { ...configuration, version: storedConfiguration().version + 1 };
-    const force = options !== undefined && options.force;
-    return adminCommand(force ? { replSetReconfig: next, force: true } : { replSetReconfig: next });
+    const version = Number(storedConfiguration().version) + 1;
+    return adminCommand({ replSetReconfig: { ...configuration, version }, ...options });
   },
   stepDown(seconds, catchUpSeconds) {
     const command = { replSetStepDown: seconds === undefined ? 60 : seconds };
     if (catchUpSeconds !== undefined) command.secondaryCatchUpPeriodSecs = catchUpSeconds;
     return adminCommand(command);
+  },
+  // A set of primary, secondary and arbiter takes a second voting data node in two steps: the vote first, then the
+  // priority, so that no majority is counted that cannot be had.
+  reconfigForPSASet(memberIndex, configuration, options) {
+    const member = configuration.members[memberIndex];
+    if (member === undefined) throw new Error(`the configuration has no member ${memberIndex}`);
+    if (member.votes === 0) throw new Error("the member must have a vote");
+    const { priority } = member;
+    member.priority = 0;
+    const first = rs.reconfig(configuration, options);
+    if (!first.ok) return first;
+    member.priority = priority;
+    return rs.reconfig(configuration, options);
   },
   freeze(seconds) {
     return adminCommand({ replSetFreeze: seconds });
@@ -103,6 +115,9 @@ const rs = {
 
 const hours = (seconds) => `${Math.round(seconds / 36) / 100}hrs`;
 
+// V8 writes the time zone out where others shorten it.
+const dateText = (date) => String(date).replace("(Coordinated Universal Time)", "(UTC)");
+
 function replicationInfo(database) {
   const oplog = database.getSiblingDB("local").getCollection("oplog.rs");
   const [first] = oplog.find().sort({ $natural: 1 }).limit(1).toArray();
@@ -116,9 +131,9 @@ function replicationInfo(database) {
     usedMB: megabytes(stats.size),
     timeDiff: seconds,
     timeDiffHours: Math.round(seconds / 36) / 100,
-    tFirst: new Date(first.ts.t * 1000).toString(),
-    tLast: new Date(last.ts.t * 1000).toString(),
-    now: new Date().toString(),
+    tFirst: dateText(new Date(first.ts.t * 1000)),
+    tLast: dateText(new Date(last.ts.t * 1000)),
+    now: dateText(new Date()),
   };
 }
 
@@ -146,7 +161,7 @@ function printSecondaryReplicationInfo(database) {
       continue;
     }
     const behind = Math.round((newest - member.optimeDate.getTime()) / 1000);
-    print(`\tsyncedTo: ${member.optimeDate.toString()}`);
+    print(`\tsyncedTo: ${dateText(member.optimeDate)}`);
     print(`\t${behind} secs (${hours(behind)}) behind the primary`);
   }
 }

@@ -1,4 +1,4 @@
-// `sh`: helpers for sharded clusters, and the chunk table that they print.
+// `sh`: helpers for sharded clusters.
 
 const sh = {
   status(verbose) {
@@ -16,6 +16,9 @@ const sh = {
   shardCollection(namespace, key, unique, options) {
     return adminCommand({ shardCollection: namespace, key, ...(unique ? { unique } : {}), ...options });
   },
+  movePrimary(database, to) {
+    return adminCommand({ movePrimary: database, to });
+  },
   splitFind(namespace, find) {
     return adminCommand({ split: namespace, find });
   },
@@ -24,6 +27,9 @@ const sh = {
   },
   moveChunk(namespace, find, to) {
     return adminCommand({ moveChunk: namespace, find, to });
+  },
+  mergeChunks(namespace, bounds) {
+    return adminCommand({ mergeChunks: namespace, bounds });
   },
   setBalancerState(on) {
     return adminCommand(on ? { balancerStart: 1 } : { balancerStop: 1 });
@@ -46,109 +52,88 @@ const sh = {
   enableBalancing(namespace) {
     return setBalancing(namespace, true);
   },
+  isConfigured() {
+    return configCollection("shards").findOne() !== null;
+  },
+  enableAutoSplit() {
+    return setAutoSplit(true);
+  },
+  disableAutoSplit() {
+    return setAutoSplit(false);
+  },
+  getShouldAutoSplit() {
+    const setting = configCollection("settings").findOne({ _id: "autosplit" });
+    return setting === null || setting.enabled !== false;
+  },
+  getBalancerWindow() {
+    const setting = configCollection("settings").findOne({ _id: "balancer" });
+    return setting === null || setting.activeWindow === undefined ? null : setting.activeWindow;
+  },
+  balancerCollectionStatus(namespace) {
+    return adminCommand({ balancerCollectionStatus: namespace });
+  },
+  waitForBalancer(running, timeout, interval) {
+    const wanted = running !== false;
+    const reached = () => sh.isBalancerRunning() === wanted;
+    assert.soon(
+      reached,
+      `the balancer is ${wanted ? "not running" : "still running"}`,
+      timeout || 60000,
+      interval || 200,
+    );
+  },
+  waitForBalancerOff(timeout, interval) {
+    const reached = () => !sh.getBalancerState() && !sh.isBalancerRunning();
+    assert.soon(reached, "the balancer is not off", timeout || 60000, interval || 200);
+  },
+  // Migrations of the last day, by outcome and pair of shards.
+  getRecentMigrations() {
+    const filter = { time: { $gt: new Date(Date.now() - 86400000) } };
+    const ended = (what, status, details) => [
+      { $match: { ...filter, what, ...details } },
+      { $group: { _id: { from: "$details.from", to: "$details.to", error: "$details.errmsg" }, count: { $sum: 1 } } },
+      { $project: { _id: { $ifNull: ["$_id.error", status] }, count: 1, from: "$_id.from", to: "$_id.to" } },
+      { $sort: { _id: 1, from: 1, to: 1 } },
+    ];
+    const changes = configCollection("changelog");
+    const done = changes.aggregate(ended("moveChunk.commit", "Success", {})).toArray();
+    return done.concat(changes.aggregate(ended("moveChunk.error", "aborted", {})).toArray());
+  },
+  addShardToZone(shard, zone) {
+    return checkReply(adminCommand({ addShardToZone: shard, zone }), "addShardToZone failed");
+  },
+  removeShardFromZone(shard, zone) {
+    return checkReply(adminCommand({ removeShardFromZone: shard, zone }), "removeShardFromZone failed");
+  },
+  updateZoneKeyRange(namespace, min, max, zone) {
+    return checkReply(adminCommand({ updateZoneKeyRange: namespace, min, max, zone }), "updateZoneKeyRange failed");
+  },
+  removeRangeFromZone(namespace, min, max) {
+    return sh.updateZoneKeyRange(namespace, min, max, null);
+  },
+  addShardTag(shard, tag) {
+    return sh.addShardToZone(shard, tag);
+  },
+  removeShardTag(shard, tag) {
+    return sh.removeShardFromZone(shard, tag);
+  },
+  addTagRange(namespace, min, max, tag) {
+    return sh.updateZoneKeyRange(namespace, min, max, tag);
+  },
+  removeTagRange(namespace, min, max) {
+    return sh.removeRangeFromZone(namespace, min, max);
+  },
   help() {
     printHelp("sh");
   },
 };
 
+const configCollection = (name) => currentDatabase().getSiblingDB("config").getCollection(name);
+
 function setBalancing(namespace, enabled) {
-  const collections = currentDatabase().getSiblingDB("config").getCollection("collections");
-  return collections.update({ _id: String(namespace) }, { $set: { noBalance: !enabled } });
+  return configCollection("collections").update({ _id: String(namespace) }, { $set: { noBalance: !enabled } });
 }
 
-// A document on one line with two blanks between the parts, as this report has always had them.
-const spaced = (document) => tojson(document, " ", true);
-
-// A chunk's bound, without the extra blanks and with bare boundary names.
-const bound = (key) => tojson(key, "", true).replace(/"\$(minKey|maxKey)"/g, "$$$1");
-
-// A version as its two counters. The first is shown in thousands, as when timestamps held milliseconds.
-const shownVersion = (lastmod) => `{ "t" : ${lastmod.t * 1000}, "i" : ${lastmod.i} }`;
-
-function printShardingStatus(config, verbose) {
-  const version = config.getCollection("version").findOne();
-  if (version === null) {
-    print(`no sharding metadata in database ${config}: connect the shell to a router (mongos)`);
-    return;
-  }
-  const lines = [
-    "--- Sharding Status ---",
-    `  sharding version: ${tojson(shownSharding(version), "", true)}`,
-    "  shards:",
-  ];
-  for (const shard of config.getCollection("shards").find().sort({ _id: 1 }).toArray()) {
-    lines.push("\t" + spaced({ _id: shard._id, host: shard.host }));
-  }
-  lines.push("  databases:");
-  lines.push("\t" + spaced({ _id: "admin", partitioned: false, primary: "config" }));
-  for (const database of config.getCollection("databases").find().sort({ _id: 1 }).toArray()) {
-    if (database._id === "admin" || database._id === "config") continue;
-    const { _id, partitioned, primary } = database;
-    lines.push("\t" + spaced({ _id, partitioned: partitioned !== false, primary }));
-    const pattern = new RegExp("^" + database._id.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&") + "\\.");
-    const collections = config.getCollection("collections").find({ _id: pattern }).sort({ _id: 1 }).toArray();
-    for (const collection of collections)
-      if (!collection.dropped) lines.push(...chunkLines(config, collection, verbose));
-  }
-  print(lines.join("\n"));
-}
-
-function shownSharding(version) {
-  const { _id, version: legacy, minCompatibleVersion, currentVersion, clusterId } = version;
-  const shown = { _id, version: legacy, minCompatibleVersion, currentVersion, clusterId };
-  for (const name of Object.keys(shown)) if (shown[name] === undefined) delete shown[name];
-  return shown;
-}
-
-function chunksOf(config, collection) {
-  const filter =
-    collection.uuid === undefined
-      ? { ns: collection._id }
-      : { $or: [{ ns: collection._id }, { uuid: collection.uuid }] };
-  return config.getCollection("chunks").find(filter).sort({ min: 1 }).toArray();
-}
-
-function chunkLines(config, collection, verbose) {
-  const chunks = chunksOf(config, collection);
-  const counts = new Map();
-  for (const chunk of chunks) counts.set(chunk.shard, (counts.get(chunk.shard) || 0) + 1);
-  const lines = [`\t\t${collection._id} chunks:`];
-  for (const [shard, count] of [...counts].sort((a, b) => compareText(a[0], b[0])))
-    lines.push(`\t\t\t\t${shard}\t${count}`);
-  if (chunks.length > 20 && !verbose) {
-    lines.push(`\t\t\t${chunks.length} chunks are not listed; printShardingStatus(undefined, true) lists them`);
-    return lines;
-  }
-  for (const chunk of chunks) {
-    const range = `${bound(chunk.min)} -->> ${bound(chunk.max)}`;
-    const jumbo = chunk.jumbo ? " jumbo" : "";
-    lines.push(`\t\t\t${range} on : ${chunk.shard} ${shownVersion(chunk.lastmod)}${jumbo}`);
-  }
-  return lines;
-}
-
-function printShardDistribution(collection) {
-  const stats = collection.stats();
-  if (!stats.sharded) {
-    print(`Collection ${collection} is not sharded.`);
-    return;
-  }
-  const config = collection.getDB().getSiblingDB("config");
-  const owned = config.getCollection("collections").findOne({ _id: collection.getFullName() });
-  const chunks = chunksOf(config, owned);
-  const size = (amount) =>
-    amount >= 2 ** 20
-      ? `${(amount / 2 ** 20).toFixed(2)}MiB`
-      : amount >= 1024
-        ? `${(amount / 1024).toFixed(2)}KiB`
-        : `${amount}B`;
-  for (const [shard, part] of Object.entries(stats.shards)) {
-    const here = chunks.filter((chunk) => chunk.shard === shard).length;
-    print(`\nShard ${shard}`);
-    print(` data : ${size(Number(part.size))} docs : ${part.count} chunks : ${here}`);
-    print(` estimated data per chunk : ${size(Math.floor(Number(part.size) / here) || 0)}`);
-    print(` estimated docs per chunk : ${Math.floor(Number(part.count) / here) || 0}`);
-  }
-  print(`\nTotals`);
-  print(` data : ${size(Number(stats.size))} docs : ${stats.count} chunks : ${chunks.length}`);
+function setAutoSplit(enabled) {
+  return configCollection("settings").update({ _id: "autosplit" }, { $set: { enabled } }, { upsert: true });
 }

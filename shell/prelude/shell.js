@@ -1,48 +1,26 @@
 // The shell's global names, and the entry points that Python calls.
 
-function load(path) {
-  const text = callHost("read", String(path));
-  runScript(text, String(path));
-  return true;
-}
-
-// Scripts run as scripts, so that their top-level declarations stay; V8 offers that only to Python, which cannot be
-// asked while it waits for us. An indirect eval is the next best: `var` and functions stay, `let` and `const` end
-// with the file.
-function runScript(text, name) {
-  globalEval(`${text.replace(/^#!.*/, "")}\n//# sourceURL=${name}`);
-}
-
 function quit(code) {
   callHost("quit", code === undefined ? 0 : Number(code));
   throw new Error("quit");
 }
 
-function completions(text) {
-  const match = /(?:^|[^\w$.)\]'"])((?:[A-Za-z_$][\w$]*\.)*)([\w$]*)$/.exec(" " + text);
-  if (match === null) return "";
-  const path = match[1].split(".").filter((part) => part !== "");
-  let object = globalThis;
-  for (const name of path) {
-    object = object[name];
-    if (object === undefined || object === null) return "";
+// The user's own prompt where there is one: a text, or a function that gives one.
+function promptText() {
+  showing = false;
+  const own = globalThis.prompt;
+  if (typeof own === "string" || own instanceof String) return String(own);
+  if (typeof own !== "function") return usualPrompt();
+  try {
+    return String(own());
+  } catch (failure) {
+    print(`prompt() failed: ${failure}`);
+    return usualPrompt();
   }
-  return namesIn(Object(object))
-    .filter((name) => name.startsWith(match[2]))
-    .join("\n");
-}
-
-function namesIn(object) {
-  const names = new Set();
-  if (object instanceof DB) object.getCollectionNames().forEach((name) => names.add(name));
-  for (let level = object; level !== null && level !== Object.prototype; level = Object.getPrototypeOf(level)) {
-    Object.getOwnPropertyNames(level).forEach((name) => names.add(name));
-  }
-  return [...names].filter((name) => /^[A-Za-z$][\w$.]*$/.test(name) && name !== "constructor").sort();
 }
 
 // What stands before the `> `: nothing for a lone server, the kind for a router, name and state for a member.
-function promptText() {
+function usualPrompt() {
   const { db } = globalThis;
   if (db === undefined) return "> ";
   let hello;
@@ -69,8 +47,7 @@ const MAGIC = {
   use: useDatabase,
   show: showThing,
   it: nextPage,
-  help: (topic) =>
-    topic === undefined ? printHelp("shell") : printHelp(Object.hasOwn(HELP, topic) ? topic : "shell"),
+  help,
 };
 
 installGlobals({
@@ -86,6 +63,10 @@ installGlobals({
   DBCollection,
   DBQuery,
   DBCommandCursor,
+  DBExplainQuery: Explainable,
+  DriverSession,
+  SessionOptions,
+  WriteConcern,
   Bulk,
   WriteResult,
   BulkWriteResult,
@@ -94,19 +75,22 @@ installGlobals({
   BulkWriteError,
   WriteCommandError,
   MongoServerError,
+  PlanCache,
+  Random,
   rs,
   sh,
   help,
+  sortDoc,
+  passwordPrompt,
+  setVerboseShell,
+  ...FILES,
   db: undefined,
   sleep: (milliseconds) => callHost("sleep", Number(milliseconds)),
   version: () => callHost("version"),
-  cat: (path) => callHost("read", String(path)),
-  pwd: () => callHost("pwd"),
-  cd: (path) => callHost("cd", String(path)),
-  ls: (path) => callHost("ls", path === undefined ? "." : String(path)),
   hostname: () => callHost("hostname"),
   getHostName: () => callHost("hostname"),
   gc: () => undefined,
+  isInteractive: () => callHost("interactive"),
   printShardingStatus: (config, verbose) =>
     printShardingStatus(config || globalThis.db.getSiblingDB("config"), verbose),
 });

@@ -22,24 +22,31 @@ function* batchesOf(statements) {
 
 const FIELD_OF = { insert: "documents", update: "updates", delete: "deletes" };
 
-// Run write statements of one kind; stops at the first error when `ordered`. `base` is the index of the first one.
-function writeStatements(collection, kind, statements, options, tally, base) {
+// Run write statements of one kind; stops at the first error when `ordered`. `indexes` are the statements' places in the
+// whole, where that is not how they stand here.
+function writeStatements(collection, kind, statements, options, tally, indexes) {
   const database = collection.getDB();
-  let index = base;
+  const given = options.writeConcern || collection.getWriteConcern();
+  const concern = given === undefined ? undefined : { ...given };
+  const progress = new Progress(`${kind} ${collection}`, statements.length);
+  const placeOf = (position) => (indexes === undefined ? position : indexes[position]);
+  let sent = 0;
   for (const batch of batchesOf(statements)) {
     const command = { [kind]: collection.getName(), ordered: options.ordered !== false, [FIELD_OF[kind]]: batch };
-    const concern = options.writeConcern || database.getMongo().getWriteConcern();
     if (concern !== undefined) command.writeConcern = concern;
     for (const name of ["let", "bypassDocumentValidation", "comment"]) {
       if (options[name] !== undefined) command[name] = options[name];
     }
-    const reply = database.getMongo().run(database.getName(), command);
+    const reply = runIn(database, command);
     if (!reply.ok) throw new WriteCommandError(reply);
-    addReply(tally, kind, reply, batch, index);
-    index += batch.length;
-    if (tally.writeErrors.length && options.ordered !== false) return false;
+    if (concern !== undefined && concern.w === 0) tally.acknowledged = false;
+    else addReply(tally, kind, reply, batch, (position) => placeOf(sent + position));
+    sent += batch.length;
+    progress.reached(sent);
+    if (tally.writeErrors.length && options.ordered !== false) break;
   }
-  return true;
+  progress.end();
+  return !tally.writeErrors.length || options.ordered === false;
 }
 
 class WriteCommandError extends Error {
@@ -47,6 +54,9 @@ class WriteCommandError extends Error {
     super(reply.errmsg);
     this.code = reply.code;
     hide(this, { reply: shownReply(reply) });
+  }
+  get errorLabels() {
+    return this.reply.errorLabels;
   }
   toString() {
     return `WriteCommandError(${tojson(this.reply)})`;
@@ -56,8 +66,8 @@ class WriteCommandError extends Error {
   }
 }
 
-function addReply(tally, kind, reply, batch, base) {
-  const upserted = (reply.upserted || []).map((entry) => ({ index: entry.index + base, _id: entry._id }));
+function addReply(tally, kind, reply, batch, placeOf) {
+  const upserted = (reply.upserted || []).map((entry) => ({ index: placeOf(entry.index), _id: entry._id }));
   if (kind === "insert") tally.nInserted += Number(reply.n);
   else if (kind === "delete") tally.nRemoved += Number(reply.n);
   else {
@@ -68,7 +78,7 @@ function addReply(tally, kind, reply, batch, base) {
   }
   for (const error of reply.writeErrors || []) {
     const operation = batch[error.index];
-    tally.writeErrors.push(new WriteError({ ...error, index: error.index + base }, operation));
+    tally.writeErrors.push(new WriteError({ ...error, index: placeOf(error.index) }, operation));
   }
   if (reply.writeConcernError) tally.writeConcernErrors.push(new WriteConcernError(reply.writeConcernError));
 }
@@ -113,122 +123,4 @@ function deleteStatement(filter, limit, options) {
   const statement = { q: filter, limit };
   for (const name of ["collation", "hint"]) if (options[name] !== undefined) statement[name] = options[name];
   return statement;
-}
-
-// ---- Bulk operations: statements in order, those of one kind that follow each other sent together.
-
-function bulkStatement(operation) {
-  const [[name, spec]] = Object.entries(operation);
-  switch (name) {
-    case "insertOne":
-      return ["insert", withId(spec.document)];
-    case "updateOne":
-      requireOperators(spec.update);
-      return ["update", updateStatement(spec.filter, spec.update, spec)];
-    case "updateMany":
-      requireOperators(spec.update);
-      return ["update", updateStatement(spec.filter, spec.update, { ...spec, multi: true })];
-    case "replaceOne":
-      refuseOperators(spec.replacement);
-      return ["update", updateStatement(spec.filter, spec.replacement, spec)];
-    case "deleteOne":
-      return ["delete", deleteStatement(spec.filter, 1, spec)];
-    case "deleteMany":
-      return ["delete", deleteStatement(spec.filter, 0, spec)];
-    default:
-      throw new Error(`unknown bulk operation: ${name}`);
-  }
-}
-
-function runBulk(collection, statements, options) {
-  const tally = emptyTally();
-  let start = 0;
-  while (start < statements.length) {
-    const [kind] = statements[start];
-    let stop = start;
-    while (stop < statements.length && statements[stop][0] === kind) stop++;
-    const group = statements.slice(start, stop).map((entry) => entry[1]);
-    if (!writeStatements(collection, kind, group, options, tally, start)) break;
-    start = stop;
-  }
-  return tally;
-}
-
-class BulkFind {
-  constructor(bulk, filter) {
-    Object.assign(this, { bulk, filter, options: {} });
-  }
-  upsert() {
-    this.options.upsert = true;
-    return this;
-  }
-  hint(index) {
-    this.options.hint = index;
-    return this;
-  }
-  collation(specification) {
-    this.options.collation = specification;
-    return this;
-  }
-  arrayFilters(filters) {
-    this.options.arrayFilters = filters;
-    return this;
-  }
-  add(kind, statement) {
-    this.bulk.statements.push([kind, statement]);
-    return this.bulk;
-  }
-  update(update) {
-    requireOperators(update);
-    return this.add("update", updateStatement(this.filter, update, { ...this.options, multi: true }));
-  }
-  updateOne(update) {
-    requireOperators(update);
-    return this.add("update", updateStatement(this.filter, update, this.options));
-  }
-  replaceOne(replacement) {
-    refuseOperators(replacement);
-    return this.add("update", updateStatement(this.filter, replacement, this.options));
-  }
-  remove() {
-    return this.add("delete", deleteStatement(this.filter, 0, this.options));
-  }
-  delete() {
-    return this.remove();
-  }
-  removeOne() {
-    return this.add("delete", deleteStatement(this.filter, 1, this.options));
-  }
-  deleteOne() {
-    return this.removeOne();
-  }
-}
-
-class Bulk {
-  constructor(collection, ordered) {
-    hide(this, { collection, ordered, statements: [], executed: false });
-  }
-  insert(document) {
-    this.statements.push(["insert", withId(document)]);
-    return this;
-  }
-  find(filter) {
-    if (filter === undefined) throw new Error("find() needs a filter");
-    return new BulkFind(this, filter);
-  }
-  execute(writeConcern) {
-    if (this.executed) throw new Error("a bulk can be executed only once");
-    if (!this.statements.length) throw new Error("the bulk has no operations");
-    hide(this, { executed: true });
-    const tally = runBulk(this.collection, this.statements, { ordered: this.ordered, writeConcern });
-    throwFailures(tally, true);
-    return new BulkWriteResult(tally);
-  }
-  tojson() {
-    const count = (kind) => this.statements.filter((entry) => entry[0] === kind).length;
-    return tojson({ nInsertOps: count("insert"), nUpdateOps: count("update"), nRemoveOps: count("delete") });
-  }
-  toString() {
-    return this.tojson();
-  }
 }

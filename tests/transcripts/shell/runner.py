@@ -1,39 +1,48 @@
-"""Runs a transcript of a shell session: what is typed, and what the shell must print.
+"""Types a transcript into a shell on a pseudo-terminal and compares what is on the screen then.
 
     # Lines that begin with "# " before the first input say what the transcript claims.
-    > what is typed at the prompt
+    > what is typed at the prompt (which may say more: `mongos> `, `set:PRIMARY> `)
     ... what is typed at the continuation prompt
     what is printed
 
-In expected text `<any>` stands for any text within a line, and a line `<lines>` for any number of lines.
+In expected text `<any>` stands for any text within a line, and a line `<lines>` for any number of lines. The prompts
+and the typed text are compared too. One shell serves many transcripts: what a transcript declares with `let` or `const`
+must not be declared by another one.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shell.bindings.session import Session
-from shell.deployment import Deployment
-from shell.repl import CONTINUATION, Repl
+from tests.harness.screen_text import ScreenText
+from tests.harness.terminal import Terminal
+
+_INPUT = re.compile(r"((?:[\w.-]+:[A-Z0-9]+|mongos)?> )(.*)")
+CONTINUATION = "... "
+DATABASE = "transcript"
 
 
 @dataclass
 class Step:
-    """One script or command: its lines and what it prints."""
+    """One script or command: its lines, each with the prompt before it, and what it prints."""
 
-    lines: list[str]
+    lines: list[tuple[str, str]]
     expected: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join(prompt + text for prompt, text in self.lines)
 
 
 def read_transcript(path: Path) -> list[Step]:
     steps: list[Step] = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("> "):
-            steps.append(Step([line[2:]]))
-        elif line.startswith("... "):
-            steps[-1].lines.append(line[4:])
+        if (match := _INPUT.fullmatch(line)) is not None:
+            steps.append(Step([(match[1], match[2])]))
+        elif line.startswith(CONTINUATION) or line == CONTINUATION.rstrip():
+            steps[-1].lines.append((CONTINUATION, line[len(CONTINUATION) :]))
         elif steps:
             steps[-1].expected.append(line)
         else:
@@ -41,43 +50,43 @@ def read_transcript(path: Path) -> list[Step]:
     return steps
 
 
-class Recorder:
-    """Feeds the lines of a transcript to the shell and sorts what it prints by step."""
+class Shell:
+    """A shell on a terminal, at a prompt. Lines are typed key by key, or each pasted, which is quicker."""
 
-    def __init__(self, steps: list[Step]) -> None:
-        self._steps = steps
-        self._left: list[str] = []
-        self.printed: list[str] = []
+    def __init__(self, home: Path, address: str, *, pasting: bool = False) -> None:
+        self._pasting = pasting
+        command = [sys.executable, "-m", "shell", "--quiet", f"{address}/{DATABASE}"]
+        self.terminal = Terminal(command, {"HOME": str(home), "NO_COLOR": "1"})
+        self.terminal.wait_for(lambda screen: at_prompt(screen, -1))
 
-    def read(self, prompt: str) -> str:
-        if prompt == CONTINUATION:
-            assert self._left, f"the shell wants more after {self._steps[len(self.printed) - 1].lines}"
-            return self._left.pop(0)
-        assert not self._left, f"the shell took {self._left} for a new script"
-        if len(self.printed) == len(self._steps):
-            raise EOFError
-        first, *self._left = self._steps[len(self.printed)].lines
-        self.printed.append("")
-        return first
+    def play(self, steps: list[Step]) -> list[tuple[Step, str]]:
+        """Each step with what was printed for it."""
+        self.type("db = db.getSiblingDB('transcript'); DBQuery.shellBatchSize = 20; undefined")
+        return [(step, self._step(step)) for step in steps]
 
-    def write(self, text: str) -> int:
-        self.printed[-1] += text
-        return len(text)
+    def type(self, text: str) -> None:
+        """Type one line and wait for the next prompt."""
+        row = self.terminal.screen.row
+        self.terminal.send(f"\x1b[200~{text}\x1b[201~\r" if self._pasting else f"{text}\r")
+        self.terminal.wait_for(lambda screen: at_prompt(screen, row))
 
-    def flush(self) -> None:
-        """Nothing is held back."""
+    def _step(self, step: Step) -> str:
+        screen = self.terminal.screen
+        for prompt, text in step.lines:
+            row = screen.row
+            assert screen.line(row).rstrip() == prompt.rstrip(), f"prompt {screen.line(row)!r} before {step}"
+            self.type(text)
+            assert screen.line(row).rstrip() == (prompt + text).rstrip(), "what was typed is on the screen"
+        return "".join(f"{line}\n" for line in screen.lines(row + 1, screen.row))
 
 
-def run_transcript(path: Path, deployment: Deployment | None) -> list[tuple[Step, str]]:
-    """Each step with what the shell printed for it."""
-    steps = read_transcript(path)
-    recorder = Recorder(steps)
-    session = Session(deployment, recorder)
-    try:
-        Repl(session, recorder.read, recorder.write, quiet=True).run(prompts=False)
-    finally:
-        session.close()
-    return list(zip(steps, recorder.printed, strict=True))
+def at_prompt(screen: ScreenText, after: int) -> bool:
+    """Whether the cursor stands behind a bare prompt in a row below `after`."""
+    if screen.row <= after:
+        return False
+    text = screen.line(screen.row).rstrip() + " "
+    bare = text == CONTINUATION or ((match := _INPUT.fullmatch(text)) is not None and not match[2])
+    return bare and screen.column == len(text)
 
 
 def matches(expected: list[str], printed: str) -> bool:

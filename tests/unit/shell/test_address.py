@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shell.address import Address, AddressError, parse_address
+from shell.address import Address, AddressError, Credentials, parse_address
 
 LOCAL = ("127.0.0.1", 27017)
 
@@ -39,7 +39,24 @@ def test_host_and_port_options() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["mongodb://u:p@a/x", "mongodb+srv://a", "a:port", "a:0", "a:1,,b:2", "mongodb://a/?ssl=true", "mongodb://"],
+    [
+        "mongodb+srv://a",
+        "a:port",
+        "a:0",
+        "a:1,,b:2",
+        "mongodb://",
+        "mongodb://u@a/x",
+        "mongodb://a/?ssl=true",
+        "mongodb://a/?nosuch=1",
+        "mongodb://a/?readPreference=sometimes",
+        "mongodb://a/?readPreferenceTags=a:b",
+        "mongodb://a/?readPreference=primary&readPreferenceTags=a:b",
+        "mongodb://a,b/?directConnection=true",
+        "mongodb://a/?wtimeoutMS=-1",
+        "mongodb://a/?retryWrites=yes",
+        "mongodb://a/?authSource=x",
+        "mongodb://u:p@a/?authMechanism=PLAIN",
+    ],
 )
 def test_what_cannot_be_honoured_is_refused(text: str) -> None:
     with pytest.raises(AddressError):
@@ -54,3 +71,27 @@ def test_options_do_not_mix_with_a_uri() -> None:
 @pytest.mark.parametrize("text", ["a:1", "a:1,b:2", "s/a:1,b:2"])
 def test_an_address_prints_as_it_is_typed(text: str) -> None:
     assert str(parse_address(text)) == text
+
+
+def test_options_of_an_address_are_taken_up() -> None:
+    address = parse_address(
+        "mongodb://a,b/x?replicaSet=s&w=majority&journal=true&wtimeoutMS=500&readPreference=secondary"
+        "&readPreferenceTags=dc:east,rack:1&readPreferenceTags=&readConcernLevel=majority&retryWrites=true"
+        "&connectTimeoutMS=1500&socketTimeoutMS=0&appName=me"
+    )
+    assert address.defaults == {
+        "writeConcern": {"w": "majority", "j": True, "wtimeout": 500},
+        "readPreference": {"mode": "secondary", "tags": [{"dc": "east", "rack": "1"}, {}]},
+        "readConcern": {"level": "majority"},
+        "retryWrites": True,
+    }
+    assert (address.timeout, address.reply_timeout, address.application) == (1.5, None, "me")
+    assert parse_address("mongodb://a/?w=2").defaults == {"writeConcern": {"w": 2}}
+
+
+def test_users_are_known_to_a_database() -> None:
+    address = parse_address("mongodb://u%40x:p%3Aw@a/shop?authMechanism=SCRAM-SHA-1")
+    assert address.credentials == Credentials("u@x", "p:w", "shop", "SCRAM-SHA-1")
+    assert parse_address("mongodb://u:p@a").credentials == Credentials("u", "p", "admin")
+    assert parse_address("mongodb://u:p@a/shop?authSource=b").credentials == Credentials("u", "p", "b")
+    assert parse_address("a:1/shop").with_credentials("u", "p", None, None).credentials == Credentials("u", "p", "shop")

@@ -19,8 +19,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_PAUSE", 0.01)
 
 
-def run(deployment: Deployment, command: dict[str, Any], *, any_member: bool = False) -> dict[str, Any]:
-    reply: dict[str, Any] = bson.decode(deployment.run(bson.encode(command | {"$db": "test"}), any_member=any_member))
+def run(deployment: Deployment, command: dict[str, Any], mode: str | None = None) -> dict[str, Any]:
+    preference = None if mode is None else {"mode": mode}
+    reply: dict[str, Any] = bson.decode(deployment.run(bson.encode(command | {"$db": "test"}), preference=preference))
     return reply
 
 
@@ -57,7 +58,7 @@ def test_a_primary_that_was_not_named_is_found() -> None:
 def test_reads_that_allow_it_go_to_a_secondary_when_there_is_no_primary() -> None:
     with FakeServer(member("secondary")) as one, FakeServer(member("secondary")) as two:
         deployment = to(one, two)
-        assert run(deployment, {"find": "c"}, any_member=True)["from"] == "secondary"
+        assert run(deployment, {"find": "c"}, "secondaryPreferred")["from"] == "secondary"
         with pytest.raises(Unreachable, match="none of the reachable members is primary"):
             run(deployment, {"insert": "c"})
         deployment.close()

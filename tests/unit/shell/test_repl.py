@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from shell.bindings.screen import Screen
 from shell.bindings.session import Session
 from shell.repl import Repl, parse_command
 
@@ -52,9 +53,9 @@ def talk(lines: Iterable[str], *, quiet: bool = True) -> tuple[str, list[str], i
         except StopIteration:
             raise EOFError from None
 
-    session = Session(None, output)
+    session = Session(None, Screen(output))
     try:
-        code = Repl(session, read, output.write, quiet=quiet).run(prompts=True)
+        code = Repl(session, read, quiet=quiet).run(prompts=True)
     finally:
         session.close()
     return output.getvalue(), prompts, code

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from shell.bindings.screen import Screen
 from shell.bindings.session import ScriptFailure, Session, Unfinished
 
 
@@ -17,7 +18,7 @@ def output() -> io.StringIO:
 
 @pytest.fixture(scope="module")
 def session(output: io.StringIO) -> Iterator[Session]:
-    session = Session(None, output)
+    session = Session(None, Screen(output))
     yield session
     session.close()
 
@@ -92,7 +93,7 @@ def test_names_complete(session: Session) -> None:
 
 
 def test_quitting_sets_the_exit_code(output: io.StringIO) -> None:
-    session = Session(None, output)
+    session = Session(None, Screen(output))
     with pytest.raises(ScriptFailure):
         session.show("quit(3)")
     assert session.host.exit_code == 3

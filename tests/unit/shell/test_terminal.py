@@ -145,5 +145,7 @@ def test_a_server_that_is_not_there_is_said_so() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     assert run("--nosuch")[0] == 2
-    assert run("mongodb://u:p@h/x")[0] == 2
+    assert run("mongodb://h/x?tls=true")[0] == 2
     assert run("one", "two")[0] == 2
+    assert run("--nodb", "--port", "1")[0] == 2
+    assert run("--password", "x")[0] == 2

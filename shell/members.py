@@ -1,0 +1,91 @@
+"""Members as their hello replies describe them, and the one that a read preference chooses among them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LATENCY_WINDOW = 0.015
+"""Seconds by which a member may be slower than the nearest one and still be chosen."""
+IDLE_WRITE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One server that answered. `round_trip` in seconds."""
+
+    host: tuple[str, int]
+    hello: Mapping[str, Any]
+    round_trip: float
+
+    @property
+    def router(self) -> bool:
+        return self.hello.get("msg") == "isdbgrid"
+
+    @property
+    def writable(self) -> bool:
+        return self.router or bool(self.hello.get("isWritablePrimary"))
+
+    @property
+    def secondary(self) -> bool:
+        return bool(self.hello.get("secondary"))
+
+    def others(self) -> Iterator[tuple[str, int]]:
+        """The data-bearing members that this one knows of."""
+        known = [*self.hello.get("hosts", ()), *self.hello.get("passives", ())]
+        if isinstance(self.hello.get("primary"), str):
+            known.append(self.hello["primary"])
+        for text in known:
+            name, _, port = text.rpartition(":")
+            yield name.strip("[]"), int(port)
+
+    def written(self) -> float | None:
+        """When its newest write was made, in seconds since 1970, as far as the member tells."""
+        date = self.hello.get("lastWrite", {}).get("lastWriteDate")
+        return date.timestamp() if date is not None else None
+
+
+def choose(members: Sequence[Member], preference: Mapping[str, Any]) -> Member | None:
+    """The member that a read preference asks for; routers and primaries first where it asks for nothing else."""
+    for member in members:
+        if member.router:
+            return member
+    primary = next((member for member in members if member.writable), None)
+    mode = preference["mode"]
+    if mode == "primary":
+        return primary
+    if mode == "primaryPreferred" and primary is not None:
+        return primary
+    secondaries = [member for member in members if member.secondary]
+    eligible = secondaries if mode != "nearest" else [*secondaries, *([primary] if primary is not None else [])]
+    fresh = _fresh(eligible, members, preference.get("maxStalenessSeconds"))
+    found = _nearest(_tagged(fresh, preference.get("tags") or [{}]))
+    if found is None and mode == "secondaryPreferred":
+        return primary
+    return found
+
+
+def _fresh(eligible: Sequence[Member], members: Sequence[Member], most: float | None) -> Sequence[Member]:
+    """Those that are not further behind the newest write known than `most` seconds."""
+    if most is None or most < 0:
+        return eligible
+    newest = max((member.written() or 0.0 for member in members), default=0.0)
+    return [member for member in eligible if newest - (member.written() or 0.0) + IDLE_WRITE_SECONDS <= most]
+
+
+def _tagged(members: Sequence[Member], tag_sets: Sequence[Mapping[str, Any]]) -> Sequence[Member]:
+    """Those that have all tags of the first set that any of them has."""
+    for wanted in tag_sets:
+        fitting = [member for member in members if wanted.items() <= dict(member.hello.get("tags", {})).items()]
+        if fitting:
+            return fitting
+    return ()
+
+
+def _nearest(members: Sequence[Member]) -> Member | None:
+    if not members:
+        return None
+    least = min(member.round_trip for member in members)
+    return random.choice([member for member in members if member.round_trip <= least + LATENCY_WINDOW])

@@ -1,0 +1,98 @@
+// What `printShardingStatus` and `getShardDistribution` print.
+
+// A document on one line with two blanks between the parts, as this report has always had them.
+const spaced = (document) => tojson(document, " ", true);
+
+// A chunk's bound, without the extra blanks and with bare boundary names.
+const bound = (key) => tojson(key, "", true).replace(/"\$(minKey|maxKey)"/g, "$$$1");
+
+// A version as its two counters. The first is shown in thousands, as when timestamps held milliseconds.
+const shownVersion = (lastmod) => `{ "t" : ${lastmod.t * 1000}, "i" : ${lastmod.i} }`;
+
+function printShardingStatus(config, verbose) {
+  const version = config.getCollection("version").findOne();
+  if (version === null) {
+    print(`no sharding metadata in database ${config}: connect the shell to a router (mongos)`);
+    return;
+  }
+  const lines = [
+    "--- Sharding Status ---",
+    `  sharding version: ${tojson(shownSharding(version), "", true)}`,
+    "  shards:",
+  ];
+  for (const shard of config.getCollection("shards").find().sort({ _id: 1 }).toArray()) {
+    lines.push("\t" + spaced({ _id: shard._id, host: shard.host }));
+  }
+  lines.push("  databases:");
+  lines.push("\t" + spaced({ _id: "admin", partitioned: false, primary: "config" }));
+  for (const database of config.getCollection("databases").find().sort({ _id: 1 }).toArray()) {
+    if (database._id === "admin" || database._id === "config") continue;
+    const { _id, partitioned, primary } = database;
+    lines.push("\t" + spaced({ _id, partitioned: partitioned !== false, primary }));
+    const pattern = new RegExp("^" + database._id.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&") + "\\.");
+    const collections = config.getCollection("collections").find({ _id: pattern }).sort({ _id: 1 }).toArray();
+    for (const collection of collections)
+      if (!collection.dropped) lines.push(...chunkLines(config, collection, verbose));
+  }
+  print(lines.join("\n"));
+}
+
+function shownSharding(version) {
+  const { _id, version: legacy, minCompatibleVersion, currentVersion, clusterId } = version;
+  const shown = { _id, version: legacy, minCompatibleVersion, currentVersion, clusterId };
+  for (const name of Object.keys(shown)) if (shown[name] === undefined) delete shown[name];
+  return shown;
+}
+
+function chunksOf(config, collection) {
+  const filter =
+    collection.uuid === undefined
+      ? { ns: collection._id }
+      : { $or: [{ ns: collection._id }, { uuid: collection.uuid }] };
+  return config.getCollection("chunks").find(filter).sort({ min: 1 }).toArray();
+}
+
+function chunkLines(config, collection, verbose) {
+  const chunks = chunksOf(config, collection);
+  const counts = new Map();
+  for (const chunk of chunks) counts.set(chunk.shard, (counts.get(chunk.shard) || 0) + 1);
+  const lines = [`\t\t${collection._id} chunks:`];
+  for (const [shard, count] of [...counts].sort((a, b) => compareText(a[0], b[0])))
+    lines.push(`\t\t\t\t${shard}\t${count}`);
+  if (chunks.length > 20 && !verbose) {
+    lines.push(`\t\t\t${chunks.length} chunks are not listed; printShardingStatus(undefined, true) lists them`);
+    return lines;
+  }
+  for (const chunk of chunks) {
+    const range = `${bound(chunk.min)} -->> ${bound(chunk.max)}`;
+    const jumbo = chunk.jumbo ? " jumbo" : "";
+    lines.push(`\t\t\t${range} on : ${chunk.shard} ${shownVersion(chunk.lastmod)}${jumbo}`);
+  }
+  return lines;
+}
+
+function printShardDistribution(collection) {
+  const stats = collection.stats();
+  if (!stats.sharded) {
+    print(`Collection ${collection} is not sharded.`);
+    return;
+  }
+  const config = collection.getDB().getSiblingDB("config");
+  const owned = config.getCollection("collections").findOne({ _id: collection.getFullName() });
+  const chunks = chunksOf(config, owned);
+  const size = (amount) =>
+    amount >= 2 ** 20
+      ? `${(amount / 2 ** 20).toFixed(2)}MiB`
+      : amount >= 1024
+        ? `${(amount / 1024).toFixed(2)}KiB`
+        : `${amount}B`;
+  for (const [shard, part] of Object.entries(stats.shards)) {
+    const here = chunks.filter((chunk) => chunk.shard === shard).length;
+    print(`\nShard ${shard}`);
+    print(` data : ${size(Number(part.size))} docs : ${part.count} chunks : ${here}`);
+    print(` estimated data per chunk : ${size(Math.floor(Number(part.size) / here) || 0)}`);
+    print(` estimated docs per chunk : ${Math.floor(Number(part.count) / here) || 0}`);
+  }
+  print(`\nTotals`);
+  print(` data : ${size(Number(stats.size))} docs : ${stats.count} chunks : ${chunks.length}`);
+}

@@ -1,0 +1,75 @@
+"""Lines typed at a terminal: history, completion with the tab key, colours while typing, pasted text."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.lexers import PygmentsLexer
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from shell.bindings.session import Interrupted, ScriptFailure, Session
+from shell.repl import Lines
+
+HISTORY = Path("~/.docstore_history")
+_WORD_OF_COMMAND = re.compile(r"^\s*(?:use|show|help)\s+(\S*)$")
+_LAST_WORD = re.compile(r"([\w$]*)$")
+
+
+def terminal_lines(session: Session) -> Lines:
+    """Lines typed at a terminal. Pasted lines are taken one by one, as if typed."""
+    prompts: PromptSession[str] = PromptSession(
+        history=FileHistory(str(HISTORY.expanduser())),
+        completer=Names(session),
+        complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE,
+        reserve_space_for_menu=0,
+        enable_history_search=True,
+        lexer=_lexer() if session.screen.colour else None,
+    )
+    pasted: deque[str] = deque()
+
+    def read(prompt: str) -> str:
+        if pasted:
+            line = pasted.popleft()
+            session.screen.write(f"{prompt}{line}\n")
+            return line
+        try:
+            first, *rest = prompts.prompt(prompt).split("\n")
+        except KeyboardInterrupt:
+            pasted.clear()
+            raise
+        pasted.extend(rest)
+        return first
+
+    return read
+
+
+class Names(Completer):
+    """What the prelude says could stand where the cursor is."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        text = document.text_before_cursor
+        word = _WORD_OF_COMMAND.match(text) or _LAST_WORD.search(text)
+        assert word is not None
+        try:
+            names = self._session.completions(text)
+        except (ScriptFailure, Interrupted):
+            return
+        for name in names:
+            yield Completion(name, start_position=-len(word[1]))
+
+
+def _lexer() -> PygmentsLexer:
+    from pygments.lexers.javascript import JavascriptLexer  # only where there are colours
+
+    return PygmentsLexer(JavascriptLexer)
