@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import sysconfig
 from pathlib import Path
+
+import pytest
+
+import docstore.bson.walk
 
 KERNEL = Path(__file__).resolve().parents[2] / "docstore" / "bson"
 
@@ -26,3 +32,11 @@ def test_every_compiled_module_has_its_source_and_its_signatures() -> None:
 def test_every_module_that_uses_cython_is_compiled() -> None:
     users = {path.stem for path in KERNEL.glob("*.py") if "\nimport cython\n" in path.read_text()}
     assert users == compiled()
+
+
+def test_the_kernel_is_compiled_where_it_can_be() -> None:
+    """An installation without a compiler succeeds; one that has it and failed to compile is a mistake in the kernel."""
+    if shutil.which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").exists():
+        pytest.skip("there is no C compiler, or no headers of Python")
+    assert docstore.bson.walk.__file__ is not None
+    assert not docstore.bson.walk.__file__.endswith(".py"), "install the checkout, and look at what Cython says"
