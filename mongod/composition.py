@@ -9,20 +9,26 @@ from docstore.node.node import DataNode
 from docstore.node.process import Extension, Service
 from docstore.node.settings import ClusterRole
 from mongod import migration
-from mongod.document.commands import map_reduce
+from mongod.document.commands import map_reduce, merge_temporary
 from mongod.document.javascript import JavaScript
+from mongod.document.left_outputs import LeftOutputs
 
 
 def extension(role: ClusterRole) -> Extension:
     """The commands, services and parameters of a data node in that role."""
     if role is not ClusterRole.SHARD:
-        return Extension(commands=(map_reduce.COMMAND,), services=lambda node, _pool: (JavaScript(node),))
+        return Extension(
+            commands=(map_reduce.COMMAND,), services=lambda node, _pool: (JavaScript(node), LeftOutputs(node))
+        )
     tunables = migration.Tunables()
 
     def services(node: DataNode, pool: Pool) -> Iterable[Service]:
         yield JavaScript(node)
         yield migration.attach(node, pool, tunables)
+        yield LeftOutputs(node)
 
     return Extension(
-        commands=(map_reduce.COMMAND, *migration.COMMANDS), services=services, parameters=tunables.parameters()
+        commands=(map_reduce.COMMAND, merge_temporary.COMMAND, *migration.COMMANDS),
+        services=services,
+        parameters=tunables.parameters(),
     )

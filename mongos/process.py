@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from docstore.commands.context import Context
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.commands.parameters import FACTS, ParameterTable
@@ -35,6 +36,7 @@ from mongos.routing.bootstrap import ConfigDb, ConfigServersMissing, find_config
 from mongos.routing.cache import RoutingCache
 from mongos.routing.gossip import Gossip
 from mongos.routing.shards import CONFIG, Shard, Shards
+from mongos.stored_functions import stored_functions
 from mongos.table import TABLE
 
 LOG = component("SHARDING")
@@ -69,9 +71,11 @@ async def serve(process: Process, options: Options) -> None:
         listener: list[Listener] = []
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
         parameters = ParameterTable(FACTS)
-        services = services_of(
-            TABLE, router, parameters, carry_out=lambda _context, begin: carry_out(begin, router.evaluators)
-        )
+
+        async def run_scripts(context: Context, begin: Callable[[], Any]) -> Any:
+            return await carry_out(begin, router.evaluators, await stored_functions(context))
+
+        services = services_of(TABLE, router, parameters, carry_out=run_scripts)
         dispatcher = Dispatcher(router, services, translate=as_command_error)
         apply_options(dispatcher, options)
         listener.append(
@@ -124,6 +128,7 @@ def build(
         balancer=Balancer(holder, config, shards, cache, chunk_commands, settings, report),
         workers=Workers(JS_WORKERS, spill=spill / "mapreduce"),
         evaluators=Workers(EVALUATORS, spill=spill / "evaluation"),
+        spill=spill,
         gossip=gossip,
         clock=monotonic,
         facts=Facts(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from docstore.bson import append_fields
@@ -39,7 +40,7 @@ class Router:
 
     def __init__(
         self, *, shards: Shards, cache: RoutingCache, chunk_commands: ChunkCommands, settings: BalancerSettings,
-        autosplit: Autosplit, balancer: Balancer, workers: Workers, evaluators: Workers,
+        autosplit: Autosplit, balancer: Balancer, workers: Workers, evaluators: Workers, spill: Path,
         gossip: Gossip, clock: Callable[[], float], facts: Facts,
         statistics: Callable[[], NetworkStatistics], shutdown: Callable[[], None],
     ) -> None:  # fmt: skip
@@ -51,6 +52,7 @@ class Router:
         self.balancer = balancer
         self.workers = workers
         self.evaluators = evaluators
+        self.spill = spill
         self.clock = clock
         self.facts = facts
         self.statistics = statistics

@@ -1,8 +1,8 @@
 """The `mapReduce` command as nodes and routers share it: its parameters, its functions, where its output goes.
 
 Between router and shard the command has an internal form: `shardedFirstPass: true`, sent with `out: {inline: 1}`. The
-shard then leaves out finalize and answers `{results: [{_id, value}, ...], counts, timeMillis}` with the results sorted
-by `_id` in MongoDB's order.
+shard then leaves out finalize and answers `{cursor, counts}`: a cursor over `{_id, value}` sorted by `_id` in the order
+of the collation.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from typing import Any
 import bson
 from bson.int64 import Int64
 
-from docstore.bson import Value, elements
-from docstore.bson.namespace import check_collection_name, check_database_name
-from docstore.bson.walk import BOOL, NULL, OBJECT, STRING
+from docstore.aggregation.stages.write import Merge, WhenMatched, WhenNotMatched
+from docstore.bson import Value, elements, get_field
+from docstore.bson.namespace import check_collection_name, check_database_name, split_namespace
+from docstore.bson.walk import BOOL, EMPTY_DOCUMENT, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.js.job import Counts, Limits, MapReduceJob
+from docstore.query.collation import Collation
+from docstore.query.language import PLAIN
 from docstore.query.values import NUMBERS, number_of
 
 NOTHING = bson.encode({})
@@ -37,7 +40,7 @@ PARAMETERS = (
     Parameter("verbose", Type.BOOL, default=True),
     Parameter("jsMode", Type.BOOL, default=False),
     Parameter("bypassDocumentValidation", Type.BOOL, default=False),
-    Parameter("collation", Type.OBJECT, unsupported="collation is not supported yet"),
+    Parameter("collation", Type.OBJECT),
     Parameter("shardedFirstPass", Type.BOOL, default=False, internal=True),
 )
 _FUNCTIONS = frozenset((STRING, 0x0D, 0x0F))
@@ -68,10 +71,17 @@ class Output:
     mode: Mode
     database: str = ""
     collection: str = ""
+    sharded: bool = False
+    """The target must be sharded already."""
 
     @property
     def namespace(self) -> str:
         return f"{self.database}.{self.collection}"
+
+    def check_sharded(self, sharded: bool) -> None:
+        """Errors: InvalidOptions when a sharded target was asked for and it is none."""
+        if self.sharded and not sharded:
+            raise CommandError(Code.InvalidOptions, "out.sharded is only for a target that is sharded already")
 
     def named(self, own_database: str) -> Any:
         """As the reply's `result` names it: with its database when that was another."""
@@ -104,16 +114,16 @@ def output_of(args: Arguments, database: str) -> Output:
     if "db" in fields:
         database = text_of(fields["db"][1])
         check_database_name(database)
-    return _into(_MODES[mode], database, text_of(value))
+    return _into(_MODES[mode], database, text_of(value), sharded="sharded" in fields)
 
 
-def _into(mode: Mode, database: str, collection: str) -> Output:
+def _into(mode: Mode, database: str, collection: str, *, sharded: bool = False) -> Output:
     if "$" in collection:
         raise CommandError(Code.IllegalOperation, f"results cannot be written to {database}.{collection}")
     check_collection_name(database, collection)
     if mode is Mode.REPLACE and collection.startswith("system."):
         raise CommandError(17385, f"results cannot replace the special collection {collection}")
-    return Output(mode, database, collection)
+    return Output(mode, database, collection, sharded)
 
 
 def _check_options(fields: dict[str, tuple[int, bytes]], mode: str) -> None:
@@ -127,11 +137,11 @@ def _check_options(fields: dict[str, tuple[int, bytes]], mode: str) -> None:
         raise CommandError(Code.BadValue, "'out.db' must be a string")
     if mode == "inline" and len(fields) > 1:
         raise CommandError(Code.InvalidOptions, "inline output goes to no collection, and takes no options")
-    if "sharded" in fields:
-        raise CommandError(Code.InvalidOptions, "out.sharded is only for a target that is sharded already")
 
 
-def job_of(args: Arguments, seconds: float | None, stored: bytes | None = None) -> MapReduceJob:
+def job_of(
+    args: Arguments, seconds: float | None, stored: bytes | None = None, collation: Collation | None = None
+) -> MapReduceJob:
     """The user's functions; `seconds`: how long they may take, `stored`: those that the database keeps.
 
     Errors: BadValue for what is no function or no scope, 15958 for the limit.
@@ -150,6 +160,7 @@ def job_of(args: Arguments, seconds: float | None, stored: bytes | None = None) 
         finalize=None if args["shardedFirstPass"] else finalize,
         scope=None if scope is None else scope[1],
         stored=stored,
+        collation=collation,
         limits=Limits(seconds=seconds),
     )
 
@@ -166,3 +177,20 @@ def counts_document(counts: Counts) -> dict[str, Any]:
         "reduce": Int64(counts.reduce),
         "output": Int64(counts.output),
     }
+
+
+class _MergeByKey(Merge):
+    """`$merge` as map-reduce means it: null is a key like any other."""
+
+    def identity(self, document: bytes) -> list[tuple[str, Value]]:
+        key = get_field(document, "_id")
+        return [("_id", key)] if key is not None and key[0] == NULL else Merge.identity(self, document)
+
+
+def merging(namespace: str) -> Merge:
+    """The stage that puts each result in the place of the document with its key."""
+    database, collection = split_namespace(namespace)
+    return _MergeByKey(
+        raw=EMPTY_DOCUMENT, database=database, collection=collection, on=("_id",), matched=WhenMatched.REPLACE,
+        not_matched=WhenNotMatched.INSERT, pipeline=(), let=(), language=PLAIN,
+    )  # fmt: skip

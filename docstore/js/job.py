@@ -6,7 +6,8 @@ objects.
 
 * `counts.emit` is the number of `emit` calls, `counts.reduce` the number of calls of the user's reduce function,
   `counts.output` the number of results, `counts.input` the number of documents mapped.
-* Results `{_id: key, value: value}` are distinct in `_id` and sorted by it in MongoDB's order.
+* Results `{_id: key, value: value}` are distinct in `_id` and sorted by it in MongoDB's order, under the collation of
+  the job where it has one.
 * A partial result (a shard's) has been reduced but not finalized; `Workers.merge_reduce` finishes it.
 """
 
@@ -15,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from docstore.bson import Value
+from docstore.query.collation import Collation
+from docstore.query.ordering import Ordering, ordering_of
 
 MEBIBYTE = 1024 * 1024
 
@@ -37,7 +40,7 @@ class Limits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapReduceJob:
     """The functions of one map-reduce. `scope` and `stored` (the functions that the database keeps) are raw documents
-    whose fields become global variables.
+    whose fields become global variables. Keys that are equal under `collation` are one key.
     """
 
     map: Value
@@ -45,7 +48,13 @@ class MapReduceJob:
     finalize: Value | None = None
     scope: bytes | None = None
     stored: bytes | None = None
+    collation: Collation | None = None
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def ordering(self) -> Ordering:
+        """The order of the results."""
+        return ordering_of(self.collation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +70,3 @@ class Counts:
         return Counts(
             self.input + other.input, self.emit + other.emit, self.reduce + other.reduce, self.output + other.output
         )
-
-
-@dataclass(frozen=True, slots=True)
-class MapReduceResult:
-    """A finished map-reduce: raw `{_id, value}` documents in the order of their keys."""
-
-    counts: Counts
-    results: list[bytes]

@@ -25,6 +25,8 @@ from docstore.js.engine import Value as ScriptValue
 from docstore.js.fields import fields_read
 from docstore.js.job import MEBIBYTE, Counts, Limits, MapReduceJob
 from docstore.js.runtime import SERVER, source
+from docstore.query.collation import Collation
+from docstore.query.values import string_value
 
 STRING, CODE, CODE_WITH_SCOPE = 2, 13, 15
 
@@ -47,6 +49,7 @@ class Operation(IntEnum):
 
 
 _OPERATION, _POSITION, _LIMIT, _FINAL, _SPILL_AT, _MORE, _OUTPUT_LENGTH, _COUNTS = range(8)
+_FOLDED_LENGTH = 12
 
 
 def function_source(value: Value) -> tuple[str, bytes | None]:
@@ -100,7 +103,7 @@ class Session:
         """Wait for the running operation. CommandError when user code failed."""
         if self._running:
             self._running = False
-            self._raise(self._finished())
+            _raise(self._finished())
 
     def paused(self) -> bool:
         """Whether mapping stopped in the middle of its batch because the groups have grown past the bound for
@@ -151,7 +154,7 @@ class Session:
         return text
 
     def _load(self) -> None:
-        names = ("control", "input", "output", "takePrinted", "step")
+        names = ("control", "input", "output", "takePrinted", "step", "foldPlace", "foldWith")
         self._isolate.evaluate(f"var entry = {source(SERVER, input_bytes=2 * HALF)}")
         self._entry = {name: self._isolate.evaluate(f"entry.{name}") for name in names}
         self._isolate.evaluate("delete globalThis.entry; entry = undefined")
@@ -178,6 +181,23 @@ class Session:
         self.input(len(definition))[:] = definition
         self._control[_SPILL_AT] = job.limits.spill
         self._settled(Operation.START)
+        if job.collation is not None:
+            self._collate(job.collation)
+
+    def _collate(self, collation: Collation) -> None:
+        """Let keys be compared by a collation: JavaScript asks for the sort keys of strings."""
+        place = self._buffer("foldPlace")
+
+        def fold() -> None:
+            length = int(self._control[_FOLDED_LENGTH])
+            key = collation.string_key(string_value(bytes(place[:length]).decode())[1])[4:]
+            if len(key) > len(place):
+                self._control[_FOLDED_LENGTH] = -1
+                return
+            place[: len(key)] = key
+            self._control[_FOLDED_LENGTH] = len(key)
+
+        self._isolate.call(self._entry["foldWith"], self._isolate.host_function(fold))
 
     def _settled(self, operation: Operation, *, final: bool = False) -> None:
         self.settle()
@@ -205,9 +225,9 @@ class Session:
         assert isinstance(view, memoryview)
         return view
 
-    @staticmethod
-    def _raise(failure: ScriptValue) -> None:
-        if failure is not None:
-            assert isinstance(failure, str)
-            code, message = json.loads(failure)
-            raise CommandError(code, message)
+
+def _raise(failure: ScriptValue) -> None:
+    if failure is not None:
+        assert isinstance(failure, str)
+        code, message = json.loads(failure)
+        raise CommandError(code, message)

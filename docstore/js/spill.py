@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from docstore.js.merge import merge_sorted
+from docstore.query.ordering import Ordering
 
 READ_SIZE = 256 * 1024
 
@@ -51,11 +52,11 @@ class SpillDirectory:
                 sink.write(chunk)
         self._runs.append(path)
 
-    def merged(self) -> Iterator[bytes]:
+    def merged(self, ordering: Ordering) -> Iterator[bytes]:
         """All runs as one sorted stream."""
         files = [path.open("rb", buffering=READ_SIZE) for path in self._runs]
         try:
-            yield from merge_sorted([read_documents(file) for file in files])
+            yield from merge_sorted([read_documents(file) for file in files], ordering)
         finally:
             for file in files:
                 file.close()

@@ -28,6 +28,8 @@ from docstore.js.frames import CHUNK, HEADER, Kind, frame, receive_exactly
 from docstore.js.job import Counts, Limits, MapReduceJob
 from docstore.js.session import Operation, Session
 from docstore.js.spill import SpillDirectory
+from docstore.query.collation import parse_collation
+from docstore.query.ordering import Ordering
 
 
 class ServerGone(Exception):
@@ -91,7 +93,7 @@ class Worker:
                     self._merge(session)
                 else:
                     self._map(session, runs)
-                    self._finish(session, runs, final=final)
+                    self._finish(session, runs, job.ordering, final=final)
             return session.counts()
         finally:
             self._send_printed(session)
@@ -114,13 +116,13 @@ class Worker:
             runs.add(session.drain(Operation.DRAIN_RUN))
             session.resume()
 
-    def _finish(self, session: Session, runs: SpillDirectory, *, final: bool) -> None:
+    def _finish(self, session: Session, runs: SpillDirectory, ordering: Ordering, *, final: bool) -> None:
         if not len(runs):
             self._send_results(session.drain(Operation.DRAIN_FINAL, final=final))
             return
         runs.add(session.drain(Operation.DRAIN_RUN))
         session.start_merge(final=final)
-        for chunk in _joined(runs.merged()):
+        for chunk in _joined(runs.merged(ordering)):
             session.input(len(chunk))[:] = chunk
             session.begin(Operation.MERGE, len(chunk))
             session.settle()
@@ -193,7 +195,13 @@ def _session(limits: Limits) -> Session:
 def _parse(fields: dict[str, Any]) -> tuple[MapReduceJob, bool, bool]:
     """The job, whether its input is partial results, and whether to finalize."""
     functions = {name: (part["type"], bytes(part["value"])) for name, part in fields["functions"].items()}
-    job = MapReduceJob(**functions, scope=fields.get("scope"), stored=fields.get("stored"), limits=_limits(fields))
+    job = MapReduceJob(
+        **functions,
+        scope=fields.get("scope"),
+        stored=fields.get("stored"),
+        collation=parse_collation(fields["collation"]) if "collation" in fields else None,
+        limits=_limits(fields),
+    )
     return job, fields["merge"], fields["final"]
 
 

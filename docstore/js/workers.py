@@ -19,7 +19,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -28,13 +28,17 @@ import bson
 import docstore
 from docstore.errors import Code, CommandError
 from docstore.js.frames import HEADER, Kind, chunks, frame, split_documents
-from docstore.js.job import MEBIBYTE, Counts, Limits, MapReduceJob, MapReduceResult
+from docstore.js.job import MEBIBYTE, Counts, Limits, MapReduceJob
 from docstore.js.merge import merge_streams
 
 SOCKET_BUFFER = 1 << 20
 SPILL_PREFIX = "worker-"
 RETIRE_BYTES = 192 * MEBIBYTE
 """A worker that ever held this much is replaced: V8 and the allocator give little of it back."""
+
+
+Sink = Callable[[list[bytes]], Awaitable[None]]
+"""Takes results, a list of raw documents at a time; the worker waits for it."""
 
 
 class WorkerDied(Exception):
@@ -72,16 +76,17 @@ class Workers:
             await self._idle.pop().reap()
 
     async def map_reduce(
-        self, job: MapReduceJob, batches: AsyncIterator[list[bytes]], *, partial: bool = False
-    ) -> MapReduceResult:
+        self, job: MapReduceJob, batches: AsyncIterator[list[bytes]], sink: Sink, *, partial: bool = False
+    ) -> Counts:
         """Map every document of `batches` (lists of raw documents), reduce, finalize unless `partial`."""
-        return await self._operate(_describe(job, merge=False, final=not partial), batches, job.limits.seconds)
+        return await self._operate(_describe(job, merge=False, final=not partial), batches, sink, job.limits.seconds)
 
-    async def merge_reduce(self, job: MapReduceJob, runs: Sequence[AsyncIterator[list[bytes]]]) -> MapReduceResult:
+    async def merge_reduce(self, job: MapReduceJob, runs: Sequence[AsyncIterator[list[bytes]]], sink: Sink) -> Counts:
         """Merge partial results, each sorted by `_id`: reduce once per key with several values, finalize every key
         once.
         """
-        return await self._operate(_describe(job, merge=True, final=True), merge_streams(runs), job.limits.seconds)
+        batches = merge_streams(runs, job.ordering)
+        return await self._operate(_describe(job, merge=True, final=True), batches, sink, job.limits.seconds)
 
     @asynccontextmanager
     async def lease(self, limits: Limits) -> AsyncIterator[Lease]:
@@ -102,11 +107,11 @@ class Workers:
         return CommandError(Code.JSInterpreterFailure, "JavaScript worker process ended; out of memory?")
 
     async def _operate(
-        self, description: bytes, batches: AsyncIterator[list[bytes]], seconds: float | None
-    ) -> MapReduceResult:
+        self, description: bytes, batches: AsyncIterator[list[bytes]], sink: Sink, seconds: float | None
+    ) -> Counts:
         try:
             async with asyncio.timeout(seconds), self._worker() as process:
-                return await process.run(description, batches, self.on_print)
+                return await process.run(description, batches, sink, self.on_print)
         except TimeoutError as error:
             raise CommandError(Code.Interrupted, "JavaScript execution interrupted") from error
         except WorkerDied as error:
@@ -190,13 +195,16 @@ class _Process:
         return cls(process, ours, directory)
 
     async def run(
-        self, description: bytes, batches: AsyncIterator[list[bytes]], on_print: Callable[[str], None] | None
-    ) -> MapReduceResult:
+        self,
+        description: bytes,
+        batches: AsyncIterator[list[bytes]],
+        sink: Sink,
+        on_print: Callable[[str], None] | None,
+    ) -> Counts:
         """One operation from its description to its counts."""
         self.ready = self._stop_feeding = False
-        results: list[bytes] = []
         feeder = asyncio.create_task(self._feed(description, batches))
-        collector = asyncio.create_task(self._collect(results, on_print))
+        collector = asyncio.create_task(self._collect(sink, on_print))
         try:
             await asyncio.wait((feeder, collector), return_when=asyncio.FIRST_EXCEPTION)
             if feeder.done():
@@ -210,7 +218,7 @@ class _Process:
         self.ready = fields.pop("peak") < RETIRE_BYTES
         if kind is Kind.FAILED:
             raise CommandError(fields["code"], fields["message"])
-        return MapReduceResult(Counts(**fields), results)
+        return Counts(**fields)
 
     async def open(self, job: bytes) -> None:
         """Begin an operation that is driven by `exchange`."""
@@ -260,14 +268,14 @@ class _Process:
         except ConnectionError as error:
             raise WorkerDied from error
 
-    async def _collect(self, results: list[bytes], on_print: Callable[[str], None] | None) -> tuple[Kind, bytes]:
-        """Gather results until the frame that ends the operation, and return that."""
+    async def _collect(self, sink: Sink, on_print: Callable[[str], None] | None) -> tuple[Kind, bytes]:
+        """Hand out results until the frame that ends the operation, and return that."""
         while True:
             length, number = HEADER.unpack(await self._receive(HEADER.size))
             payload = await self._receive(length)
             match Kind(number):
                 case Kind.RESULTS:
-                    results.extend(split_documents(payload))
+                    await sink(split_documents(payload))
                 case Kind.PRINTED:
                     if on_print is not None:
                         on_print(payload.decode())
@@ -318,4 +326,6 @@ def _describe(job: MapReduceJob, *, merge: bool, final: bool) -> bytes:
         fields["scope"] = job.scope
     if job.stored is not None:
         fields["stored"] = job.stored
+    if job.collation is not None:
+        fields["collation"] = job.collation.raw
     return bson.encode(fields)

@@ -46,6 +46,7 @@ class DataNode:
     map-reduce may have too.
     `shutdown` asks the process to end, `network` gives the listener's figures once there is one, `links` those of the
     connections to others, by address.
+    `outputs` names the temporary collections of map-reduces under way.
     `pause` is awaited between two slices of long work. `dice` gives numbers from 0 up to 1.
     """
 
@@ -68,6 +69,7 @@ class DataNode:
     dice: Callable[[], float] = random
     network: Callable[[], NetworkStatistics] | None = None
     links: Callable[[], dict[str, dict[str, int]]] = dict
+    outputs: set[str] = field(default_factory=set)
 
     def now(self) -> DatetimeMS:
         """The wall clock as a BSON date."""

@@ -16,7 +16,7 @@ from bson.objectid import ObjectId
 
 from docstore.aggregation.stages.write import Merge, Out, check_target
 from docstore.bson import document_from, elements, from_python
-from docstore.bson.namespace import check_collection_name, replicates, split_namespace
+from docstore.bson.namespace import check_collection_name, replicates
 from docstore.bson.optime import OpTime
 from docstore.collection.collection import Collection
 from docstore.collection.options import NO_OPTIONS
@@ -72,10 +72,11 @@ async def write_results(
         namespace = check_collection_name(database, stage.collection)
         concern = effective_concern(context, node)
         if isinstance(stage, Out):
-            output: Output = OutOutput(node, namespace, bypass=bypass)
+            made = f"{database}.tmp.agg_out.{uuid4()}"
+            output: Output = OutOutput(node, namespace, made=made, bypass=bypass)
         else:
             output = MergeOutput(node, namespace, stage, bypass=bypass)
-        await _in_write(context, node, namespace, output.begin)
+        await in_write(context, node, namespace, output.begin)
         await _write_all(context, node, namespace, source, output)
     finally:
         source.close()
@@ -94,11 +95,11 @@ async def _write_all(context: Context, node: DataNode, namespace: str, source: D
             exhausted = batch.exhausted
             left = batch.documents
             while left:
-                written = await _in_write(context, node, namespace, partial(_slice, node, output, left))
+                written = await in_write(context, node, namespace, partial(_slice, node, output, left))
                 left = left[written:]
             await node.pause()
             context.operation.check()
-        await _in_write(context, node, namespace, output.end)
+        await in_write(context, node, namespace, output.end)
     except BaseException:
         output.give_up()
         raise
@@ -108,32 +109,35 @@ def _slice(node: DataNode, output: Output, documents: list[bytes]) -> int:
     return output.write(documents, node.clock() + SLICE_SECONDS)
 
 
-async def _in_write(context: Context, node: DataNode, namespace: str, act: Callable[[], T]) -> T:
+async def in_write(context: Context, node: DataNode, namespace: str, act: Callable[[], T]) -> T:
     """Do something that writes to the target, as a primary and let in by the ownership."""
+    await node.store.write_lock.wait()
     if node.ownership is not None:
         entered = node.ownership.enter(namespace, None, write=True)
         if isawaitable(entered):
             await enter(context, node, entered, write=True)
+            await node.store.write_lock.wait()
     if replicates(namespace):
         node.replication.check_write()
     return act()
 
 
 class OutOutput:
-    """`$out`."""
+    """`$out`: `made` is the name of the new collection. `like_target`: it gets the target's options and indexes."""
 
-    def __init__(self, node: DataNode, namespace: str, *, bypass: bool) -> None:
+    def __init__(self, node: DataNode, namespace: str, *, made: str, like_target: bool = True, bypass: bool) -> None:
         self.last: OpTime | None = None
         self._node = node
         self._namespace = namespace
-        self._made = f"{split_namespace(namespace)[0]}.tmp.agg_out.{uuid4()}"
+        self._made = made
+        self._like_target = like_target
         self._bypass = bypass
         self._validator: Validator | None = None
 
     def begin(self) -> None:
         """Make the new collection. Errors: 17152 for a capped target."""
         store = self._node.store
-        target = store.collection(self._namespace)
+        target = store.collection(self._namespace) if self._like_target else None
         if target is not None and target.options.capped:
             raise CommandError(17152, f"namespace '{self._namespace}' is capped so it can't be used for $out")
         check_database_case(store, self._namespace)
@@ -188,7 +192,7 @@ class OutOutput:
     def _collection(self) -> Collection:
         collection = self._node.store.collection(self._made)
         if collection is None:
-            raise CommandError(17216, f"the collection that $out fills was dropped: {self._made}")
+            raise CommandError(17216, f"the collection that is filled was dropped: {self._made}")
         return collection
 
     def _commit(self, unit: WriteUnit) -> None:

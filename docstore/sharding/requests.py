@@ -241,3 +241,12 @@ def move_range(
         "toShard": to,
         "waitForDelete": wait_for_delete,
     }
+
+
+def merge_temporary(collection: str, temporary: str, *, bypass: bool) -> dict[str, Any]:
+    """To the primary shard of the database: put the documents of a temporary collection into `collection`, each in the
+    place of the one with its `_id`, and drop it. Where there is no such collection the temporary one becomes it.
+
+    -> `{}`; errors: those of the target's documents.
+    """
+    return {"_shardsvrMergeTemporary": collection, "from": temporary, "bypass": bypass}

@@ -1,108 +1,126 @@
-"""Results of a map-reduce that go into a collection of one shard, beside what is there.
+"""Results of a map-reduce that a router puts into a collection.
 
-Each result takes the place of the document with its key; with `reduce` it is first reduced with that document. The
-results are complete before the first of them is written.
+For a target that is not sharded the results are gathered in a temporary collection of its shard, which then takes the
+target's name or is merged into the target by the shard itself (`docstore.node.map_reduce_output`): the output is
+complete or not there. Into a sharded collection, sharded by `_id`, results are merged one by one as `$merge` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from itertools import islice
-from typing import Any
+import copy
+from typing import Any, Protocol
 
 import bson
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import array_documents, array_from, document_from, encode_key, get_field
-from docstore.bson.walk import ARRAY, BOOL, INT32, OBJECT, Value
+from docstore.aggregation.pipeline import parse_pipeline
+from docstore.bson import Value, array_from, document_from, elements, encode_key, get_field
+from docstore.bson.walk import ARRAY, OBJECT
 from docstore.commands.context import Context
-from docstore.commands.map_reduce import Mode, Output
+from docstore.commands.map_reduce import Mode, Output, merging
 from docstore.errors import Code, CommandError
-from docstore.js.job import MapReduceJob
 from docstore.query.values import string_value
+from docstore.sharding.requests import merge_temporary
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import UNSHARDED
+from mongos.merge.output import Merging, OutOutput, on_primary
+from mongos.merge.pipelines import Request, open_pipeline
 from mongos.router import router_of
 from mongos.routing.requests import versioned
-from mongos.routing.shards import Shard
-from mongos.routing.targeting import unsharded_only
+from mongos.routing.targeting import primary_of
 
-BATCH_DOCUMENTS = 500
+_EXISTING_DOCUMENTS = 1000
+_EXISTING_BYTES = 16 * 1024 * 1024
+_KEPT = frozenset(("lsid", "$readPreference"))
 
 
-async def merge_output(
-    context: Context, output: Output, job: MapReduceJob, results: list[bytes], *, bypass: bool
-) -> None:
-    """Errors: those of the writes, NotImplemented for a target that is sharded."""
+class Target(Protocol):
+    """Somewhere results go."""
+
+    async def begin(self) -> None: ...
+
+    async def write(self, documents: list[bytes]) -> None: ...
+
+    async def end(self) -> None: ...
+
+    async def give_up(self) -> None: ...
+
+
+async def open_target(context: Context, output: Output) -> Target:
+    """Errors: 28769 for a replaced target that is sharded, 31313 for one that is sharded by something but `_id`."""
     router = router_of(context)
     await router.ensure_database(output.namespace)
     routing: Routing = await router.cache.refresh(output.namespace)
-    shard: Shard = await router.shards.get(unsharded_only(routing, "the output of mapReduce"))
-    if output.mode is Mode.REDUCE:
-        results = await _reduced(context, shard, output, job, results)
-    concern = {"writeConcern": context.write_concern.document()} if context.explicit_write_concern else {}
-    command: dict[str, Any] = {"update": output.collection, "bypassDocumentValidation": bypass, **concern}
-    remaining = iter(results)
-    while batch := list(islice(remaining, BATCH_DOCUMENTS)):
-        body = versioned(bson.encode(command), UNSHARDED)
-        answer = await shard.command(output.database, body, sequences={"updates": list(map(_statement, batch))})
-        errors = answer.decoded().get("writeErrors")
-        if errors:
-            raise CommandError(errors[0]["code"], errors[0]["errmsg"])
+    output.check_sharded(routing.collection is not None)
+    target: Target
+    if output.mode is Mode.REPLACE:
+        target = OutOutput(context, output.namespace, routing, f"tmp.mr.{ObjectId()}")
+    elif routing.collection is None:
+        target = _Merged(context, output, routing)
+    else:
+        if routing.collection.key.fields != ("_id",):
+            raise CommandError(31313, f"{output.namespace} takes results only if it is sharded by _id")
+        target = Merging(context, output.namespace, merging(output.namespace))
+    await target.begin()
+    return target
 
 
-async def _reduced(
-    context: Context, shard: Shard, output: Output, job: MapReduceJob, results: list[bytes]
-) -> list[bytes]:
-    old: list[bytes] = []
-    again: list[bytes] = []
-    rest: list[bytes] = []
-    remaining = iter(results)
-    while batch := list(islice(remaining, BATCH_DOCUMENTS)):
-        found = await _existing(shard, output, list(map(_key, batch)))
-        old += found
-        keys = {encode_key(_key(raw)) for raw in found}
-        for raw in batch:
-            (again if encode_key(_key(raw)) in keys else rest).append(raw)
-    if not old:
-        return rest
-    both = await router_of(context).workers.merge_reduce(job, [_stream(old), _stream(again)])
-    return rest + both.results
+class _Merged:
+    """A temporary collection that is merged by the target's shard."""
+
+    def __init__(self, context: Context, output: Output, routing: Routing) -> None:
+        self._context = context
+        self._output = output
+        self._routing = routing
+        self._made = f"tmp.mr.{ObjectId()}"
+
+    async def begin(self) -> None:
+        await self._ask({"create": self._made})
+
+    async def write(self, documents: list[bytes]) -> None:
+        shard = await router_of(self._context).shards.get(primary_of(self._routing))
+        body = versioned(bson.encode({"insert": self._made}), UNSHARDED)
+        database, deadline = self._output.database, self._context.deadline
+        reply = await shard.command(database, body, sequences={"documents": documents}, deadline=deadline)
+        for error in reply.decoded().get("writeErrors", ()):
+            raise CommandError(error["code"], error["errmsg"])
+
+    async def end(self) -> None:
+        bypass = bool(self._context.body.get("bypassDocumentValidation"))
+        await self._ask(merge_temporary(self._output.collection, self._made, bypass=bypass))
+
+    async def give_up(self) -> None:
+        try:
+            await self._ask({"drop": self._made})
+        except CommandError as error:  # the shard drops what it could not merge
+            if error.code != Code.NamespaceNotFound:
+                raise
+
+    async def _ask(self, command: dict[str, Any]) -> bytes:
+        if self._context.explicit_write_concern:
+            command = {**command, "writeConcern": self._context.write_concern.document()}
+        return await on_primary(self._context, self._routing, self._output.database, command)
 
 
-async def _existing(shard: Shard, output: Output, keys: list[Value]) -> list[bytes]:
-    """The target's documents with these keys, in the order of keys."""
+async def existing(context: Context, output: Output, keys: list[Value]) -> list[bytes | None]:
+    """The target's documents with these keys, None for each that it has not."""
     condition = document_from([("_id", OBJECT, document_from([("$in", ARRAY, array_from(keys))]))])
-    order = document_from([("_id", INT32, b"\1\0\0\0")])
-    command = document_from(
-        [("find", *string_value(output.collection)), ("filter", OBJECT, condition), ("sort", OBJECT, order)]
-    )
-    found: list[bytes] = []
-    field = "firstBatch"
-    while True:
-        answer = await shard.command(output.database, versioned(command, UNSHARDED))
-        cursor = get_field(answer.body, "cursor")
-        assert cursor is not None, "a find answers with a cursor"
-        batch, identity = get_field(cursor[1], field), get_field(cursor[1], "id")
-        assert batch is not None, "a cursor has a batch"
-        assert identity is not None, "a cursor has an id"
-        found += array_documents(batch[1])
-        if not any(identity[1]):
-            return found
-        field = "nextBatch"
-        command = document_from([("getMore", *identity), ("collection", *string_value(output.collection))])
-
-
-def _key(raw: bytes) -> Value:
-    key = get_field(raw, "_id")
-    if key is None:
-        raise CommandError(Code.NoSuchKey, "a result without a key")
-    return key
-
-
-def _statement(raw: bytes) -> bytes:
-    condition = document_from([("_id", OBJECT, document_from([("$eq", *_key(raw))]))])
-    return document_from([("q", OBJECT, condition), ("u", OBJECT, raw), ("upsert", BOOL, b"\1")])
-
-
-async def _stream(documents: list[bytes]) -> AsyncIterator[list[bytes]]:
-    yield documents
+    stage = bson.encode({"$match": RawBSONDocument(condition)})
+    inner = copy.copy(context)
+    inner.db, inner.namespace = output.database, output.namespace
+    kept = [field for field in elements(context.raw) if field[0] in _KEPT]
+    base = document_from([("aggregate", *string_value(output.collection)), *kept])
+    merged = await open_pipeline(inner, Request(base, output.namespace, parse_pipeline([stage])))
+    found: dict[bytes, bytes] = {}
+    try:
+        ended = False
+        while not ended:
+            documents, ended = await merged.next_batch(_EXISTING_DOCUMENTS, _EXISTING_BYTES)
+            for document in documents:
+                identity = get_field(document, "_id")
+                assert identity is not None, "a stored document has an _id"
+                found[encode_key(identity)] = document
+    finally:
+        merged.close()
+    return [found.get(encode_key(key)) for key in keys]

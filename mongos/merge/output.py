@@ -48,9 +48,9 @@ async def write_results(context: Context, stage: Out | Merge, request: Request) 
     namespace = check_collection_name(database, stage.collection)
     await router.ensure_database(namespace)
     target = await router.cache.refresh(namespace)
-    output: _Output | _Merging = _Output(context, namespace, target)
+    output: OutOutput | Merging = OutOutput(context, namespace, target, f"tmp.agg_out.{uuid4()}")
     if isinstance(stage, Merge):
-        output = _Merging(context, namespace, await _with_fields(context, stage, target))
+        output = Merging(context, namespace, await _with_fields(context, stage, target))
     await output.begin()
     merged = await open_pipeline(context, request)
     try:
@@ -75,7 +75,7 @@ async def _with_fields(context: Context, stage: Merge, target: Routing) -> Merge
         return replace(stage, on=tuple(dict.fromkeys(("_id", *key))))
     database, _, collection = target.namespace.partition(".")
     try:
-        found = await _on_primary(context, target, database, {"listIndexes": collection})
+        found = await on_primary(context, target, database, {"listIndexes": collection})
         indexes = [bson.decode(raw) for raw in cursor_of(found).documents]
     except CommandError as error:
         if error.code != Code.NamespaceNotFound:
@@ -92,7 +92,7 @@ async def _with_fields(context: Context, stage: Merge, target: Routing) -> Merge
     raise CommandError(51183, "Cannot find index to verify that join fields will be unique")
 
 
-async def _on_primary(context: Context, target: Routing, database: str, command: dict[str, Any]) -> bytes:
+async def on_primary(context: Context, target: Routing, database: str, command: dict[str, Any]) -> bytes:
     shard = await router_of(context).shards.get(primary_of(target))
     answer = await shard.command(database, command, deadline=context.deadline)
     return answer.body
@@ -125,15 +125,15 @@ def _with_id(document: bytes) -> bytes:
     return document_from([*elements(bson.encode({"_id": ObjectId()})), *elements(document)])
 
 
-class _Output:
-    """`$out`."""
+class OutOutput:
+    """`$out`: `made` is the name of the new collection."""
 
-    def __init__(self, context: Context, namespace: str, target: Routing) -> None:
+    def __init__(self, context: Context, namespace: str, target: Routing, made: str) -> None:
         self._context = context
         self._namespace = namespace
         self._target = target
         self._database, _, self._collection = namespace.partition(".")
-        self._made = f"tmp.agg_out.{uuid4()}"
+        self._made = made
 
     async def begin(self) -> None:
         """Make the new collection, with the options and indexes of the old. Errors: 28769 for a sharded target."""
@@ -166,10 +166,10 @@ class _Output:
         await self._ask({"drop": self._made})
 
     async def _ask(self, command: dict[str, Any]) -> bytes:
-        return await _on_primary(self._context, self._target, self._database, command)
+        return await on_primary(self._context, self._target, self._database, command)
 
 
-class _Merging:
+class Merging:
     """`$merge`."""
 
     def __init__(self, context: Context, namespace: str, stage: Merge) -> None:

@@ -43,9 +43,10 @@ function emit(key, value) {
     valueWeight += copiedWeight;
   }
   if (typeof key === "string") {
-    const group = strings.get(key);
+    const index = keyText(key);
+    const group = strings.get(index);
     if (group === undefined) {
-      strings.set(key, new Group(key, kept, valueWeight));
+      strings.set(index, new Group(key, kept, valueWeight));
       weight += GROUP_WEIGHT + 2 * key.length + valueWeight;
     } else {
       addToGroup(group, kept, valueWeight);
@@ -75,7 +76,7 @@ function groupIndex(key) {
   if (key !== null && typeof key === "object") {
     const bracket = bracketOfObject(key);
     if (bracket === BRACKETS.id) return [ids, ObjectIdBody.raw(key)];
-    if (bracket === BRACKETS.string) return [strings, String(key)];
+    if (bracket === BRACKETS.string) return [strings, keyText(String(key))];
     if (bracket === BRACKETS.number) {
       const scalar = plainNumber(key);
       if (typeof scalar !== "object") return [numbers, scalar];
@@ -135,6 +136,15 @@ function orderedBy(groups, compare) {
 }
 
 function orderedGroups() {
+  comparesFolded = foldedText.fold !== undefined;
+  try {
+    return inOrder();
+  } finally {
+    comparesFolded = false;
+  }
+}
+
+function inOrder() {
   const text = orderedText();
   const numeric = orderedBy(numbers, compareScalars);
   const identified = orderedBy(ids, byOperator);
@@ -207,7 +217,7 @@ function mergeBatch(limit) {
     const key = ints !== undefined && ints.has("_id") ? new NumberIntBody(result._id) : result._id;
     const value = ints !== undefined && ints.has("value") ? new NumberIntBody(result.value) : result.value;
     if (ints !== undefined) integersKept = true;
-    const text = typeof key === "string" ? key : canonical(key);
+    const text = typeof key === "string" ? keyText(key) : canonical(key);
     const isText = typeof key === "string";
     if (pending !== undefined && pendingText === text && isText === (typeof pending.key === "string")) {
       addToGroup(pending, value, 0);

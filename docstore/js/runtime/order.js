@@ -64,6 +64,24 @@ const OBJECT_BRACKETS = new Map([
   [DBPointerBody.prototype, BRACKETS.pointer],
 ]);
 
+// Under a collation, strings of keys are compared by their sort keys: Latin-1 strings that `fold` gives. Only the driver
+// compares so; what user functions call compares by bytes.
+
+const FOLDED_TEXTS = 100000;
+const foldedText = { fold: undefined, place: undefined, known: new Map() };
+let comparesFolded = false;
+
+function keyText(text) {
+  if (foldedText.fold === undefined) return text;
+  let key = foldedText.known.get(text);
+  if (key === undefined) {
+    key = foldedText.fold(text);
+    if (foldedText.known.size >= FOLDED_TEXTS) foldedText.known.clear();
+    foldedText.known.set(text, key);
+  }
+  return key;
+}
+
 const byOperator = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 // Strings compare by their UTF-8 bytes, which is by code point; UTF-16 differs from that only where there are
@@ -94,6 +112,7 @@ function compareValues(a, b) {
     case BRACKETS.number:
       return compareScalars(plainNumber(a), plainNumber(b));
     case BRACKETS.string:
+      if (comparesFolded) return sign(compareText(keyText(String(a)), keyText(String(b))));
       return sign(compareText(String(a), String(b)));
     case BRACKETS.object:
       return compareFields(a, b);
@@ -182,7 +201,7 @@ function compareElements(a, b) {
 function canonical(value) {
   switch (typeof value) {
     case "string":
-      return `s${value.length}:${value}`;
+      return canonicalText(value);
     case "number":
       return `n${scalarText(value)};`;
     case "boolean":
@@ -196,6 +215,11 @@ function canonical(value) {
   }
 }
 
+function canonicalText(text) {
+  const key = keyText(text);
+  return `s${key.length}:${key}`;
+}
+
 function canonicalCode(value) {
   const text = codeText(value);
   const scoped = bracketOf(value) === BRACKETS.scopedCode;
@@ -207,7 +231,7 @@ function canonicalObject(value) {
     case BRACKETS.number:
       return `n${scalarText(plainNumber(value))};`;
     case BRACKETS.string:
-      return `s${value.length}:${value}`;
+      return canonicalText(String(value));
     case BRACKETS.boolean:
       return value.valueOf() ? "t" : "f";
     case BRACKETS.id:

@@ -22,6 +22,8 @@ const OPERATION = 0,
   OUTPUT_LENGTH = 6,
   COUNTS = 7;
 
+const FOLDED_LENGTH = 12;
+
 const control = new Float64Array(16);
 const toJsonText = JSON.stringify;
 const wait = Atomics.wait;
@@ -92,6 +94,30 @@ function step() {
   return failure;
 }
 
+// Sort keys of strings under a collation: a text goes into `place`, the host puts its key there instead.
+
+function foldPlace() {
+  foldedText.place = new Uint8Array(2 * INPUT_BYTES);
+  return foldedText.place.buffer;
+}
+
+function foldWith(host) {
+  foldedText.fold = (text) => {
+    const start = end;
+    reserve(3 * text.length);
+    writeUtf8(text);
+    foldedText.place.set(output.subarray(start, end));
+    control[FOLDED_LENGTH] = end - start;
+    end = start;
+    host();
+    const length = control[FOLDED_LENGTH];
+    if (length < 0) throw new Refusal(17280, "a key is too long for its collation");
+    let key = "";
+    for (let i = 0; i < length; i++) key += character(foldedText.place[i]);
+    return key;
+  };
+}
+
 function takePrinted() {
   const text = printed;
   printed = "";
@@ -117,4 +143,6 @@ return {
   output: () => output.buffer,
   takePrinted,
   step,
+  foldPlace,
+  foldWith,
 };

@@ -1,10 +1,7 @@
 """mapReduce on one node: the user's functions run in a worker process over a snapshot of what the node owns.
 
-The internal form (`shardedFirstPass`, see `docstore.commands.map_reduce`) leaves out finalize and answers with the
-results in the order of their keys. Output that replaces a collection goes to a temporary one, which takes the target's
-name in one step when it is complete: the target holds all of the old results or all of the new ones. The target keeps
-its indexes. Output that is merged or reduced into a collection is complete before the first of it is written, document
-by document as `$merge` does.
+The internal form (`shardedFirstPass`, see `docstore.commands.map_reduce`) leaves out finalize and answers with a cursor
+over the results in the order of their keys. Where results go: `docstore.node.map_reduce_output`.
 """
 
 from __future__ import annotations
@@ -12,157 +9,176 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from inspect import isawaitable
+from pathlib import Path
 from typing import Any
 
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.pipeline import parse_pipeline
-from docstore.aggregation.stages.write import Merge
-from docstore.bson import get_field
-from docstore.bson.namespace import replicates
+from docstore.bson import Value, append_fields
 from docstore.collection.execute import open_find
 from docstore.collection.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.commands.map_reduce import PARAMETERS, Mode, Output, counts_document, job_of, output_of
-from docstore.errors import Code, CommandError
-from docstore.js.job import MapReduceJob
-from docstore.node.cursors import SLICE_SECONDS, DocumentSource, ListSource
+from docstore.js.job import Counts, MapReduceJob
+from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
+from docstore.js.workers import Sink
+from docstore.node.cursors import SLICE_SECONDS, DocumentSource, MadeSource, ReleasingSource, first_batch
+from docstore.node.map_reduce_output import MapReduceOutput
 from docstore.node.node import DataNode, node_of
-from docstore.node.pipeline_output import write_results
 from docstore.node.reading import view_of
-from docstore.node.replacement import replace_collection
 from docstore.node.requests import filter_of, language_of, sort_of
 from docstore.node.stored_functions import stored_functions
 from docstore.query.find import FindQuery
+from docstore.query.language import Language
 
 BATCH_DOCUMENTS = 5000
-LOOKUPS = 200
 MARGIN_SECONDS = 0.02
 BATCH_BYTES = 4 * 1024 * 1024
-INLINE_BYTES = 16 * 1024 * 1024
-FIRST_PASS_BYTES = 46 * 1024 * 1024
-"""What still fits one message between shard and router."""
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    if not context.services.switches.scripting:
-        raise CommandError(31264, "this server runs no JavaScript: it was started with --noscripting")
+    context.services.switches.check_scripting()
     node = node_of(context)
     check_no_view(node.store, context.namespace)
     output = output_of(arguments, context.db)
-    if output.mode is not Mode.INLINE:
-        check_target(node, output)
-    first_pass: bool = arguments["shardedFirstPass"]
+    output.check_sharded(False)
+    language = language_of(context, arguments)
     # The functions are stopped before the whole operation is, which would be told as another error.
     seconds = None if context.deadline is None else max(context.deadline - node.clock() - MARGIN_SECONDS, 0.001)
-    job = job_of(arguments, seconds, stored_functions(node, context.db))
-    language = language_of(context, arguments)
+    job = job_of(arguments, seconds, stored_functions(node, context.db), language.collation)
     language = replace(language, scripts=None, excluded=language.excluded | {"$where"})
-    tree = filter_of(arguments["query"], language)
-    query = FindQuery(filter=tree, sort=sort_of(arguments["sort"], language), limit=arguments["limit"] or 0)
-    assert node.workers is not None, "a process that serves mapReduce has workers"
-    viewing = view_of(context)
-    view = await viewing if isawaitable(viewing) else viewing
+    mapping = _Mapping(context, job, _query(arguments, language), partial=arguments["shardedFirstPass"])
+    if mapping.partial:
+        return await _first_pass(mapping)
     began = node.clock()
-    try:
-        source = open_find(
-            node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
-        )
-        try:
-            result = await node.workers.map_reduce(job, _batches(context, node, source), partial=first_pass)
-        finally:
-            source.close()
-    finally:
-        view.release()
-    mapped = node.clock()
-    results = await _reduced(context, output, job, result.results) if output.mode is Mode.REDUCE else result.results
-    reply: dict[str, Any] = await _deliver(context, output, results, arguments)
+    if output.mode is Mode.INLINE:
+        inline = InlineResults()
+        await mapping.run(inline.take)
+        reply: dict[str, Any] = {"results": [RawBSONDocument(raw) for raw in inline.documents]}
+    else:
+        reply = {"result": output.named(context.db)}
+        failed = await _into_collection(mapping, output, bypass=arguments["bypassDocumentValidation"])
+        if failed is not None:
+            reply["writeConcernError"] = failed
     ended = node.clock()
     reply["timeMillis"] = round((ended - began) * 1000)
-    reply["counts"] = counts_document(result.counts)
+    reply["counts"] = counts_document(mapping.counts)
     if arguments["verbose"]:
-        reply["timing"] = {"emitLoop": round((mapped - began) * 1000), "total": round((ended - began) * 1000)}
+        total = round((ended - began) * 1000)
+        reply["timing"] = {"emitLoop": round((mapping.mapped - began) * 1000), "total": total}
     return reply
 
 
-async def _batches(context: Context, node: DataNode, source: DocumentSource) -> AsyncIterator[list[bytes]]:
-    done = 0
-    while True:
-        batch = source.next_batch(BATCH_DOCUMENTS, BATCH_BYTES, node.clock() + SLICE_SECONDS)
-        done += len(batch.documents)
-        context.operation.progress = {"msg": "m/r: map", "progress": {"done": done}}
-        if batch.documents:
-            yield batch.documents
-        if batch.exhausted:
-            return
-        await node.pause()
+def _query(arguments: Arguments, language: Language) -> FindQuery:
+    tree = filter_of(arguments["query"], language)
+    return FindQuery(filter=tree, sort=sort_of(arguments["sort"], language), limit=arguments["limit"] or 0)
 
 
-def check_target(node: DataNode, output: Output) -> None:
-    """Errors: those of a node that takes no writes, CommandNotSupportedOnView, 17152 for a capped one."""
-    if replicates(output.namespace):
-        node.replication.check_write()
-    check_no_view(node.store, output.namespace)
-    target = node.store.collection(output.namespace)
-    if output.mode is Mode.REPLACE and target is not None and target.options.capped:
-        raise CommandError(17152, f"{output.namespace} is capped and cannot be replaced")
+class _Mapping:
+    """The work of one command: `run`, then `counts`; `mapped` is when the last document had been handed out."""
 
+    def __init__(self, context: Context, job: MapReduceJob, query: FindQuery, *, partial: bool) -> None:
+        self.context = context
+        self.job = job
+        self.partial = partial
+        self.counts = Counts()
+        self.mapped = 0.0
+        self._query = query
 
-async def _reduced(context: Context, output: Output, job: MapReduceJob, results: list[bytes]) -> list[bytes]:
-    """The results, each reduced with the target's document of its key."""
-    node = node_of(context)
-    assert node.workers is not None, "a process that serves mapReduce has workers"
-    old: list[bytes] = []
-    again: list[bytes] = []
-    rest: list[bytes] = []
-    for position, raw in enumerate(results):
-        target, identity = node.store.collection(output.namespace), get_field(raw, "_id")
-        assert identity is not None, "a result has a key"
-        found = None if target is None else target.by_id(node.engine, identity)
-        if found is None:
-            rest.append(raw)
-        else:
-            old.append(found[1])
-            again.append(raw)
-        if position % LOOKUPS == LOOKUPS - 1:
+    async def run(self, sink: Sink) -> None:
+        context = self.context
+        node = node_of(context)
+        assert node.workers is not None, "a process that serves mapReduce has workers"
+        viewing = view_of(context)
+        view = await viewing if isawaitable(viewing) else viewing
+        try:
+            source = open_find(
+                node.store.collection(context.namespace), self._query, view.reader, owned=view.owned, clock=node.clock
+            )
+            try:
+                batches = self._batches(node, source)
+                self.counts = await node.workers.map_reduce(self.job, batches, sink, partial=self.partial)
+            finally:
+                source.close()
+        finally:
+            view.release()
+
+    async def _batches(self, node: DataNode, source: DocumentSource) -> AsyncIterator[list[bytes]]:
+        done = 0
+        exhausted = False
+        while not exhausted:
+            batch = source.next_batch(BATCH_DOCUMENTS, BATCH_BYTES, node.clock() + SLICE_SECONDS)
+            exhausted = batch.exhausted
+            done += len(batch.documents)
+            self.context.operation.progress = {"msg": "m/r: map", "progress": {"done": done}}
+            self.mapped = node.clock()
+            if batch.documents:
+                yield batch.documents
             await node.pause()
-            context.operation.check()
-    if not old:
-        return rest
-    both = await node.workers.merge_reduce(job, [_stream(old), _stream(again)])
-    return rest + both.results
 
 
-async def _stream(documents: list[bytes]) -> AsyncIterator[list[bytes]]:
-    yield documents
+async def _first_pass(mapping: _Mapping) -> Result:
+    """Results for a router, by a cursor: the worker is free again before anyone takes them."""
+    context = mapping.context
+    node = node_of(context)
+    kept = KeptResults(spill_directory(node))
+    try:
+        await mapping.run(kept.take)
+    except BaseException:
+        kept.close()
+        raise
+    source = ReleasingSource(MadeSource(kept.documents(), node.clock), kept.close)
+    opened = first_batch(context, source, batch_size=None)
+    body = await opened if isawaitable(opened) else opened
+    return append_fields(body, bson.encode({"counts": counts_document(mapping.counts)})[4:-1])
 
 
-async def _merged(context: Context, output: Output, results: list[bytes], *, bypass: bool) -> dict[str, Any] | None:
-    """Put the results into the target, each in the place of its predecessor. Gives the writeConcernError, if any."""
-    into = {"into": {"db": output.database, "coll": output.collection}, "on": "_id", "whenMatched": "replace"}
-    stage = parse_pipeline([bson.encode({"$merge": into})]).target
-    assert isinstance(stage, Merge), "the pipeline is nothing else"
-    reply = await write_results(context, stage, ListSource(results), bypass=bypass, shown=output.namespace)
-    failed = get_field(reply, "writeConcernError")
-    return None if failed is None else bson.decode(failed[1])
-
-
-async def _deliver(context: Context, output: Output, results: list[bytes], arguments: Arguments) -> dict[str, Any]:
-    first_pass: bool = arguments["shardedFirstPass"]
-    if output.mode is not Mode.INLINE:
-        context.operation.progress = {"msg": "m/r: output", "progress": {"done": 0, "total": len(results)}}
-        if output.mode is Mode.REPLACE:
-            failed = await replace_collection(context, output.namespace, results)
+async def _into_collection(mapping: _Mapping, output: Output, *, bypass: bool) -> dict[str, Any] | None:
+    """Put the results into their collection. Gives the writeConcernError, if any."""
+    context = mapping.context
+    node = node_of(context)
+    target = MapReduceOutput(context, output, bypass=bypass)
+    target.check_target()
+    kept = KeptResults(spill_directory(node))
+    await target.begin()
+    try:
+        if output.mode is Mode.REDUCE and node.store.collection(output.namespace) is not None:
+            await mapping.run(kept.take)
+            await _reduce_with_target(mapping, output, kept, target.sink)
         else:
-            failed = await _merged(context, output, results, bypass=arguments["bypassDocumentValidation"])
-        reply = {"result": output.named(context.db)}
-        return reply if failed is None else {**reply, "writeConcernError": failed}
-    if sum(map(len, results)) > (FIRST_PASS_BYTES if first_pass else INLINE_BYTES):
-        raise CommandError(Code.BSONObjectTooLarge, "the results are too large to be returned inline")
-    return {"results": [RawBSONDocument(raw) for raw in results]}
+            await mapping.run(target.sink)
+        context.operation.progress = {"msg": "m/r: output"}
+        return await target.finish()
+    except BaseException:
+        target.give_up()
+        raise
+    finally:
+        kept.close()
+
+
+async def _reduce_with_target(mapping: _Mapping, output: Output, kept: KeptResults, sink: Sink) -> None:
+    node = node_of(mapping.context)
+    assert node.workers is not None, "a process that serves mapReduce has workers"
+    target = node.store.collection(output.namespace)
+
+    async def existing(keys: list[Value]) -> list[bytes | None]:
+        target = node.store.collection(output.namespace)
+        if target is None:
+            return [None] * len(keys)
+        found = [target.by_id(node.engine, key) for key in keys]
+        return [None if each is None else each[1] for each in found]
+
+    job = replace(mapping.job, collation=None if target is None else target.collation)
+    counts = await reduce_with_existing(node.workers, job, kept, existing, sink)
+    mapping.counts += replace(counts, output=0)
+
+
+def spill_directory(node: DataNode) -> Path:
+    """Where results are kept; emptied at the start of the process."""
+    return node.settings.dbpath / "_tmp"
 
 
 COMMAND = Command(

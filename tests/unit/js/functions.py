@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import bson
 
 from docstore.bson import Value
-from docstore.js.job import Limits, MapReduceJob
+from docstore.js.job import Counts, Limits, MapReduceJob
+from docstore.js.workers import Sink
 
 COUNT = "function(key, values) { return Array.sum(values) }"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a map-reduce gave."""
+
+    counts: Counts
+    results: list[bytes]
+
+
+async def outcome(operation: Callable[[Sink], Awaitable[Counts]]) -> Outcome:
+    """All that an operation gives to its sink."""
+    results: list[bytes] = []
+
+    async def take(documents: list[bytes]) -> None:
+        results.extend(documents)
+
+    return Outcome(await operation(take), results)
 
 
 def code(source: str) -> Value:

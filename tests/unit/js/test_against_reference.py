@@ -25,7 +25,7 @@ from pymongo.errors import OperationFailure
 
 from docstore.errors import CommandError
 from docstore.js.workers import Workers
-from tests.unit.js.functions import job, stream
+from tests.unit.js.functions import job, outcome, stream
 
 REFERENCE = os.environ.get("DOCSTORE_REFERENCE")
 pytestmark = [pytest.mark.reference, pytest.mark.skipif(REFERENCE is None, reason="no real mongod is named")]
@@ -112,7 +112,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
         workers = runner.run(make())
         documents = [bson.encode(document) for document in DOCUMENTS]
-        yield lambda work: runner.run(workers.map_reduce(work, stream(documents)))
+        yield lambda work: runner.run(outcome(lambda sink: workers.map_reduce(work, stream(documents), sink)))
         runner.run(workers.close())
 
 

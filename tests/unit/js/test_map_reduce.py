@@ -16,9 +16,9 @@ import pytest
 from bson.int64 import Int64
 
 from docstore.errors import CommandError
-from docstore.js.job import Counts, MapReduceJob, MapReduceResult
+from docstore.js.job import Counts, MapReduceJob
 from docstore.js.workers import Workers
-from tests.unit.js.functions import COUNT, code, decoded, encoded, job, stream
+from tests.unit.js.functions import COUNT, Outcome, code, decoded, encoded, job, outcome, stream
 
 T = TypeVar("T")
 
@@ -41,14 +41,14 @@ def workers(loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def run(loop: asyncio.Runner, workers: Workers) -> Callable[..., MapReduceResult]:
-    def run(work: MapReduceJob, documents: list[dict[str, Any]], **rest: Any) -> MapReduceResult:
-        return loop.run(workers.map_reduce(work, stream(encoded(documents)), **rest))
+def run(loop: asyncio.Runner, workers: Workers) -> Callable[..., Outcome]:
+    def run(work: MapReduceJob, documents: list[dict[str, Any]], **rest: Any) -> Outcome:
+        return loop.run(outcome(lambda sink: workers.map_reduce(work, stream(encoded(documents)), sink, **rest)))
 
     return run
 
 
-Run = Callable[..., MapReduceResult]
+Run = Callable[..., Outcome]
 ONE: list[dict[str, Any]] = [{"_id": 1, "n": 5}]
 TAGS = "function() { for (index in this.tags) { emit(this.tags[index], 1); } }"
 
@@ -171,21 +171,23 @@ def test_partial_results_merge_into_the_whole(loop: asyncio.Runner, workers: Wor
     posts = tagged(900)
     parts = [run(work, posts[start : start + 300], partial=True) for start in (0, 300, 600)]
     assert [part.counts.output for part in parts] == [len(part.results) for part in parts]
-    merged = loop.run(workers.merge_reduce(work, [stream(part.results, 7) for part in parts]))
+    merged = loop.run(
+        outcome(lambda sink: workers.merge_reduce(work, [stream(part.results, 7) for part in parts], sink))
+    )
     assert merged.results == run(work, posts).results
     assert merged.counts == Counts(input=0, emit=0, reduce=43, output=43)
 
 
 def test_merging_nothing_gives_nothing(loop: asyncio.Runner, workers: Workers) -> None:
-    merged = loop.run(workers.merge_reduce(job(TAGS), [stream([]), stream([])]))
-    assert merged == MapReduceResult(Counts(), [])
+    merged = loop.run(outcome(lambda sink: workers.merge_reduce(job(TAGS), [stream([]), stream([])], sink)))
+    assert merged == Outcome(Counts(), [])
 
 
 def test_numbers_that_no_function_touched_keep_their_type_through_a_merge(
     loop: asyncio.Runner, workers: Workers
 ) -> None:
     part = encoded([{"_id": 1, "value": 5}])
-    merged = loop.run(workers.merge_reduce(job(TAGS), [stream(part)]))
+    merged = loop.run(outcome(lambda sink: workers.merge_reduce(job(TAGS), [stream(part)], sink)))
     assert merged.results == part
 
 
@@ -270,7 +272,9 @@ def test_what_user_code_prints_is_handed_over(loop: asyncio.Runner, tmp_path: Pa
     async def scenario() -> list[str]:
         printed: list[str] = []
         workers = Workers(1, spill=tmp_path, on_print=printed.append)
-        await workers.map_reduce(job("print('hi', {a: 1}); printjson([1])"), stream(encoded(ONE)))
+        await outcome(
+            lambda sink: workers.map_reduce(job("print('hi', {a: 1}); printjson([1])"), stream(encoded(ONE)), sink)
+        )
         await workers.close()
         return printed
 
@@ -287,7 +291,9 @@ def test_nothing_is_left_on_disk(loop: asyncio.Runner, tmp_path: Path) -> None:
         assert not left_by_another.exists()
         spilling = job("if (this.n == 999) while (true); emit(this.n, 1)", limits={"spill": 1000, "seconds": 1.0})
         with pytest.raises(CommandError):
-            await workers.map_reduce(spilling, stream(encoded({"n": n} for n in range(1000))))
+            await outcome(
+                lambda sink: workers.map_reduce(spilling, stream(encoded({"n": n} for n in range(1000))), sink)
+            )
         await workers.close()
 
     loop.run(scenario())
@@ -295,9 +301,11 @@ def test_nothing_is_left_on_disk(loop: asyncio.Runner, tmp_path: Path) -> None:
 
 
 def test_a_cancelled_operation_stops_at_once_and_the_pool_goes_on(loop: asyncio.Runner, workers: Workers) -> None:
-    async def scenario() -> MapReduceResult:
-        endless = asyncio.create_task(workers.map_reduce(job("while (true);"), stream(encoded(ONE))))
-        result = await workers.map_reduce(job("emit(1, 1)"), stream(encoded(ONE)))
+    async def scenario() -> Outcome:
+        endless = asyncio.create_task(
+            outcome(lambda sink: workers.map_reduce(job("while (true);"), stream(encoded(ONE)), sink))
+        )
+        result = await outcome(lambda sink: workers.map_reduce(job("emit(1, 1)"), stream(encoded(ONE)), sink))
         endless.cancel()
         with pytest.raises(asyncio.CancelledError):
             await endless
@@ -312,7 +320,7 @@ def test_a_failing_source_of_documents_fails_the_operation(loop: asyncio.Runner,
         raise CommandError(43, "cursor gone")
 
     with pytest.raises(CommandError, match="cursor gone"):
-        loop.run(workers.map_reduce(job("emit(1, 1)"), failing()))
+        loop.run(outcome(lambda sink: workers.map_reduce(job("emit(1, 1)"), failing(), sink)))
 
 
 def test_closing_the_pool_ends_running_operations_and_processes(loop: asyncio.Runner, tmp_path: Path) -> None:
@@ -320,7 +328,9 @@ def test_closing_the_pool_ends_running_operations_and_processes(loop: asyncio.Ru
         workers = Workers(1, spill=tmp_path)
         await workers.start()
         pids = children()
-        running = asyncio.create_task(workers.map_reduce(job("while (true);"), stream(encoded(ONE))))
+        running = asyncio.create_task(
+            outcome(lambda sink: workers.map_reduce(job("while (true);"), stream(encoded(ONE)), sink))
+        )
         await asyncio.sleep(0)
         closing: Awaitable[None] = workers.close()
         await closing
@@ -340,7 +350,7 @@ def test_a_worker_that_grew_large_is_replaced(loop: asyncio.Runner, tmp_path: Pa
         workers = Workers(1, spill=tmp_path)
         await workers.start()
         worker = children() - before
-        await workers.map_reduce(job(source), stream(encoded(ONE)))
+        await outcome(lambda sink: workers.map_reduce(job(source), stream(encoded(ONE)), sink))
         kept = worker <= children()
         await workers.close()
         return kept

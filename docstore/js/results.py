@@ -1,0 +1,137 @@
+"""Results of a map-reduce on their way from its worker to wherever they go.
+
+Results are lists of raw `{_id, value}` documents in the order of keys. A sink takes them list by list and is awaited,
+so that a worker makes no more than are taken.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from docstore.bson import document_from, elements, encode_key, get_field
+from docstore.bson.walk import Value
+from docstore.errors import Code, CommandError
+from docstore.js.frames import split_documents
+from docstore.js.job import MEBIBYTE, Counts, MapReduceJob
+from docstore.js.workers import Sink, Workers
+
+INLINE_BYTES = 16 * MEBIBYTE
+"""What a reply may carry."""
+HELD_BYTES = 8 * MEBIBYTE
+"""What is kept in memory before a file is made."""
+
+Existing = Callable[[list[Value]], Awaitable[Sequence[bytes | None]]]
+"""Asked for the documents that a target has under these keys; None for each that it has not."""
+
+
+class InlineResults:
+    """A sink for what goes into the reply. Errors: BSONObjectTooLarge as soon as it is too much."""
+
+    def __init__(self) -> None:
+        self.documents: list[bytes] = []
+        self._size = 0
+
+    async def take(self, documents: list[bytes]) -> None:
+        self._size += sum(map(len, documents))
+        if self._size > INLINE_BYTES:
+            raise CommandError(Code.BSONObjectTooLarge, "the results are too large to be returned inline")
+        self.documents += documents
+
+
+class KeptResults:
+    """A sink that keeps results until they are read: many of them in a file of `directory` that has no name, so that
+    it is gone with whoever holds it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._pieces: list[bytes] = []
+        self._sizes: list[int] = []
+        self._held = 0
+        self._file: IO[bytes] | None = None
+
+    async def take(self, documents: list[bytes]) -> None:
+        piece = b"".join(documents)
+        self._pieces.append(piece)
+        self._held += len(piece)
+        if self._held > HELD_BYTES:
+            if self._file is None:
+                self._directory.mkdir(parents=True, exist_ok=True)
+                self._file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115, it outlives this call
+            self._file.writelines(self._pieces)
+            self._sizes += map(len, self._pieces)
+            self._pieces, self._held = [], 0
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """All that was taken, from the beginning."""
+        if self._file is not None:
+            self._file.seek(0)
+            for size in self._sizes:
+                yield split_documents(self._file.read(size))
+        for piece in self._pieces:
+            yield split_documents(piece)
+
+    def documents(self) -> Iterator[bytes]:
+        """The same one by one."""
+        for batch in self.batches():
+            yield from batch
+
+    def close(self) -> None:
+        self._pieces = []
+        if self._file is not None:
+            self._file.close()
+
+
+async def reduce_with_existing(
+    workers: Workers, job: MapReduceJob, results: KeptResults, existing: Existing, sink: Sink
+) -> Counts:
+    """Give each result to the sink, reduced with the document that the target has under its key, if it has one.
+
+    Such a document keeps its other fields. A result that stands alone is not reduced. Reduced results come after those
+    around them that stand alone.
+    """
+    others: dict[bytes, bytes] = {}
+
+    async def pairs() -> AsyncIterator[list[bytes]]:
+        for batch in results.batches():
+            found = await existing([_key(result) for result in batch])
+            alone = [result for result, before in zip(batch, found, strict=True) if before is None]
+            if alone:
+                await sink(alone)
+            together: list[bytes] = []
+            for result, before in zip(batch, found, strict=True):
+                if before is not None:
+                    key = _key(before)
+                    if [name for name, _, _ in elements(before)] != ["_id", "value"]:
+                        others[encode_key(key)] = before
+                    value = get_field(before, "value")
+                    together.append(document_from([("_id", *key), *([] if value is None else [("value", *value)])]))
+                    together.append(result)
+            if together:
+                yield together
+
+    async def with_other_fields(reduced: list[bytes]) -> None:
+        if others:
+            reduced = [_changed(others.pop(encode_key(_key(result)), None), result) for result in reduced]
+        await sink(reduced)
+
+    return await workers.merge_reduce(job, [pairs()], with_other_fields)
+
+
+def _changed(before: bytes | None, result: bytes) -> bytes:
+    if before is None:
+        return result
+    value = get_field(result, "value")
+    assert value is not None, "a result has a value"
+    fields = {name: (name, code, data) for name, code, data in elements(before)}
+    fields["value"] = ("value", *value)
+    return document_from(fields.values())
+
+
+def _key(result: bytes) -> Value:
+    key = get_field(result, "_id")
+    assert key is not None, "a result has a key"
+    return key

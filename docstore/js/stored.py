@@ -1,0 +1,20 @@
+"""The functions that a database keeps for its scripts, in `system.js`: `{_id: name, value: function}`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from docstore.bson import document_from, get_field
+from docstore.bson.walk import STRING
+
+COLLECTION = "system.js"
+
+
+def functions_of(documents: Iterable[bytes]) -> bytes | None:
+    """A document of them all by name; None where there are none."""
+    found = []
+    for raw in documents:
+        name, value = get_field(raw, "_id"), get_field(raw, "value")
+        if name is not None and name[0] == STRING and value is not None:
+            found.append((name[1][4:-1].decode(), *value))
+    return document_from(found) if found else None

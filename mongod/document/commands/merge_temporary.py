@@ -1,0 +1,38 @@
+"""_shardsvrMergeTemporary: see `docstore.sharding.requests.merge_temporary`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.errors import Code, CommandError
+from docstore.node.map_reduce_output import let_be_seen
+from docstore.node.node import node_of
+from docstore.node.writes import effective_concern, wait_for_write
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    node = node_of(context)
+    temporary = f"{context.db}.{arguments['from']}"
+    if node.store.collection(temporary) is None:
+        raise CommandError(Code.NamespaceNotFound, f"ns not found {temporary}")
+    concern = effective_concern(context, node)
+    last = await let_be_seen(node, temporary, context.namespace, bypass=arguments["bypass"])
+    failed = await wait_for_write(context, last, concern)
+    return {} if failed is None else {"writeConcernError": failed}
+
+
+COMMAND = Command(
+    "_shardsvrMergeTemporary",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    value=Type.COLLECTION,
+    parameters=(
+        Parameter("from", Type.STRING, required=True, internal=True),
+        Parameter("bypass", Type.BOOL, default=False, internal=True),
+    ),
+    help="put a map-reduce's results into the collection that they are for",
+)

@@ -1,0 +1,62 @@
+"""A cluster of a config server, two shards of one member and two routers, as a context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymongo
+
+from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
+from tests.harness.waiting import wait_until
+
+
+@dataclass(frozen=True)
+class Cluster:
+    deployment: Deployment
+    clients: list[pymongo.MongoClient[dict[str, Any]]]
+
+    @property
+    def client(self) -> pymongo.MongoClient[dict[str, Any]]:
+        return self.clients[0]
+
+    def shard(self, collection: str, key: dict[str, int]) -> pymongo.collection.Collection[dict[str, Any]]:
+        """A fresh sharded collection."""
+        self.client.admin.command("shardCollection", f"test.{collection}", key=key)
+        return self.client.test[collection]
+
+    def split_and_move(self, collection: str, at: dict[str, Any]) -> None:
+        """Everything from `at` on goes to the second shard."""
+        self.client.admin.command("split", f"test.{collection}", middle=at)
+        self.client.admin.command("moveChunk", f"test.{collection}", find=at, to="two")
+
+    def chunks(self, collection: str) -> list[dict[str, Any]]:
+        namespace = self.client.config.collections.find_one({"_id": f"test.{collection}"})
+        assert namespace is not None
+        return list(self.client.config.chunks.find({"uuid": namespace["uuid"]}).sort("min", 1))
+
+
+@contextmanager
+def routed_cluster(directory: Path) -> Iterator[Cluster]:
+    """Database `test` is sharded, its primary shard is `one`."""
+    with stopped_at_end(Deployment(directory)) as deployment:
+        sets = {name: replica_set(name, 1, []) for name in ("one", "two")}
+        config = Member("config-0", "configsvr", [])
+        deployment.start(config, *(member for members in sets.values() for member in members))
+        for name, (member,) in sets.items():
+            with closing(pymongo.MongoClient(member.address, directConnection=True)) as client:
+                rows = [{"_id": 0, "host": member.address}]
+                client.admin.command("replSetInitiate", {"_id": name, "members": rows})
+                wait_until(lambda client=client: client.admin.command("hello")["isWritablePrimary"], 30)
+        routers = [Member(f"router-{number}", "mongos", ["--configdb", config.address]) for number in range(2)]
+        deployment.start(*routers)
+        clients = [pymongo.MongoClient(router.address) for router in routers]
+        for name, (member,) in sets.items():
+            clients[0].admin.command("addShard", f"{name}/{member.address}", name=name)
+        clients[0].admin.command("enableSharding", "test", primaryShard="one")
+        yield Cluster(deployment, clients)
+        for client in clients:
+            client.close()

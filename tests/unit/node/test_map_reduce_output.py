@@ -1,0 +1,138 @@
+"""Where a map-reduce's results go: complete or as it was, also after a crash in the middle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import PUBLIC, Command, Role
+from docstore.commands.map_reduce import Mode, Output
+from docstore.errors import Code
+from docstore.node.map_reduce_output import TEMPORARY, UNFINISHED, MapReduceOutput, finish_left_outputs
+from tests.unit.node.local import LocalNode, loop
+
+
+async def put_out(context: Context, _arguments: Arguments) -> dict[str, Any]:
+    fields = context.body
+    output = MapReduceOutput(context, Output(Mode(fields["mode"]), "test", "out"), bypass=False)
+    output.check_target()
+    await output.begin()
+    try:
+        await output.sink([bson.encode(row) for row in fields["rows"]])
+        if fields.get("stop"):
+            raise RuntimeError
+        failed = await output.finish()
+    except BaseException:
+        output.give_up()
+        raise
+    return {"failed": failed}
+
+
+COMMAND = Command("putOutForTest", put_out, privilege=PUBLIC, role=Role.ANY, tolerant=True, write_concern=True)
+
+
+def put(rows: list[dict[str, Any]], mode: str = "replace") -> dict[str, Any]:
+    return {"putOutForTest": 1, "rows": rows, "mode": mode}
+
+
+def left(node: LocalNode) -> list[str]:
+    return [name for name in node.node.store.namespaces() if TEMPORARY in name or name == UNFINISHED]
+
+
+def test_the_new_documents_take_the_place_of_the_old_ones_and_indexes_stay() -> None:
+    async def work() -> None:
+        node = LocalNode(extra=(COMMAND,))
+        await node.insert("out", {"_id": 1, "old": True})
+        await node.run({"createIndexes": "out", "indexes": [{"key": {"value": 1}, "name": "value_1"}]})
+        await node.run(put([{"_id": n, "value": n} for n in range(1200)]))
+        assert len(await node.documents("out")) == 1200
+        assert len((await node.run({"listIndexes": "out"}))["cursor"]["firstBatch"]) == 2
+        assert left(node) == []
+
+    loop(work())
+
+
+def test_an_empty_result_leaves_an_empty_collection() -> None:
+    async def work() -> None:
+        node = LocalNode(extra=(COMMAND,))
+        await node.insert("out", {"_id": 1})
+        await node.run(put([]))
+        assert await node.documents("out") == []
+        assert node.node.store.collection("test.out") is not None
+
+    loop(work())
+
+
+def test_a_failure_leaves_the_old_documents_and_no_litter() -> None:
+    async def work() -> None:
+        node = LocalNode(extra=(COMMAND,))
+        await node.insert("out", {"_id": 1, "value": 0})
+        await node.run({"createIndexes": "out", "indexes": [{"key": {"value": 1}, "name": "v", "unique": True}]})
+        reply = await node.reply(put([{"_id": 5, "value": 1}, {"_id": 6, "value": 1}]))
+        assert reply["code"] == Code.DuplicateKey
+        assert await node.documents("out") == [{"_id": 1, "value": 0}]
+        assert left(node) == []
+
+    loop(work())
+
+
+@pytest.mark.parametrize("mode", ["merge", "reduce"])
+def test_merged_results_take_the_place_of_documents_with_their_keys(mode: str) -> None:
+    async def work() -> None:
+        node = LocalNode(extra=(COMMAND,))
+        await node.run(put([{"_id": n, "value": n} for n in range(3)], mode))
+        assert len(await node.documents("out")) == 3
+        await node.run(put([{"_id": n, "value": -n} for n in range(2, 1200)], mode))
+        found = await node.documents("out")
+        assert {row["_id"]: row["value"] for row in found} == {0: 0, 1: 1, **{n: -n for n in range(2, 1200)}}
+        assert left(node) == []
+
+    loop(work())
+
+
+def test_what_is_complete_when_the_process_dies_is_merged_at_the_next_start() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        for n in range(3):
+            await node.insert("out", {"_id": n, "value": n})
+        await node.insert("tmp.mr.4f4221149a6777895a000000", *({"_id": n, "value": 9} for n in range(2, 1000)))
+        store = node.node.store
+        note = {"_id": "test.tmp.mr.4f4221149a6777895a000000", "into": "test.out", "bypass": False}
+        with store.unit() as unit:
+            made = store.create_collection(unit, UNFINISHED)
+            unit.insert(made, bson.encode(note))
+            unit.commit()
+        await finish_left_outputs(node.node)
+        found = {row["_id"]: row["value"] for row in await node.documents("out")}
+        assert found == {0: 0, 1: 1, **dict.fromkeys(range(2, 1000), 9)}
+        assert left(node) == []
+
+    loop(work())
+
+
+def test_what_is_not_complete_when_the_process_dies_is_gone_at_the_next_start() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("out", {"_id": 1})
+        await node.insert("tmp.mr.4f4221149a6777895a000000", {"_id": 1, "value": 9})
+        await finish_left_outputs(node.node)
+        assert await node.documents("out") == [{"_id": 1}]
+        assert left(node) == []
+
+    loop(work())
+
+
+def test_a_document_that_the_target_refuses_is_told_and_nothing_is_left_behind() -> None:
+    async def work() -> None:
+        node = LocalNode(extra=(COMMAND,))
+        await node.insert("out", {"_id": 1, "value": 5})
+        await node.run({"createIndexes": "out", "indexes": [{"key": {"value": 1}, "name": "v", "unique": True}]})
+        reply = await node.reply(put([{"_id": 2, "value": 5}], "merge"))
+        assert reply["code"] == Code.DuplicateKey
+        assert left(node) == []
+
+    loop(work())
