@@ -12,13 +12,14 @@ from mongod import migration
 from mongod.document.commands import map_reduce, merge_temporary
 from mongod.document.javascript import JavaScript
 from mongod.document.left_outputs import LeftOutputs
+from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 
 def extension(role: ClusterRole) -> Extension:
     """The commands, services and parameters of a data node in that role."""
     if role is not ClusterRole.SHARD:
         return Extension(
-            commands=(map_reduce.COMMAND,), services=lambda node, _pool: (JavaScript(node), LeftOutputs(node))
+            commands=(map_reduce.COMMAND, *WIDE_COLUMN), services=lambda node, _pool: (JavaScript(node), LeftOutputs(node))
         )
     tunables = migration.Tunables()
 
@@ -28,7 +29,7 @@ def extension(role: ClusterRole) -> Extension:
         yield LeftOutputs(node)
 
     return Extension(
-        commands=(map_reduce.COMMAND, merge_temporary.COMMAND, *migration.COMMANDS),
+        commands=(map_reduce.COMMAND, merge_temporary.COMMAND, *WIDE_COLUMN, *migration.COMMANDS),
         services=services,
         parameters=tunables.parameters(),
     )

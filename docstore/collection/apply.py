@@ -22,13 +22,14 @@ from docstore.bson import Value, document_from, document_to_python, elements, ge
 from docstore.bson.namespace import split_namespace
 from docstore.bson.optime import OpTime
 from docstore.collection.collection import Collection
-from docstore.collection.ddl import modify_index
+from docstore.collection.ddl import modify_index, truncate_family
 from docstore.collection.diff import apply_update
 from docstore.collection.index_build import IndexBuild
 from docstore.collection.index_spec import IndexSpec, parse_index_spec
 from docstore.collection.modification import MODIFIABLE, modify_options
 from docstore.collection.options import options_from
 from docstore.collection.replay_journal import ReplayJournal
+from docstore.collection.rows import apply_document
 from docstore.collection.unit import WriteUnit
 from docstore.storage import Batch
 
@@ -146,7 +147,7 @@ class _Applier:
             self._unit.noop(self._o)
         elif op == "c":
             self._command()
-        elif op in ("i", "u", "d"):
+        elif op in ("i", "u", "d", "m"):
             coll = self._collection()
             if coll is None:
                 return
@@ -154,6 +155,8 @@ class _Applier:
                 self._insert(coll)
             elif op == "u":
                 self._update(coll)
+            elif op == "m":
+                apply_document(self._unit, coll, self._o)
             else:
                 self._remove(coll)
         else:
@@ -203,12 +206,14 @@ class _Applier:
             self._unit.command(None, self._text("ns"), self._o)
         elif name == "renameCollection":
             self._rename()
-        elif name in ("drop", "createIndexes", "dropIndexes", "collMod"):
+        elif name in ("drop", "createIndexes", "dropIndexes", "collMod", "truncate"):
             coll = self._collection()
             if coll is None:
                 return
             if name == "drop":
                 self._store.drop_collection(self._unit, coll.ns)
+            elif name == "truncate":
+                truncate_family(self._store.catalog, self._unit, coll)
             elif name == "createIndexes":
                 self._create_index(coll)
             elif name == "dropIndexes":

@@ -42,6 +42,7 @@ from docstore.collection.entry import uuid_value
 from docstore.collection.index_spec import id_index, parse_index_spec
 from docstore.collection.options import CollectionOptions, parse_options
 from docstore.storage import Batch, Family
+from docstore.wide.keys import family_end, family_prefix
 
 if TYPE_CHECKING:
     from docstore.collection.unit import WriteUnit
@@ -260,7 +261,7 @@ def garbage_key(ident: int) -> bytes:
 
 
 def remove_tree(batch: Batch, ident: int) -> None:
-    """Give the space of an ident back: it is a collection's or an index's, so both families are cleared."""
+    """Give the space of an ident back: it may be a collection's, an index's or a column family's."""
     remove_trees(batch, [ident])
 
 
@@ -272,6 +273,7 @@ def remove_trees(batch: Batch, idents: list[int]) -> None:
         if place + 1 == len(idents) or idents[place + 1] != ident + 1:
             for family in (Family.RECORDS, Family.INDEXES):
                 batch.delete_range(family, ident_bytes(first), ident_end(ident))
+            batch.delete_range(Family.WIDE, family_prefix(first), family_end(ident))
             first = None
         batch.delete(_META, COUNTERS_PREFIX + ident_bytes(ident))
         batch.delete(_META, garbage_key(ident))

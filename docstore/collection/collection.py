@@ -238,10 +238,7 @@ class Collection:
         self.ns = ns
         self.uuid = uuid
         self.options = options
-        self.ident = ident
-        self.prefix = ident_bytes(ident)
-        self.end = ident_end(ident)
-        self.counters_key = COUNTERS_PREFIX + self.prefix
+        self.plant(ident)
         self.replicates = replicates(ns)
         self.id_index = id_index
         self.id_prefix = id_index.prefix
@@ -249,7 +246,7 @@ class Collection:
         self.building: dict[str, Index] = {}
         self.secondary: tuple[Index, ...] = ()
         self.has_unique = False
-        self.heads = {op: entry_head(op, ns, uuid) for op in "iud"}
+        self.heads = {op: entry_head(op, ns, uuid) for op in "iudm"}
         self.count = 0
         self.size = 0
         self.next_record_id = 1
@@ -272,11 +269,18 @@ class Collection:
         self.secondary = tuple(index for index in (*ready.values(), *building.values()) if not index.is_id)
         self.has_unique = any(index.unique for index in self.secondary)
 
+    def plant(self, ident: int) -> None:
+        """Keep what the collection holds under another ident from now on; the catalog keeps the row."""
+        self.ident = ident
+        self.prefix = ident_bytes(ident)
+        self.end = ident_end(ident)
+        self.counters_key = COUNTERS_PREFIX + self.prefix
+
     def rename(self, ns: str) -> None:
         """Take another name; the catalog keeps the row."""
         self.ns = ns
         self.replicates = replicates(ns)
-        self.heads = {op: entry_head(op, ns, self.uuid) for op in "iud"}
+        self.heads = {op: entry_head(op, ns, self.uuid) for op in "iudm"}
 
     def by_id(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:
         """(record id, document) of the document with that `_id`."""

@@ -61,6 +61,23 @@ def drop_database(catalog: Catalog, unit: WriteUnit, database: str) -> None:
         unit.command(None, f"{database}.$cmd", document_from([("dropDatabase", *from_python(1))]))
 
 
+def truncate_family(catalog: Catalog, unit: WriteUnit, coll: Collection) -> None:
+    """Take everything out of a column family: it gets a new tree, and the old one is garbage with its counters."""
+    before = (coll.ident, coll.count, coll.size)
+
+    def restore() -> None:
+        coll.plant(before[0])
+        coll.count, coll.size = before[1:]
+
+    unit.touch(catalog.row(coll)[0], None, logged=coll.replicates)
+    catalog.discard(unit, coll, coll.ident)
+    coll.plant(catalog.take_ident(unit.batch))
+    coll.count = coll.size = 0
+    unit.on_abort(restore)
+    unit.touch(*catalog.row(coll), logged=coll.replicates)
+    unit.command(coll, f"{coll.database}.$cmd", document_from([("truncate", *from_python(coll.name))]))
+
+
 def rename_collection(catalog: Catalog, unit: WriteUnit, source: str, target: str, *, drop_target: bool) -> None:
     """Give the collection another name; with `drop_target` an existing target goes in the same unit.
 

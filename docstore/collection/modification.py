@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _OBJECT = 3
 _VALIDATION = ("validator", "validationLevel", "validationAction")
-MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax"))
+_WIDE = ("keyspace", "columnFamily")
+MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", *_WIDE))
 """The fields of `collMod` that change options."""
 
 
@@ -49,4 +50,5 @@ def modified(options: CollectionOptions, request: Mapping[str, Value]) -> Collec
         changes["size"] = from_python(capped_size(int(to_python(request["cappedSize"]))))
     if "cappedMax" in request:
         changes["max"] = from_python(capped_maximum(int(to_python(request["cappedMax"]))))
+    changes.update((name, request[name]) for name in _WIDE if name in request)
     return options.changed(changes)

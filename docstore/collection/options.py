@@ -20,7 +20,7 @@ NO_MAXIMUM = 0x7FFFFFFF
 
 ORDER = (
     "capped", "size", "max", "autoIndexId", "temp", "changeStreamPreAndPostImages", "storageEngine",
-    "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation",
+    "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation", "keyspace", "columnFamily",
 )  # fmt: skip
 """The order in which options are stored."""
 
@@ -30,7 +30,8 @@ class CollectionOptions:
     """`max_bytes` and `max_documents` (0: no limit) hold for a capped collection.
 
     `validator` is the raw filter that documents must match, None without one. `level` is off, strict or moderate,
-    `action` error or warn. `collation` is that of requests that name none, and of the `_id` index.
+    `action` error or warn. `collation` is that of requests that name none, and of the `_id` index. `keyspace` and
+    `family` are the raw definitions of what is a keyspace's mark or a column family.
     """
 
     raw: bytes = EMPTY_DOCUMENT
@@ -41,6 +42,8 @@ class CollectionOptions:
     level: str = "strict"
     action: str = "error"
     collation: Collation | None = None
+    keyspace: bytes | None = None
+    family: bytes | None = None
 
     def changed(self, changes: Mapping[str, Value | None]) -> CollectionOptions:
         """The options with some of them replaced, or removed where the new value is None."""
@@ -87,6 +90,8 @@ def parse_options(raw: bytes) -> CollectionOptions:
         level=of("validationLevel", "strict"),
         action=of("validationAction", "error"),
         collation=parse_collation(fields["collation"][1]) if "collation" in fields else None,
+        keyspace=fields["keyspace"][1] if "keyspace" in fields else None,
+        family=fields["columnFamily"][1] if "columnFamily" in fields else None,
     )
 
 

@@ -77,7 +77,7 @@ class Store:
             self.catalog.removed(ident)
         if batch:
             self.engine.write(batch)
-            LOG.info("Unfinished index builds have been removed", trees=len(batch.ranges) // 2)
+            LOG.info("Unfinished index builds have been removed", trees=len(batch.ranges) // 3)
 
     # What there is
 

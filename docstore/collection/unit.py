@@ -33,18 +33,20 @@ from docstore.errors import Code, CommandError
 from docstore.storage import Batch, DiskFull, Family
 
 if TYPE_CHECKING:
+    from docstore.collection.rows import Changed
     from docstore.collection.store import Store
 
 _RECORDS = Family.RECORDS
 _INDEXES = Family.INDEXES
 _META = Family.META
+_WIDE = Family.WIDE
 
 
 class Change(NamedTuple):
     """One operation of a committed unit.
 
-    `op` is the oplog's letter: i, u, d, c or n. `before` and `after` are the document on both sides of it; for c and n
-    `after` is the entry's `o`, and `ns` its `ns` ("db.$cmd", "").
+    `op` is the oplog's letter: i, u, d, m, c or n. `before` and `after` are the document on both sides of it; for m, c
+    and n `after` is the entry's `o`, and for c and n `ns` its `ns` ("db.$cmd", "").
     """
 
     ns: str
@@ -222,6 +224,24 @@ class WriteUnit:
                 return
             self.remove(coll, *found)
             self._trimmed[coll] = found[0]
+
+    def put_row(self, coll: Collection, changed: Changed, document: Callable[[], bytes]) -> None:
+        """Write what `docstore.collection.rows` has found out; `document` makes the `o` of its entry. What changes
+        nothing is not logged.
+        """
+        if not changed.keys:
+            return
+        self.batch.changes[_WIDE].update(changed.keys)
+        if changed.added or changed.size:
+            self._count(coll, changed.added, changed.size)
+        journal = self._journal
+        o = document() if self._changes is not None or (journal is not None and not journal.replaying) else b""
+        if journal is not None and coll.replicates:
+            for key, previous in changed.previous:
+                journal.note(_WIDE, key, previous)
+            journal.log(coll.heads["m"], o, counted=(coll.ident, changed.added, changed.size))
+        if self._changes is not None:
+            self._changes.append(Change(coll.ns, "m", None, o, self._from_migrate))
 
     def noop(self, o: bytes) -> None:
         """Log an entry that changes nothing, with the document `o`."""

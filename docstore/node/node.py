@@ -17,11 +17,13 @@ from docstore.collection.store import Store
 from docstore.commands.parameters import ParameterTable
 from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
+from docstore.net.pool import Pool
 from docstore.node.counters import Counters
 from docstore.node.expiry_settings import Expiry
 from docstore.node.ownership import Ownership
 from docstore.node.profiler import Profiler
 from docstore.node.settings import NodeSettings
+from docstore.node.wide.columns import WideColumns
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
 from docstore.storage.engine import Engine
@@ -45,7 +47,7 @@ class DataNode:
     JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
     map-reduce may have too.
     `shutdown` asks the process to end, `network` gives the listener's figures once there is one, `links` those of the
-    connections to others, by address.
+    connections to others, by address. `pool` reaches other members, `wide` knows the keyspaces.
     `outputs` names the temporary collections of map-reduces under way.
     `pause` is awaited between two slices of long work. `dice` gives numbers from 0 up to 1.
     """
@@ -70,6 +72,11 @@ class DataNode:
     network: Callable[[], NetworkStatistics] | None = None
     links: Callable[[], dict[str, dict[str, int]]] = dict
     outputs: set[str] = field(default_factory=set)
+    pool: Pool | None = None
+    wide: WideColumns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wide = WideColumns(self.store, self.wall_clock)
 
     def now(self) -> DatetimeMS:
         """The wall clock as a BSON date."""

@@ -122,7 +122,9 @@ class NodeProcess:
             clock=time.monotonic,
             wall_clock=time.time,
             started=started,
+            pool=self.pool,
         )
+        self.node.parameters.add(self.node.wide.settings.parameters())
         parts.push_async_callback(replication.stop)
         await replication.start()
         housekeeping = Housekeeping(self.node)

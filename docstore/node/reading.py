@@ -138,13 +138,15 @@ def _same_catalog(node: DataNode, namespace: str, reader: Reader) -> bool:
 
 
 async def enter(
-    context: Context, node: DataNode, entering: Awaitable[Predicate | None], *, write: bool
+    context: Context, node: DataNode, entering: Awaitable[Predicate | None], *, write: bool, namespace: str = ""
 ) -> Predicate | None:
-    """Wait until the ownership lets the request in; the answer holds until the next await."""
+    """Wait until the ownership lets the request in; the answer holds until the next await. `namespace`: where it is
+    not the request's.
+    """
     entered: Predicate | Awaitable[Predicate | None] | None = entering
     while isawaitable(entered):
         await entered
         assert node.ownership is not None
         context.operation.check()
-        entered = node.ownership.enter(context.namespace, context.shard_version, write=write)
+        entered = node.ownership.enter(namespace or context.namespace, context.shard_version, write=write)
     return entered

@@ -10,7 +10,8 @@ versions of a cell, in this order:
 
 A record is flags (1 byte), timestamp (8), local deletion time (4, of tombstones and expiring cells), TTL (4, of
 expiring cells), value; numbers big-endian. The local deletion time of an expiring cell is the second of its expiry.
-A deletion of a row, super column or range is its timestamp (8) and local deletion time (4).
+A deletion of a row, super column or range is a flag of its own (1), timestamp (8) and local deletion time (4): every
+record says of itself how it merges.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from typing import NamedTuple
 
 TOMBSTONE = 0x01
 EXPIRING = 0x02
+WHOLE = 0x80
+"""The flag of a deletion of a row, super column or range, which is no cell."""
 
 _PLAIN = struct.Struct(">Bq")
 _DELETED = struct.Struct(">BqI")
 _EXPIRES = struct.Struct(">BqII")
-_DELETION = struct.Struct(">qI")
+_DELETION = struct.Struct(">BqI")
 
 MAX_TTL = 630_720_000
 """Seconds: twenty years."""
@@ -100,11 +103,12 @@ def merge_cells(a: Cell, b: Cell) -> Cell:
 
 
 def pack_deletion(deletion: Deletion) -> bytes:
-    return _DELETION.pack(*deletion)
+    return _DELETION.pack(WHOLE, *deletion)
 
 
 def unpack_deletion(record: bytes) -> Deletion:
-    return Deletion._make(_DELETION.unpack(record))
+    _, timestamp, local_deletion = _DELETION.unpack(record)
+    return Deletion(timestamp, local_deletion)
 
 
 def merge_deletions(a: Deletion, b: Deletion) -> Deletion:

@@ -22,3 +22,57 @@ def not_found() -> CommandError:
 def configuration(why: str, code: Code = Code.BadValue) -> CommandError:
     """ConfigurationException: a definition that cannot be."""
     return CommandError(code, why, extra={"wcException": "ConfigurationException", "why": why})
+
+
+def keyspace_absent(name: str) -> CommandError:
+    """There is no such keyspace."""
+    why = f"Keyspace {name} does not exist in this schema."
+    return CommandError(Code.NamespaceNotFound, why, extra={"wcException": "InvalidRequestException", "why": why})
+
+
+def family_absent(name: str) -> CommandError:
+    """The keyspace has no such column family."""
+    why = f"unconfigured columnfamily {name}"
+    return CommandError(Code.NamespaceNotFound, why, extra={"wcException": "InvalidRequestException", "why": why})
+
+
+def already_exists(what: str, name: str) -> CommandError:
+    """A keyspace or a column family has the name already."""
+    why = f"{what} {name} already exists"
+    return CommandError(Code.NamespaceExists, why, extra={"wcException": "InvalidRequestException", "why": why})
+
+
+def unavailable(level: str, needed: int, alive: int, *, write: bool) -> CommandError:
+    """UnavailableException: too few members are there for the level; nothing has been done."""
+    return CommandError(
+        Code.UnsatisfiableWriteConcern if write else Code.FailedToSatisfyReadPreference,
+        f"consistency level {level} needs {needed} members, and {alive} can be reached",
+        extra={"wcException": "UnavailableException", "consistency": level, "required": needed, "alive": alive},
+    )
+
+
+def write_timed_out(level: str, needed: int, reason: str) -> CommandError:
+    """TimedOutException: the write stands on the primary, and whether it will survive is not known."""
+    return CommandError(
+        Code.WriteConcernFailed,
+        f"the write has not been acknowledged at consistency level {level}: {reason}",
+        extra={"wcException": "TimedOutException", "consistency": level, "required": needed},
+    )
+
+
+def read_timed_out(level: str, needed: int, received: int) -> CommandError:
+    """TimedOutException: too few members have answered in time."""
+    return CommandError(
+        Code.MaxTimeMSExpired,
+        f"{received} of the {needed} members that consistency level {level} needs have answered in time",
+        extra={"wcException": "TimedOutException", "consistency": level, "required": needed, "received": received},
+    )
+
+
+def wrong_mode(database: str, command: str, *, wide: bool) -> CommandError:
+    """A command of one data model on a database of the other. `wide`: the database is a keyspace."""
+    if wide:
+        text = f"{command} is a command for documents, and {database} is a keyspace: its mode is wide-column"
+    else:
+        text = f"{command} is a command of the wide-column mode, and {database} is a database of documents"
+    return CommandError(Code.CommandNotSupported, text)

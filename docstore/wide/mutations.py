@@ -1,7 +1,8 @@
 """Mutations of one row, as merges: what is logged, shipped and applied is the same, and applying it twice is harmless.
 
-An entry is a path below the row's prefix (area and names, `docstore.wide.keys`) with a cell or a deletion. Merging an
-entry with what stands there needs no comparator and no schema, so any member can do it.
+An entry is a path below the row's prefix (area and names, `docstore.wide.keys`) with a cell or a deletion, and says how
+much of the path names what counts as one row of the partition. Merging an entry with what stands there needs no
+comparator and no schema, so any member can do it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from docstore.wide.cells import (
+    WHOLE,
     Cell,
     Deletion,
     merge_cells,
@@ -23,29 +25,17 @@ from docstore.wide.cells import (
 from docstore.wide.keys import COLUMNS, ROW_DELETION, SUB_COLUMN, SUPER_DELETION
 from docstore.wide.schema import ColumnFamily
 
-CELL = 0
-DELETION = 1
-
-_HEAD = struct.Struct(">BII")
+_HEAD = struct.Struct(">III")
 
 
 class Entry(NamedTuple):
-    """One merge: `kind` says what the record is."""
-
-    kind: int
-    path: bytes
-    record: bytes
-
-
-class RowMutation(NamedTuple):
-    """The merges of one row, which are applied together.
-
-    `row` is the row's part of its keys (token and key), `names` by how many columns (super columns) the row may grow.
+    """One merge. The first `named` bytes of the path name the column of a Standard row, the super column, or the row of
+    a CQL table; 0 where nothing of the kind is written.
     """
 
-    row: bytes
-    entries: tuple[Entry, ...]
-    names: int = 0
+    path: bytes
+    record: bytes
+    named: int = 0
 
 
 def column_path(family: ColumnFamily, name: bytes, super_name: bytes | None = None) -> bytes:
@@ -56,24 +46,38 @@ def column_path(family: ColumnFamily, name: bytes, super_name: bytes | None = No
     return COLUMNS + family.comparator.encode(super_name) + SUB_COLUMN + family.subcomparator.encode(name)
 
 
-def cell_entry(path: bytes, cell: Cell) -> Entry:
-    return Entry(CELL, path, pack_cell(cell))
+def cell_entry(path: bytes, cell: Cell, named: int = 0) -> Entry:
+    return Entry(path, pack_cell(cell), named)
+
+
+def column_entry(family: ColumnFamily, name: bytes, super_name: bytes | None, cell: Cell) -> Entry:
+    """A column of a Standard row, or of a super column."""
+    if super_name is None:
+        path = COLUMNS + family.comparator.encode(name)
+        return Entry(path, pack_cell(cell), len(path))
+    assert family.subcomparator is not None, "a Standard family has no super columns"
+    path = COLUMNS + family.comparator.encode(super_name)
+    return Entry(path + SUB_COLUMN + family.subcomparator.encode(name), pack_cell(cell), len(path))
 
 
 def row_deletion_entry(deletion: Deletion) -> Entry:
-    return Entry(DELETION, ROW_DELETION, pack_deletion(deletion))
+    return Entry(ROW_DELETION, pack_deletion(deletion))
 
 
 def super_deletion_entry(family: ColumnFamily, super_name: bytes, deletion: Deletion) -> Entry:
     path = COLUMNS + family.comparator.encode(super_name) + SUPER_DELETION
-    return Entry(DELETION, path, pack_deletion(deletion))
+    return Entry(path, pack_deletion(deletion))
 
 
-def merged_record(kind: int, standing: bytes | None, record: bytes) -> bytes:
+def merged_record(standing: bytes | None, record: bytes) -> bytes:
     """What stands after the merge."""
     if standing is None or standing == record:
         return record
-    if kind == CELL:
+    if not record[0] & WHOLE:
+        # The timestamps decide between most versions: they stand as signed big-endian numbers behind the flags.
+        if standing[1:9] != record[1:9]:
+            newer = (standing[1] ^ 0x80, standing[2:9]) > (record[1] ^ 0x80, record[2:9])
+            return standing if newer else record
         return pack_cell(merge_cells(unpack_cell(standing), unpack_cell(record)))
     return pack_deletion(merge_deletions(unpack_deletion(standing), unpack_deletion(record)))
 
@@ -84,7 +88,8 @@ def folded(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     for entry in entries:
         standing = found.get(entry.path)
         if standing is not None:
-            entry = Entry(entry.kind, entry.path, merged_record(entry.kind, standing.record, entry.record))
+            merged = merged_record(standing.record, entry.record)
+            entry = Entry(entry.path, merged, entry.named)
         found[entry.path] = entry
     return tuple(found.values())
 
@@ -92,8 +97,8 @@ def folded(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 def pack_entries(entries: Sequence[Entry]) -> bytes:
     """The entries as one byte string, for the oplog and between processes."""
     parts: list[bytes] = []
-    for kind, path, record in entries:
-        parts += (_HEAD.pack(kind, len(path), len(record)), path, record)
+    for path, record, named in entries:
+        parts += (_HEAD.pack(named, len(path), len(record)), path, record)
     return b"".join(parts)
 
 
@@ -101,10 +106,10 @@ def unpack_entries(data: bytes) -> tuple[Entry, ...]:
     found: list[Entry] = []
     at = 0
     while at < len(data):
-        kind, path_bytes, record_bytes = _HEAD.unpack_from(data, at)
+        named, path_bytes, record_bytes = _HEAD.unpack_from(data, at)
         at += _HEAD.size
         middle = at + path_bytes
         end = middle + record_bytes
-        found.append(Entry(kind, data[at:middle], data[middle:end]))
+        found.append(Entry(data[at:middle], data[middle:end], named))
         at = end
     return tuple(found)

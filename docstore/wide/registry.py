@@ -29,6 +29,10 @@ class Registry:
 
     def __init__(self, plugins: Iterable[Any] = ()) -> None:
         self._known: dict[str, Comparator] = dict(COLUMN_COMPARATORS)
+        self.add(plugins)
+
+    def add(self, plugins: Iterable[Any]) -> None:
+        """Register further classes."""
         for plugin in plugins:
             self._known[plugin.name] = _adapted(plugin)
 

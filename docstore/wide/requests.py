@@ -5,18 +5,20 @@ A path is a row key, in Super families a super column, and a column; a predicate
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
-from docstore.bson import ARRAY, BOOL, INT32, INT64, NULL, OBJECT, UNDEFINED, Value, elements, values
-from docstore.query.values import NUMBERS, TYPE_NAMES, integral_of
+from docstore.bson import ARRAY, BOOL, INT32, INT64, NULL, OBJECT, STRING, UNDEFINED, Value, elements, values
+from docstore.query.values import NUMBERS, TYPE_NAMES, integral_of, text_of
 from docstore.wide.cells import MAX_TTL, Deletion, tombstone, value_cell
-from docstore.wide.comparators import Comparator
+from docstore.wide.comparators import Comparator, escape
 from docstore.wide.errors import invalid_request
-from docstore.wide.mutations import Entry, cell_entry, column_path, row_deletion_entry, super_deletion_entry
+from docstore.wide.keys import row_tail
+from docstore.wide.mutations import Entry, column_entry, row_deletion_entry, super_deletion_entry
 from docstore.wide.schema import ColumnFamily
 from docstore.wide.slices import Predicate, SliceRange, check_range
-from docstore.wide.values import bound_bytes, content_bytes, name_bytes
+from docstore.wide.tokens import Partitioner
+from docstore.wide.values import bound_bytes, content_bytes, name_bytes, plain_bytes, row_key_of
 
 Fields = dict[str, Value]
 _ABSENT: Final = (NULL, UNDEFINED)
@@ -29,6 +31,10 @@ class Writing:
     now: int
     default_timestamp: int
     max_value: int
+
+    def stamped(self, timestamp: int) -> Writing:
+        """The same with another default timestamp."""
+        return replace(self, default_timestamp=timestamp)
 
 
 def fields_of(what: str, value: Value, allowed: tuple[str, ...]) -> Fields:
@@ -158,7 +164,7 @@ def insert_entry(
         ttl=ttl_of(fields.get("ttl"), family.default_ttl),
         now=writing.now,
     )
-    return cell_entry(column_path(family, name, super_name), cell)
+    return column_entry(family, name, super_name, cell)
 
 
 def value_is_long(value: Value | None) -> bool:
@@ -180,7 +186,7 @@ def removal_entry(
         raise invalid_request(f"supercolumn parameter is not optional for super CF {family.name}")
     if column is not None:
         name = name_bytes(column_comparator(family, super_name), column)
-        return cell_entry(column_path(family, name, super_name), tombstone(timestamp, now))
+        return column_entry(family, name, super_name, tombstone(timestamp, now))
     if super_name is not None:
         return super_deletion_entry(family, super_name, Deletion(timestamp, now))
     return row_deletion_entry(Deletion(timestamp, now))
@@ -235,3 +241,69 @@ def _deletion_entries(family: ColumnFamily, value: Value, writing: Writing) -> l
             for name in values(names[1])
         ]
     return [removal_entry(family, super_name, name, timestamp, writing.now) for name in values(names[1])]
+
+
+def row_keys_of(value: bytes) -> list[bytes]:
+    """The row keys of a raw array, each once, in the order of the request."""
+    return list(dict.fromkeys(row_key_of(each) for each in values(value)))
+
+
+class RowRange(NamedTuple):
+    """Rows whose parts of keys (`row_tail`) lie in `[start, end)`; an empty `end` is open."""
+
+    start: bytes
+    end: bytes
+
+
+def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]:
+    """The stretches of the ring that a key range stands for, in the order of the ring."""
+    if raw is None:
+        return [RowRange(b"", b"")]
+    fields = fields_of("range", (OBJECT, raw), ("startKey", "endKey", "startToken", "endToken"))
+    keys = [fields.get(name) for name in ("startKey", "endKey")]
+    tokens = [fields.get(name) for name in ("startToken", "endToken")]
+    if (keys == [None, None]) == (tokens == [None, None]):
+        raise invalid_request("exactly one of {start key, end key} or {start token, end token} must be specified")
+    if None in keys and None in tokens:
+        raise invalid_request("both ends of a range must be given, or neither")
+    if keys[0] is not None and keys[1] is not None:
+        return [_key_range(partitioner, *(_bound_key(value) for value in keys if value is not None))]
+    # The start is left out: what begins with its token is passed by.
+    first, last = (_token_tail(partitioner, value) for value in tokens if value is not None)
+    wraps = last <= first
+    start, end = _behind(first), _behind(last)
+    parts = [RowRange(start, b"" if wraps else end)] if start else []
+    return [*parts, RowRange(b"", end)] if wraps else parts
+
+
+def _behind(token: bytes) -> bytes:
+    """Where the rows behind a token begin; empty where there are none."""
+    kept = token.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,)) if kept else b""
+
+
+def _bound_key(value: Value) -> bytes:
+    data = plain_bytes(value)
+    if data is None:
+        raise invalid_request(f"a row key must be a string or binary data, not {TYPE_NAMES[value[0]]}")
+    return data
+
+
+def _key_range(partitioner: Partitioner, first: bytes, last: bytes) -> RowRange:
+    start = row_tail(partitioner, first) if first else b""
+    end = row_tail(partitioner, last) if last else b""
+    if start and end and start > end and partitioner.token_bytes(first) != partitioner.token_bytes(last):
+        raise invalid_request("start key must sort before (or equal to) finish key in your partitioner!")
+    return RowRange(start, end + b"\0" if end else b"")
+
+
+def _token_tail(partitioner: Partitioner, value: Value) -> bytes:
+    text = text_of(value) if value[0] == STRING else str(integral_of(value)) if value[0] in NUMBERS else None
+    if text is None:
+        raise invalid_request(f"a token must be a number or a string, not {TYPE_NAMES[value[0]]}")
+    if not partitioner.width:
+        return escape(text.encode())
+    try:
+        return partitioner.bytes_of(int(text))
+    except (ValueError, OverflowError):
+        raise invalid_request(f"'{text}' is no token of {partitioner.name}") from None

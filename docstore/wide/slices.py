@@ -9,20 +9,24 @@ while one of its columns is live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from docstore.errors import CommandError
-from docstore.wide.cells import NOT_DELETED, Cell, Deletion, unpack_cell, unpack_deletion
+from docstore.wide.cells import EXPIRING, NOT_DELETED, TOMBSTONE, Cell, Deletion, unpack_cell, unpack_deletion
 from docstore.wide.comparators import Comparator
 from docstore.wide.errors import invalid_request
-from docstore.wide.keys import COLUMNS, ROW_DELETION, SUB_COLUMN, SUPER_DELETION, after_name, after_part, columns_range
+from docstore.wide.keys import COLUMNS, ROW_DELETION, SUB_COLUMN, SUPER_DELETION, after_name, after_part
 from docstore.wide.schema import ColumnFamily
 
 _TOMBSTONE_OVERWHELMING = 96  # OperationFailed
 MAX_UNORDERED_NAMES = 100_000
+_STEP = 256
+"""Keys that are looked at in one step."""
+_NO_LIMIT = 1 << 62
+_NOTHING = (b"", b"")
 
 
 class Cells(Protocol):
@@ -34,10 +38,14 @@ class Cells(Protocol):
 
 
 class Column(NamedTuple):
-    """A live column."""
+    """A live column with its record, as `docstore.wide.cells` describes it."""
 
     name: bytes
-    cell: Cell
+    record: bytes
+
+    @property
+    def cell(self) -> Cell:
+        return unpack_cell(self.record)
 
 
 class SuperColumn(NamedTuple):
@@ -91,8 +99,25 @@ def check_range(comparator: Comparator, wanted: SliceRange) -> None:
             raise invalid_request("range finish must come after start in the order of traversal")
 
 
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""Work that stops every so often, so that it never holds its caller for long; what it has found is what it returns."""
+
+
+def finished(steps: Steps[Result]) -> Result:
+    """The result of work that nobody waits beside."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
 class RowReader:
-    """One row of a column family in one state, at one second (`now`)."""
+    """One row of a column family in one state, at one second (`now`). What looks at more than one name does it in
+    steps.
+    """
 
     def __init__(self, reader: Cells, family: ColumnFamily, prefix: bytes, now: int, counts: Counts) -> None:
         self._reader = reader
@@ -106,63 +131,65 @@ class RowReader:
     def column(self, name: bytes, super_name: bytes | None = None) -> Column | None:
         """One column, if it is live."""
         base, comparator, deleted = self._level(super_name)
-        return self._at(base + comparator.encode(name), name, deleted)
+        if comparator.ordered:
+            return self._at(base + comparator.encode(name), name, deleted)
+        found = finished(self.columns((name,), super_name))
+        return found[0] if found else None
 
-    def columns(self, predicate: Predicate, super_name: bytes | None = None) -> list[Column]:
+    def columns(self, predicate: Predicate, super_name: bytes | None = None) -> Steps[list[Column]]:
         """The columns of a Standard row, or of one super column, in the order asked for."""
         base, comparator, deleted = self._level(super_name)
-        if isinstance(predicate, tuple):
-            names = sorted(set(predicate), key=cmp_to_key(comparator.compare))
-            return [
-                column
-                for name in names
-                if (column := self._at(base + comparator.encode(name), name, deleted)) is not None
-            ]
         if not comparator.ordered:
-            return _sliced(list(self._live(base, after_part(base), False, comparator, deleted)), comparator, predicate)
-        if predicate.count == 0:
-            return []
+            every = yield from self._live(base, after_part(base), False, deleted, MAX_UNORDERED_NAMES + 1)
+            named = [Column(comparator.decode(key, len(base))[0], record) for key, record in every]
+            return _chosen(named, comparator, predicate)
+        if isinstance(predicate, tuple):
+            taken: list[Column] = []
+            for position, name in enumerate(sorted(set(predicate), key=cmp_to_key(comparator.compare)), 1):
+                column = self._at(base + comparator.encode(name), name, deleted)
+                if column is not None:
+                    taken.append(column)
+                if not position % _STEP:
+                    yield
+            return taken
         lo, hi = _bounds(base, comparator, predicate)
-        taken: list[Column] = []
-        for column in self._live(lo, hi, predicate.reversed, comparator, deleted, len(base)):
-            taken.append(column)
-            if len(taken) == predicate.count:
-                break
-        return taken
+        found = yield from self._live(lo, hi, predicate.reversed, deleted, predicate.count)
+        decode, at = comparator.decode, len(base)
+        return [Column(decode(key, at)[0], record) for key, record in found]
 
-    def count_columns(self, super_name: bytes | None = None) -> int:
+    def count_columns(self, super_name: bytes | None = None) -> Steps[int]:
         """How many live columns the row, or the super column, has."""
-        base, comparator, deleted = self._level(super_name)
-        return sum(1 for _ in self._live(base, after_part(base), False, comparator, deleted, len(base)))
+        base, _, deleted = self._level(super_name)
+        found = yield from self._live(base, after_part(base), False, deleted, _NO_LIMIT, kept=False)
+        return len(found)
 
-    def super_column(self, name: bytes) -> SuperColumn | None:
+    def super_column(self, name: bytes) -> Steps[SuperColumn | None]:
         """One super column, whole, if it exists."""
-        columns = self.columns(SliceRange(count=1 << 62), name)
+        columns = yield from self.columns(SliceRange(count=_NO_LIMIT), name)
         return SuperColumn(name, columns) if columns else None
 
-    def super_columns(self, predicate: Predicate) -> list[SuperColumn]:
+    def super_columns(self, predicate: Predicate) -> Steps[list[SuperColumn]]:
         """Super columns by name or range, each whole."""
         comparator = self._family.comparator
-        if isinstance(predicate, tuple):
-            names = sorted(set(predicate), key=cmp_to_key(comparator.compare))
-            return [column for name in names if (column := self.super_column(name)) is not None]
-        if predicate.count == 0:
-            return []
         base = self._prefix + COLUMNS
         if not comparator.ordered:
-            every = list(self._supers(base, after_part(base), False, 1 << 62))
-            return _sliced(every, comparator, predicate)
+            every = yield from self._supers(base, after_part(base), False, MAX_UNORDERED_NAMES + 1)
+            return _chosen(every, comparator, predicate)
+        if isinstance(predicate, tuple):
+            taken: list[SuperColumn] = []
+            for name in sorted(set(predicate), key=cmp_to_key(comparator.compare)):
+                column = yield from self.super_column(name)
+                if column is not None:
+                    taken.append(column)
+                yield
+            return taken
         lo, hi = _bounds(base, comparator, predicate)
-        return list(self._supers(lo, hi, predicate.reversed, predicate.count))
+        return (yield from self._supers(lo, hi, predicate.reversed, predicate.count))
 
-    def count_super_columns(self) -> int:
+    def count_super_columns(self) -> Steps[int]:
         base = self._prefix + COLUMNS
-        return sum(1 for _ in self._supers(base, after_part(base), False, 1 << 62))
-
-    def has_anything(self) -> bool:
-        """Whether anything of the row is stored, live or not."""
-        lo, hi = columns_range(self._prefix)
-        return self._deleted is not NOT_DELETED or next(self._reader.items(lo, hi), None) is not None
+        found = yield from self._supers(base, after_part(base), False, _NO_LIMIT)
+        return len(found)
 
     def _level(self, super_name: bytes | None) -> tuple[bytes, Comparator, Deletion]:
         """(what the paths of the columns begin with, their comparator, what hides them)."""
@@ -180,53 +207,65 @@ class RowReader:
         self._counts.keys_examined += 1
         if record is None:
             return None
-        cell = unpack_cell(record)
-        if cell.timestamp <= deleted.timestamp or not cell.is_live(self._now):
+        if not _is_live(record, deleted.timestamp, self._now):
             self._counts.tombstone()
             return None
-        return Column(name, cell)
+        return Column(name, record)
 
     def _live(
-        self,
-        lo: bytes,
-        hi: bytes,
-        backwards: bool,
-        comparator: Comparator,
-        deleted: Deletion,
-        name_at: int | None = None,
-    ) -> Iterator[Column]:
+        self, lo: bytes, hi: bytes, backwards: bool, deleted: Deletion, limit: int, *, kept: bool = True
+    ) -> Steps[list[tuple[bytes, bytes]]]:
+        """(key, record) of the live columns in the range of keys, at most `limit` of them; without `kept` only as many
+        empty ones.
+        """
         counts, now, hidden = self._counts, self._now, deleted.timestamp
-        decode = comparator.decode
-        at = len(lo) if name_at is None else name_at
-        for key, record in self._reader.items(lo, hi, backwards):
-            counts.keys_examined += 1
-            cell = unpack_cell(record)
-            if cell.timestamp <= hidden or not cell.is_live(now):
+        plain = deleted is NOT_DELETED
+        taken: list[tuple[bytes, bytes]] = []
+        if not limit:
+            return taken
+        before = counts.keys_examined
+        examined = 0
+        for item in self._reader.items(lo, hi, backwards):
+            examined += 1
+            record = item[1]
+            if (plain and not record[0]) or _is_live(record, hidden, now):
+                taken.append(item if kept else _NOTHING)
+                if len(taken) == limit:
+                    break
+            else:
                 counts.tombstone()
-                continue
-            yield Column(decode(key, at)[0], cell)
+            if not examined % _STEP:
+                counts.keys_examined = before + examined
+                yield
+        counts.keys_examined = before + examined
+        return taken
 
-    def _supers(self, lo: bytes, hi: bytes, backwards: bool, count: int) -> Iterator[SuperColumn]:
-        """Super columns whose keys lie in the range. The keys of one lie together, its deletion first of all."""
+    def _supers(self, lo: bytes, hi: bytes, backwards: bool, limit: int) -> Steps[list[SuperColumn]]:
+        """Super columns whose keys lie in the range, at most `limit` of them. The keys of one lie together."""
         at = len(self._prefix) + len(COLUMNS)
+        decode = self._family.comparator.decode
+        taken: list[SuperColumn] = []
         group: list[tuple[bytes, bytes]] = []
         standing = b""
-        given = 0
-        for key, record in self._reader.items(lo, hi, backwards):
+        if not limit:
+            return taken
+        for examined, (key, record) in enumerate(self._reader.items(lo, hi, backwards), 1):
             self._counts.keys_examined += 1
             if not standing or not key.startswith(standing):
                 found = self._assembled(group, standing, at)
                 if found is not None:
-                    yield found
-                    given += 1
-                    if given == count:
-                        return
-                standing = key[: self._family.comparator.decode(key, at)[1]]
+                    taken.append(found)
+                    if len(taken) == limit:
+                        return taken
+                standing = key[: decode(key, at)[1]]
                 group = []
             group.append((key, record))
+            if not examined % _STEP:
+                yield
         found = self._assembled(group, standing, at)
         if found is not None:
-            yield found
+            taken.append(found)
+        return taken
 
     def _assembled(self, group: Sequence[tuple[bytes, bytes]], standing: bytes, at: int) -> SuperColumn | None:
         """The super column of which `group` are the keys and records, if one of its columns is live."""
@@ -234,23 +273,31 @@ class RowReader:
         assert subcomparator is not None, "a Standard family has no super columns"
         mark = len(standing)
         deleted = self._deleted
-        columns: list[tuple[bytes, Cell]] = []
+        columns: list[tuple[bytes, bytes]] = []
         for key, record in group:
             if key[mark : mark + 1] == SUPER_DELETION:
                 deleted = max(deleted, unpack_deletion(record))
             else:
-                columns.append((key, unpack_cell(record)))
+                columns.append((key, record))
         live: list[Column] = []
-        for key, cell in sorted(columns):
-            if cell.timestamp <= deleted.timestamp or not cell.is_live(self._now):
-                self._counts.tombstone()
+        for key, record in sorted(columns):
+            if _is_live(record, deleted.timestamp, self._now):
+                live.append(Column(subcomparator.decode(key, mark + 1)[0], record))
             else:
-                live.append(Column(subcomparator.decode(key, mark + 1)[0], cell))
+                self._counts.tombstone()
         if not live:
             return None
         if not subcomparator.ordered:
-            live.sort(key=_by_name(subcomparator))
+            live = _chosen(live, subcomparator, SliceRange(count=_NO_LIMIT))
         return SuperColumn(self._family.comparator.decode(standing, at)[0], live)
+
+
+def _is_live(record: bytes, hidden: int, now: int) -> bool:
+    """Whether a record is that of a live cell, under a deletion with the timestamp `hidden`."""
+    flags = record[0]
+    if flags & TOMBSTONE or int.from_bytes(record[1:9], "big", signed=True) <= hidden:
+        return False
+    return not flags & EXPIRING or now < int.from_bytes(record[9:13], "big")
 
 
 def _bounds(base: bytes, comparator: Comparator, wanted: SliceRange) -> tuple[bytes, bytes]:
@@ -261,10 +308,16 @@ def _bounds(base: bytes, comparator: Comparator, wanted: SliceRange) -> tuple[by
     return lo, hi
 
 
-def _sliced(found: list[Named], comparator: Comparator, wanted: SliceRange) -> list[Named]:
-    """A slice made in memory, where names do not lie in their order. Of names that compare equal the newest counts."""
+def _chosen(found: list[Named], comparator: Comparator, wanted: Predicate) -> list[Named]:
+    """What is asked for of a row whose names do not lie in their order. Of names that compare equal the newest counts.
+
+    InvalidRequest where there are too many of them.
+    """
     if len(found) > MAX_UNORDERED_NAMES:
         raise invalid_request(f"a row sorted by {comparator.name} must not have more than {MAX_UNORDERED_NAMES} names")
+    found = _one_of_each(sorted(found, key=_by_name(comparator)), comparator)
+    if isinstance(wanted, tuple):
+        return [item for item in found if any(comparator.compare(item.name, name) == 0 for name in wanted)]
     lower, upper = (wanted.finish, wanted.start) if wanted.reversed else (wanted.start, wanted.finish)
     inside = [
         item
@@ -272,8 +325,26 @@ def _sliced(found: list[Named], comparator: Comparator, wanted: SliceRange) -> l
         if (not lower or comparator.compare(lower, item.name) <= 0)
         and (not upper or comparator.compare(item.name, upper) <= 0)
     ]
-    inside.sort(key=_by_name(comparator), reverse=wanted.reversed)
+    if wanted.reversed:
+        inside.reverse()
     return inside[: wanted.count]
+
+
+def _one_of_each(found: list[Named], comparator: Comparator) -> list[Named]:
+    """Of sorted items those with equal names as one, the newest."""
+    kept: list[Named] = []
+    for item in found:
+        if kept and comparator.compare(kept[-1].name, item.name) == 0:
+            if _newest(item) > _newest(kept[-1]):
+                kept[-1] = item
+        else:
+            kept.append(item)
+    return kept
+
+
+def _newest(item: Column | SuperColumn) -> int:
+    columns = [item] if isinstance(item, Column) else item.columns
+    return max(column.cell.timestamp for column in columns)
 
 
 def _by_name(comparator: Comparator) -> Callable[[Column | SuperColumn], Any]:

@@ -23,7 +23,7 @@ from docstore.wide.mutations import (
     unpack_entries,
 )
 from docstore.wide.schema import DEFAULT_PARTITIONER, ColumnFamily
-from docstore.wide.slices import Counts, RowReader, SliceRange
+from docstore.wide.slices import Counts, RowReader, SliceRange, finished
 
 NOW = 1000
 STANDARD = ColumnFamily(name="s", comparator=types.LONG)
@@ -46,8 +46,8 @@ class Rows:
         return ((key, self.kept[key]) for key in self.kept.irange(start, end, (True, False), reverse))
 
     def merge(self, prefix: bytes, entries: tuple[Entry, ...]) -> None:
-        for kind, path, record in entries:
-            self.kept[prefix + path] = merged_record(kind, self.kept.get(prefix + path), record)
+        for path, record, _ in entries:
+            self.kept[prefix + path] = merged_record(self.kept.get(prefix + path), record)
 
 
 def long(number: int) -> bytes:
@@ -116,11 +116,13 @@ def test_a_slice_is_the_models(
     low, high = (wanted.finish, wanted.start) if wanted.reversed else (wanted.start, wanted.finish)
     inside = [name for name in model if (not low or name >= bounds[0]) and (not high or name <= bounds[1])]
     expected = sorted(inside, reverse=wanted.reversed)[: wanted.count]
-    found = row(rows, STANDARD).columns(wanted)
-    assert [(name, cell.value) for name, cell in found] == [(long(name), model[name].value) for name in expected]
-    assert row(rows, STANDARD).count_columns() == len(model)
+    found = finished(row(rows, STANDARD).columns(wanted))
+    assert [(column.name, column.cell.value) for column in found] == [
+        (long(name), model[name].value) for name in expected
+    ]
+    assert finished(row(rows, STANDARD).count_columns()) == len(model)
     names = tuple(map(long, (5, -1, 5, 2)))
-    assert [name for name, _ in row(rows, STANDARD).columns(names)] == [
+    assert [name for name, _ in finished(row(rows, STANDARD).columns(names))] == [
         long(name) for name in (-1, 2, 5) if name in model
     ]
 
@@ -131,7 +133,7 @@ def test_a_slice_looks_at_what_it_needs() -> None:
         rows.merge(PREFIX, (cell_entry(column_path(STANDARD, long(name)), value_cell(b"", 1)),))
     counts = Counts(10)
     reader = RowReader(rows, STANDARD, PREFIX, NOW, counts)
-    assert [name for name, _ in reader.columns(SliceRange(reversed=True, count=10))] == [
+    assert [name for name, _ in finished(reader.columns(SliceRange(reversed=True, count=10)))] == [
         long(name) for name in range(999, 989, -1)
     ]
     assert counts.keys_examined == 10
@@ -151,11 +153,14 @@ def test_a_super_column_is_there_while_one_of_its_columns_is_live() -> None:
     rows.merge(PREFIX, (cell_entry(column_path(SUPER, b"z", b"a"), value_cell(b"again", 11)),))
     reader = row(rows, SUPER)
     whole = [(b"x", b"a\0x"), (b"y", b"a\0y")]
-    found = [(name, [(part, cell.value) for part, cell in parts]) for name, parts in reader.super_columns(SliceRange())]
+    found = [
+        (name, [(part.name, part.cell.value) for part in parts])
+        for name, parts in finished(reader.super_columns(SliceRange()))
+    ]
     assert found == [(b"a", [(b"z", b"again")]), (b"a\0", whole), (b"\xff", [(b"x", b"\xffx"), (b"y", b"\xffy")])]
-    backwards = reader.super_columns(SliceRange(start=b"a\0", reversed=True, count=1))
+    backwards = finished(reader.super_columns(SliceRange(start=b"a\0", reversed=True, count=1)))
     assert [(name, [part for part, _ in parts]) for name, parts in backwards] == [(b"a\0", [b"x", b"y"])]
-    assert [name for name, _ in reader.super_columns((b"\xff", b"b", b"a"))] == [b"a", b"\xff"]
-    assert reader.super_column(b"b") is None
-    assert reader.count_super_columns() == 3
-    assert [part for part, _ in reader.columns(SliceRange(), b"\xff")] == [b"x", b"y"]
+    assert [name for name, _ in finished(reader.super_columns((b"\xff", b"b", b"a")))] == [b"a", b"\xff"]
+    assert finished(reader.super_column(b"b")) is None
+    assert finished(reader.count_super_columns()) == 3
+    assert [part for part, _ in finished(reader.columns(SliceRange(), b"\xff"))] == [b"x", b"y"]

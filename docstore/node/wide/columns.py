@@ -1,0 +1,122 @@
+"""The keyspaces and column families of a node, as its catalog holds them.
+
+A keyspace is a database with the collection `system.keyspace`, whose option `keyspace` is its definition; a column
+family is a collection of it with the option `columnFamily`. Definitions replicate, roll back and are cloned as options
+of collections do; what is parsed of them here is kept for as long as the options stay the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from docstore.bson import document_to_python
+from docstore.node.wide.settings import Settings
+from docstore.wide.errors import family_absent, keyspace_absent, wrong_mode
+from docstore.wide.execution import StoredFamily
+from docstore.wide.schema import ColumnFamily, Keyspace, column_family, keyspace_from_options
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
+    from docstore.collection.options import CollectionOptions
+    from docstore.collection.store import Store
+
+MARK = "system.keyspace"
+
+
+class Found(NamedTuple):
+    """A column family and the collection that holds it."""
+
+    collection: Collection
+    keyspace: Keyspace
+    definition: ColumnFamily
+
+
+class WideColumns:
+    """See the module. `wall_clock` gives seconds since 1970."""
+
+    def __init__(self, store: Store, wall_clock: Callable[[], float]) -> None:
+        self.settings = Settings()
+        self._store = store
+        self._wall_clock = wall_clock
+        self._keyspaces: dict[str, tuple[CollectionOptions, Keyspace]] = {}
+        self._families: dict[str, tuple[CollectionOptions, CollectionOptions, Found]] = {}
+        self._last_timestamp = 0
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+        return int(self._wall_clock())
+
+    def timestamp(self) -> int:
+        """Microseconds since 1970, above every one given before."""
+        self._last_timestamp = max(self._last_timestamp + 1, int(self._wall_clock() * 1_000_000))
+        return self._last_timestamp
+
+    def is_keyspace(self, database: str) -> bool:
+        return f"{database}.{MARK}" in self._store.catalog.collections
+
+    def keyspace(self, name: str) -> Keyspace | None:
+        """The keyspace of that name."""
+        mark = self._store.catalog.collections.get(f"{name}.{MARK}")
+        if mark is None or mark.options.keyspace is None:
+            return None
+        known = self._keyspaces.get(name)
+        if known is None or known[0] is not mark.options:
+            keyspace = keyspace_from_options(name, document_to_python(mark.options.keyspace))
+            known = self._keyspaces[name] = (mark.options, keyspace)
+        return known[1]
+
+    def keyspaces(self) -> list[Keyspace]:
+        """All keyspaces, in the order of their names."""
+        return [keyspace for name in self._store.databases() if (keyspace := self.keyspace(name)) is not None]
+
+    def existing_keyspace(self, name: str, command: str) -> Keyspace:
+        """The keyspace that a command is sent to. Errors: NamespaceNotFound; CommandNotSupported on a database of
+        documents.
+        """
+        keyspace = self.keyspace(name)
+        if keyspace is not None:
+            return keyspace
+        if self._store.catalog.in_database(name):
+            raise wrong_mode(name, command, wide=False)
+        raise keyspace_absent(name)
+
+    def find(self, keyspace: str, name: str) -> Found | None:
+        """The column family with its collection."""
+        namespace = f"{keyspace}.{name}"
+        collections = self._store.catalog.collections
+        collection, mark = collections.get(namespace), collections.get(f"{keyspace}.{MARK}")
+        if collection is None or mark is None or collection.options.family is None:
+            return None
+        known = self._families.get(namespace)
+        if (
+            known is not None
+            and known[0] is collection.options
+            and known[1] is mark.options
+            and known[2].collection is collection
+        ):
+            return known[2]
+        of = self.keyspace(keyspace)
+        assert of is not None, "the keyspace has a mark"
+        definition = column_family(name, document_to_python(collection.options.family), self.settings.registry)
+        found = Found(collection, of, definition)
+        self._families[namespace] = (collection.options, mark.options, found)
+        return found
+
+    def existing(self, keyspace: str, name: str, command: str) -> Found:
+        """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
+        found = self.find(keyspace, name)
+        if found is None:
+            self.existing_keyspace(keyspace, command)
+            raise family_absent(name)
+        return found
+
+    def families(self, keyspace: str) -> list[Found]:
+        """The column families of a keyspace, in the order of their names."""
+        collections = sorted(self._store.catalog.in_database(keyspace), key=lambda collection: collection.name)
+        return [found for collection in collections if (found := self.find(keyspace, collection.name)) is not None]
+
+
+def stored(found: Found) -> StoredFamily:
+    """The column family as an executor gives it."""
+    return StoredFamily(found.keyspace, found.definition, found.collection.uuid)

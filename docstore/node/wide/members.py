@@ -1,0 +1,95 @@
+"""The members that a consistency level counts: how many there are, which can be reached, and waiting for them.
+
+The requirement follows from the keyspace's replication factor, or from the number of data-bearing members where none is
+declared. A request that too few members can serve is refused before anything is done (Unavailable); one that has begun
+and is not finished in time is told so (TimedOut), and what it wrote stands on the primary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.commands.concerns import WriteConcern
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.wide.consistency import Level, check_read_level, check_write_level, members_needed
+from docstore.wide.errors import unavailable, write_timed_out
+
+if TYPE_CHECKING:
+    from docstore.bson.optime import OpTime
+    from docstore.commands.context import Context
+    from docstore.wide.schema import Keyspace
+
+
+def copies(node: DataNode, keyspace: Keyspace) -> int:
+    """How many copies the keyspace is to have."""
+    if keyspace.replication_factor is not None:
+        return keyspace.replication_factor
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return 1
+    config = replication.membership.state.config
+    return 1 if config is None else sum(member.data_bearing for member in config.members)
+
+
+def others_alive(node: DataNode) -> list[str]:
+    """The addresses of the other members that can be read from, the nearest first."""
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return []
+    state = replication.membership.state
+    if state.config is None:
+        return []
+    peers = [
+        peer
+        for member in state.config.members
+        if member.data_bearing and (peer := state.peers.get(member.host)) is not None
+        if peer.up and peer.state.readable
+    ]
+    return [peer.host for peer in sorted(peers, key=lambda peer: peer.ping)]
+
+
+def check_write(node: DataNode, keyspace: Keyspace, level: Level) -> int:
+    """How many members must have a write. Errors: Unavailable, NotWritablePrimary where another member is primary."""
+    check_write_level(level)
+    if level is Level.ONE or level is Level.ANY or level is Level.ZERO or level is Level.LOCAL_ONE:
+        needed = 1
+    else:
+        needed = members_needed(level, copies(node, keyspace))
+        alive = 1 + len(others_alive(node))
+        if alive < needed:
+            raise unavailable(level.value, needed, alive, write=True)
+    try:
+        node.replication.check_write()
+    except CommandError as refusal:
+        if refusal.code != Code.NotWritablePrimary or node.replication.hello().get("primary"):
+            raise
+        raise unavailable(level.value, needed, 0, write=True) from None
+    return needed
+
+
+async def wait_written(context: Context, node: DataNode, optime: OpTime, level: Level, needed: int) -> None:
+    """Wait until so many members have the write. Errors: TimedOut."""
+    oplog = node.store.oplog
+    assert oplog is not None, "a member of a set has an oplog"
+    term = oplog.term
+    concern = WriteConcern(needed, timeout_ms=node.wide.settings.write_timeout)
+    failed = await node.replication.wait_write(optime, concern, context.deadline)
+    if failed is not None:
+        raise write_timed_out(level.value, needed, failed["errmsg"])
+    if oplog.term != term:
+        # What was counted may belong to the log of another primary.
+        raise write_timed_out(level.value, needed, "another primary has been elected")
+
+
+def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
+    """How many members must answer a read. Errors: InvalidRequest, Unavailable."""
+    if level is Level.ONE or level is Level.LOCAL_ONE:
+        return 1
+    check_read_level(level)
+    needed = members_needed(level, copies(node, keyspace))
+    alive = 1 + len(others_alive(node))
+    if alive < needed:
+        raise unavailable(level.value, needed, alive, write=False)
+    return needed

@@ -1,0 +1,196 @@
+"""A row as several members hold it together, fetched as far as a reader looks at it.
+
+Always true of what is given out: it was merged from as many members as the level asks for, this one among them; and
+where they did not agree it is on a majority of them, so that no later read of a quorum finds less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from docstore.bson import Predicate
+from docstore.bson.optime import OpTime
+from docstore.commands.context import Context
+from docstore.errors import CommandError
+from docstore.net import NetworkError
+from docstore.node.node import DataNode
+from docstore.node.wide.columns import Found
+from docstore.node.wide.members import others_alive
+from docstore.node.wide.portions import merged_portion
+from docstore.node.wide.rows import is_owned
+from docstore.node.wide.stretches import Answer, Stretch, ask_member, ask_rows, list_rows, read_stretch
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.wide.consistency import Level
+from docstore.wide.errors import read_timed_out
+from docstore.wide.execution import Portion
+from docstore.wide.keys import ROW_DELETION, family_prefix
+
+T = TypeVar("T")
+_FIRST = 256
+_MOST = 16_384
+
+
+class Lacking(Exception):
+    """A reader looks at what has not been fetched: a path, or the records of a range."""
+
+    def __init__(self, points: tuple[bytes, ...], bounds: tuple[bytes, bytes, bool] | None) -> None:
+        super().__init__("not fetched yet")
+        self.points = points
+        self.bounds = bounds
+
+
+class _Walk(NamedTuple):
+    """What was fetched of a range: `limit` is what was asked for last."""
+
+    portion: Portion
+    limit: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Quorum:
+    """How members are asked on behalf of one request. `deadline`: on the node's clock."""
+
+    context: Context
+    node: DataNode
+    found: Found
+    level: Level
+    needed: int
+    deadline: float
+
+    async def read(self, stretch: Stretch) -> tuple[Answer, ...]:
+        """What this node and enough others hold of a stretch. Errors: TimedOut."""
+        own = partial(read_stretch, self.context, self.node, self.found.collection, stretch)
+        while True:
+            answers = await self._ask(own, partial(self._ask_one, stretch))
+            if _agree(answers) or await self._settled(max(answer.optime for answer in answers)):
+                return answers
+            self.context.operation.check()
+
+    async def list_rows(self, start: bytes, end: bytes, limit: int, owned: Predicate | None) -> list[bytes]:
+        """The next rows of the ring that this node or one of enough others knows and this shard owns. Errors:
+        TimedOut.
+        """
+        while True:
+            own = partial(list_rows, self.context, self.node, self.found, start, end, limit)
+            lists = await self._ask(own, partial(self._list_one, start, end, limit))
+            ends = [tails[-1] for tails in lists if len(tails) == limit]
+            known = sorted({tail for tails in lists for tail in tails if not ends or tail <= min(ends)})[:limit]
+            mine = [tail for tail in known if is_owned(self.found, tail, owned)]
+            if mine or not known:
+                return mine
+            start = known[-1] + b"\xff"
+
+    async def _ask(
+        self, own_answer: Callable[[], Awaitable[T]], ask_one: Callable[[str], Awaitable[T]]
+    ) -> tuple[T, ...]:
+        node = self.node
+        own = asyncio.ensure_future(own_answer())
+        candidates = others_alive(node)
+        pending = {own}
+        for address in candidates[: self.needed - 1]:
+            pending.add(asyncio.ensure_future(ask_one(address)))
+        left = candidates[self.needed - 1 :]
+        answers: list[T] = []
+        try:
+            while pending and len(answers) < self.needed:
+                timeout = self.deadline - node.clock()
+                done, pending = await asyncio.wait(
+                    pending, timeout=max(timeout, 0.0), return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    break
+                for task in done:
+                    try:
+                        answers.append(task.result())
+                    except (NetworkError, CommandError):
+                        if task is own:
+                            raise
+                        if left:
+                            pending.add(asyncio.ensure_future(ask_one(left.pop(0))))
+        finally:
+            for task in pending:
+                task.cancel()
+        if len(answers) < self.needed:
+            raise read_timed_out(self.level.value, self.needed, len(answers))
+        return tuple(answers)
+
+    async def _ask_one(self, stretch: Stretch, address: str) -> Answer:
+        return await ask_member(self.node, address, self.found.collection.ns, stretch, self._left())
+
+    async def _list_one(self, start: bytes, end: bytes, limit: int, address: str) -> list[bytes]:
+        return await ask_rows(self.node, address, self.found.collection.ns, (start, end, limit), self._left())
+
+    def _left(self) -> float:
+        return max(self.deadline - self.node.clock(), 0.001)
+
+    async def _settled(self, optime: OpTime) -> bool:
+        """Wait until a majority has the log up to there; False when that log has been left meanwhile: ask again."""
+        replication = self.node.replication
+        assert isinstance(replication, ReplicaSet), "one node agrees with itself"
+        state = replication.membership.state
+        timeout = self.deadline - self.node.clock()
+        if not await replication.wait_for(lambda: state.commit_point >= optime, max(timeout, 0.0)):
+            raise read_timed_out(self.level.value, self.needed, 1)
+        return state.commit_point.term == optime.term
+
+
+def _agree(answers: Sequence[Answer]) -> bool:
+    first = answers[0]
+    return all(answer.points == first.points and answer.portion == first.portion for answer in answers[1:])
+
+
+class MergedRow:
+    """The cells of one row, for a `RowReader`: what it does not have it says by raising `Lacking`, for `fetch`."""
+
+    def __init__(self, quorum: Quorum, tail: bytes, points: tuple[bytes, ...] = ()) -> None:
+        """`points`: paths that the reader is going to ask for, which are fetched together."""
+        self._quorum = quorum
+        self._tail = tail
+        self._at = len(family_prefix(quorum.found.collection.ident)) + len(tail)
+        self._wanted = points
+        self._points: dict[bytes, bytes | None] = {}
+        self._walks: dict[tuple[bytes, bytes, bool], _Walk] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        path = key[self._at :]
+        if path not in self._points:
+            raise Lacking((path,), None)
+        return self._points[path]
+
+    def items(self, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        at = self._at
+        bounds = (start[at:], end[at:], reverse)
+        walk = self._walks.get(bounds)
+        if walk is None:
+            raise Lacking((), bounds)
+        prefix = start[:at]
+        for path, record in walk.portion.entries:
+            yield prefix + path, record
+        if walk.portion.more:
+            raise Lacking((), bounds)
+
+    async def fetch(self, lack: Lacking) -> None:
+        """Get what was lacking, of a range twice as much as before."""
+        points = tuple(dict.fromkeys((*lack.points, *self._wanted, ROW_DELETION)))
+        points = tuple(path for path in points if path not in self._points)
+        self._wanted = ()
+        walk = None if lack.bounds is None else self._walks.get(lack.bounds)
+        limit = _FIRST if walk is None else min(walk.limit * 2, _MOST)
+        start, end, reverse = lack.bounds or (b"", b"", False)
+        if walk is not None and walk.portion.entries:
+            last = walk.portion.entries[-1][0]
+            start, end = (start, last) if reverse else (last + b"\0", end)
+        stretch = Stretch(self._tail, points, start, end, reverse, limit if lack.bounds else 0)
+        answers = await self._quorum.read(stretch)
+        merged = merged_portion([answer.portion for answer in answers], reverse=reverse)
+        for position, path in enumerate(points):
+            found = [Portion([(path, record)], False) for answer in answers if (record := answer.points[position])]
+            entries = merged_portion(found, reverse=False).entries
+            self._points[path] = entries[0][1] if entries else None
+        if lack.bounds is not None:
+            before = [] if walk is None else walk.portion.entries
+            self._walks[lack.bounds] = _Walk(Portion(before + merged.entries, merged.more), limit)

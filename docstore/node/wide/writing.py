@@ -1,0 +1,196 @@
+"""Mutations on their way into rows: entered and checked as every write is, merged, acknowledged by consistency level.
+
+Always true: all of a row's part of a request is in one write unit; between the check of primary state and ownership and
+the commit there is no await; a request that is refused (level, limits, ownership) has written nothing of the row it
+was refused for.
+
+A row that has become too large is told of once, by the write that makes it cross a limit, in the log, in a counter and
+in the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from inspect import isawaitable
+from typing import NamedTuple
+
+from docstore.bson import Predicate
+from docstore.bson.optime import OpTime
+from docstore.collection.rows import Growth, merge_row
+from docstore.collection.unit import WriteUnit
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.node import DataNode
+from docstore.node.reading import enter
+from docstore.node.wide.columns import Found
+from docstore.node.wide.members import check_write, wait_written
+from docstore.wide.consistency import Level
+from docstore.wide.errors import invalid_request
+from docstore.wide.keys import row_tail
+from docstore.wide.mutations import Entry
+from docstore.wide.ring import ring_document
+from docstore.wide.schema import Keyspace
+
+LOG = component("WIDE")
+
+UNIT_ENTRIES = 256
+"""Rows are written together in one unit until they have so many cells."""
+MAX_ROW_BYTES = 16 * 1024 * 1024
+"""What is merged into one row at once is one entry of the oplog, and has the limit of a document."""
+_ENTRY_BYTES = 16
+
+
+class RowChange(NamedTuple):
+    """What is merged into one row; no two entries have one path."""
+
+    found: Found
+    key: bytes
+    entries: Sequence[Entry]
+
+
+def write_rows(
+    context: Context, node: DataNode, rows: Sequence[RowChange], level: Level
+) -> list[str] | Awaitable[list[str]]:
+    """Merge all rows and wait for the level; the warnings. Errors: Unavailable, TimedOut, StaleConfig, BadValue."""
+    for row in rows:
+        if len(row.entries) > 1:
+            _check_size(row)
+    needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
+    writing = _Writing(context, node, rows)
+    if not node.store.write_lock.held and node.ownership is None and writing.advance(None):
+        if needed == 1:
+            return writing.warnings
+        return _acknowledged(writing, level, needed)
+    return _write_on(writing, level, needed)
+
+
+def _keyspaces(rows: Sequence[RowChange]) -> list[Keyspace]:
+    found = {row.found.keyspace.name: row.found.keyspace for row in rows}
+    return list(found.values())
+
+
+def _check_size(row: RowChange) -> None:
+    size = sum(len(entry.path) + len(entry.record) + _ENTRY_BYTES for entry in row.entries)
+    if size > MAX_ROW_BYTES + 65536:
+        raise invalid_request(
+            f"the mutation of row {shown_key(row.key)} has {size} bytes, more than the limit of {MAX_ROW_BYTES}"
+        )
+
+
+def shown_key(key: bytes) -> str:
+    """A row key in a message: as text where it is text, else in hexadecimal."""
+    try:
+        return key.decode("utf-8")
+    except UnicodeDecodeError:
+        return f"0x{key.hex()}"
+
+
+async def _write_on(writing: _Writing, level: Level, needed: int) -> list[str]:
+    node, context = writing.node, writing.context
+    while True:
+        await node.store.write_lock.wait()
+        context.operation.check()
+        owned: Predicate | None = None
+        if node.ownership is not None:
+            owned = await _enter(context, node, writing.namespace)
+        node.replication.check_write()
+        if writing.advance(owned):
+            break
+        await node.pause()
+    return await _acknowledged(writing, level, needed)
+
+
+async def _enter(context: Context, node: DataNode, namespace: str) -> Predicate | None:
+    assert node.ownership is not None
+    entered = node.ownership.enter(namespace, context.shard_version, write=True)
+    return await enter(context, node, entered, write=True, namespace=namespace) if isawaitable(entered) else entered
+
+
+async def _acknowledged(writing: _Writing, level: Level, needed: int) -> list[str]:
+    if needed > 1:
+        # What has changed nothing may still be on its way to the others.
+        optime = writing.last or writing.node.store.last_optime
+        await wait_written(writing.context, writing.node, optime, level, needed)
+    return writing.warnings
+
+
+class _Writing:
+    """The rows of one request, somewhere on their way. `last`: the optime of the last write."""
+
+    def __init__(self, context: Context, node: DataNode, rows: Sequence[RowChange]) -> None:
+        self.context = context
+        self.node = node
+        self.last: OpTime | None = None
+        self.warnings: list[str] = []
+        self._rows = rows
+        self._at = 0
+
+    @property
+    def namespace(self) -> str:
+        """Where the next row is."""
+        return self._rows[self._at].found.collection.ns if self._at < len(self._rows) else ""
+
+    def advance(self, owned: Predicate | None) -> bool:
+        """Write for one slice, rows of one column family only where there is an ownership; True when all is done."""
+        node, rows = self.node, self._rows
+        until = node.clock() + SLICE_SECONDS
+        while self._at < len(rows):
+            namespace = self.namespace
+            self._unit(owned, namespace)
+            if self._at < len(rows) and (
+                node.clock() >= until or (node.ownership is not None and self.namespace != namespace)
+            ):
+                return False
+        return True
+
+    def _unit(self, owned: Predicate | None, namespace: str) -> None:
+        node, rows = self.node, self._rows
+        unit = node.store.unit()
+        grown: list[tuple[RowChange, Growth]] = []
+        entries = 0
+        at = self._at
+        try:
+            while at < len(rows) and (at == self._at or entries + len(rows[at].entries) <= UNIT_ENTRIES):
+                row = rows[at]
+                collection = row.found.collection
+                if collection.ns != namespace:
+                    break
+                if node.store.catalog.collections.get(namespace) is not collection:
+                    raise CommandError(Code.NamespaceNotFound, f"{namespace} has been dropped")
+                grown.append((row, self._merge(unit, row, owned)))
+                entries += len(row.entries)
+                at += 1
+            self.last = unit.commit() or self.last
+        except BaseException:
+            unit.abort()
+            raise
+        self._at = at
+        figures = node.wide.settings.figures
+        figures.writes += len(grown)
+        figures.columns_written += entries
+        for row, growth in grown:
+            self._warn(row, growth)
+
+    def _merge(self, unit: WriteUnit, row: RowChange, owned: Predicate | None) -> Growth:
+        partitioner = row.found.keyspace.partitioner
+        if owned is not None and not owned.matches(ring_document(partitioner, row.key)):
+            raise CommandError(Code.StaleConfig, f"row {shown_key(row.key)} of {row.found.collection.ns} is not here")
+        return merge_row(unit, row.found.collection, row_tail(partitioner, row.key), row.entries)
+
+    def _warn(self, row: RowChange, growth: Growth) -> None:
+        settings = self.node.wide.settings
+        before, after = growth
+        if before.size >= after.size and before.rows >= after.rows:
+            return
+        name = f"{row.found.keyspace.name}/{row.found.definition.name}:{shown_key(row.key)}"
+        if before.rows <= settings.warn_rows < after.rows:
+            self._tell(f"Writing large partition {name} ({after.rows} rows)")
+        if before.size <= settings.warn_bytes < after.size:
+            self._tell(f"Writing large partition {name} ({after.size} bytes)")
+
+    def _tell(self, warning: str) -> None:
+        self.node.wide.settings.figures.wide_partitions += 1
+        LOG.warning(warning)
+        self.warnings.append(warning)

@@ -1,0 +1,1 @@
+"""The wide-column mode of a data node: its commands over `docstore.node.wide`."""

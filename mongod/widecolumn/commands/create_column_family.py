@@ -1,0 +1,25 @@
+"""createColumnFamily: a named map from row keys to sorted columns."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.wide_column import CREATE_COLUMN_FAMILY
+from docstore.node.node import node_of
+from docstore.node.wide.schema import change_schema
+from docstore.wide.definitions import family_options
+from docstore.wide.schema import column_family
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    wide = node_of(context).wide
+    wide.existing_keyspace(context.db, context.command.name)
+    family = column_family(arguments.value, family_options(arguments.given(), context.comment), wide.settings.registry)
+    return await change_schema(context, lambda schema: schema.create_family(context.db, family))
+
+
+COMMAND = Command(
+    "createColumnFamily", run, privilege=Privilege("createCollection", Resource.COLLECTION), role=Role.PRIMARY,
+    value=Type.STRING, parameters=CREATE_COLUMN_FAMILY, help="make a column family",
+)  # fmt: skip

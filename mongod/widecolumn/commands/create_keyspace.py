@@ -1,0 +1,24 @@
+"""createKeyspace: a database in wide-column mode, with no column family in it yet."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.wide_column import CREATE_KEYSPACE
+from docstore.node.node import node_of
+from docstore.node.wide.schema import change_schema
+from docstore.wide.definitions import keyspace_of
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    if arguments["ifNotExists"] and node_of(context).wide.is_keyspace(arguments.value):
+        return {}
+    keyspace = keyspace_of(arguments.value, arguments.given())
+    return await change_schema(context, lambda schema: schema.create_keyspace(keyspace))
+
+
+COMMAND = Command(
+    "createKeyspace", run, privilege=Privilege("createCollection", Resource.CLUSTER), role=Role.PRIMARY,
+    value=Type.STRING, parameters=CREATE_KEYSPACE, admin_only=True, help="make a keyspace",
+)  # fmt: skip

@@ -1,0 +1,23 @@
+"""describeKeyspace: a keyspace with the definitions of its column families."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.node.node import node_of
+from docstore.node.wide.columns import stored
+from docstore.wide.definitions import keyspace_document
+
+
+def run(context: Context, arguments: Arguments) -> Result:
+    del arguments
+    wide = node_of(context).wide
+    keyspace = wide.existing_keyspace(context.db, context.command.name)
+    return keyspace_document(keyspace, [stored(found) for found in wide.families(context.db)])
+
+
+COMMAND = Command(
+    "describeKeyspace", run, privilege=Privilege("listCollections", Resource.DATABASE), role=Role.SECONDARY_OK,
+    help="a keyspace and its column families",
+)  # fmt: skip

@@ -1,0 +1,24 @@
+"""dropColumnFamily: a column family goes with all of its rows."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.node.node import node_of
+from docstore.node.wide.schema import SchemaChange, change_schema
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    node_of(context).wide.existing(context.db, arguments.value, context.command.name)
+
+    def act(schema: SchemaChange) -> None:
+        schema.drop_family(context.db, arguments.value)
+
+    return await change_schema(context, act)
+
+
+COMMAND = Command(
+    "dropColumnFamily", run, privilege=Privilege("dropCollection", Resource.COLLECTION), role=Role.PRIMARY,
+    value=Type.COLLECTION, help="drop a column family",
+)  # fmt: skip

@@ -1,0 +1,22 @@
+"""_wcRead: records of a row as this member holds them, for another member that merges them."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
+from docstore.commands.wide_column import READ_STRETCH
+from docstore.node.node import node_of
+from docstore.node.wide.stretches import document_of, read_stretch, stretch_of
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    node = node_of(context)
+    found = node.wide.existing(context.db, arguments.value, context.command.name)
+    return document_of(await read_stretch(context, node, found.collection, stretch_of(arguments)))
+
+
+COMMAND = Command(
+    "_wcRead", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=READ_STRETCH,
+    help="internal: records of a row",
+)  # fmt: skip

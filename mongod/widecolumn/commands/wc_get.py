@@ -1,0 +1,34 @@
+"""wcGet: one column, or one super column. The only read that fails when nothing is there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.wide_column import GET
+from docstore.node.wide.answers import Wanted, given, query_of, reply_get, super_column_of, text_wanted
+from docstore.wide.requests import check_path, column_comparator
+from docstore.wide.values import name_bytes, row_key_of
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    query = query_of(context, arguments)
+    family = query.found.definition
+    key = row_key_of(arguments["key"])
+    super_name = super_column_of(query.found, arguments)
+    column = given(arguments["column"])
+    check_path(family, super_name, column, whole_super=True)
+    as_text, explain = text_wanted(arguments), arguments["explain"]
+    if column is None:
+        assert super_name is not None, "the path names something"
+        return reply_get(query, key, Wanted((super_name,), None, as_text, explain))
+    name = name_bytes(column_comparator(family, super_name), column)
+    return reply_get(query, key, Wanted((name,), super_name, as_text, explain))
+
+
+COMMAND = Command(
+    "wcGet", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    parameters=GET, help="a column or a super column of a row",
+)  # fmt: skip

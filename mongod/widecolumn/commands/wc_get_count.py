@@ -1,0 +1,24 @@
+"""wcGetCount: how many live columns, or super columns, a row has."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.wide_column import GET_COUNT
+from docstore.node.wide.answers import query_of, reply_count, super_column_of
+from docstore.wide.values import row_key_of
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    query = query_of(context, arguments)
+    super_name = super_column_of(query.found, arguments)
+    return reply_count(query, row_key_of(arguments["key"]), super_name, explain=arguments["explain"])
+
+
+COMMAND = Command(
+    "wcGetCount", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, parameters=GET_COUNT, help="the number of live columns of a row",
+)  # fmt: skip

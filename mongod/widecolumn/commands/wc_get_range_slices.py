@@ -1,0 +1,25 @@
+"""wcGetRangeSlices: the same slice of the rows of a part of the ring."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.wide_column import GET_RANGE_SLICES
+from docstore.node.wide.answers import RangeWanted, query_of, reply_ranges, wanted_of
+from docstore.wide.requests import row_ranges_of
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    query = query_of(context, arguments)
+    ranges = row_ranges_of(query.found.keyspace.partitioner, arguments["range"])
+    asked = RangeWanted(ranges, arguments["count"], arguments["excludeEmpty"])
+    return reply_ranges(query, asked, wanted_of(query.found, arguments))
+
+
+COMMAND = Command(
+    "wcGetRangeSlices", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, parameters=GET_RANGE_SLICES, help="a slice of each row of a part of the ring",
+)  # fmt: skip

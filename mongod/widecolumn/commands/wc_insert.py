@@ -1,0 +1,48 @@
+"""wcInsert: one column into a row, which exists from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.wide_column import INSERT
+from docstore.node.node import node_of
+from docstore.node.wide.answers import family_of, given, super_column_of
+from docstore.node.wide.changes import large_values, reply_written, writing_of
+from docstore.node.wide.writing import RowChange, write_rows
+from docstore.wide.consistency import level_named
+from docstore.wide.requests import check_path, insert_entry
+from docstore.wide.values import row_key_of
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    node = node_of(context)
+    found = family_of(context, arguments)
+    level = level_named(arguments["consistency"])
+    key = row_key_of(arguments["key"])
+    super_name = super_column_of(found, arguments)
+    check_path(found.definition, super_name, given(arguments["column"]), whole_super=False)
+    fields = {name: arguments[name] for name in _FIELDS if given(arguments[name]) is not None}
+    entry = insert_entry(found.definition, super_name, fields, writing_of(node), name_field="column")
+    row = RowChange(found, key, (entry,))
+    warnings = large_values(node, row)
+    written = write_rows(context, node, (row,), level)
+    if isawaitable(written):
+        return _later(written, entry.record, warnings)
+    return reply_written(entry.record, warnings + written)
+
+
+async def _later(written: Awaitable[list[str]], record: bytes, warnings: list[str]) -> Result:
+    return reply_written(record, warnings + await written)
+
+
+_FIELDS = ("column", "value", "valueType", "timestamp", "ttl")
+
+
+COMMAND = Command(
+    "wcInsert", run, privilege=Privilege("insert", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
+    parameters=INSERT, help="insert a column into a row of a column family",
+)  # fmt: skip

@@ -1,0 +1,23 @@
+"""wcMultigetSlice: the same slice of many rows; every row that was asked for is in the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.wide_column import MULTIGET_SLICE
+from docstore.node.wide.answers import query_of, reply_multiget, wanted_of
+from docstore.wide.requests import row_keys_of
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    query = query_of(context, arguments)
+    return reply_multiget(query, row_keys_of(arguments["keys"]), wanted_of(query.found, arguments))
+
+
+COMMAND = Command(
+    "wcMultigetSlice", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.COLLECTION, parameters=MULTIGET_SLICE, help="a slice of each of many rows",
+)  # fmt: skip

@@ -1,0 +1,42 @@
+"""wcRemove: a column, a super column or a row is marked as deleted, whether it is there or not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.wide_column import REMOVE
+from docstore.node.node import node_of
+from docstore.node.wide.answers import family_of, given, super_column_of
+from docstore.node.wide.changes import reply_written
+from docstore.node.wide.writing import RowChange, write_rows
+from docstore.wide.consistency import level_named
+from docstore.wide.requests import removal_entry, timestamp_of
+from docstore.wide.values import row_key_of
+
+
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    node = node_of(context)
+    found = family_of(context, arguments)
+    level = level_named(arguments["consistency"])
+    key = row_key_of(arguments["key"])
+    super_name = super_column_of(found, arguments)
+    timestamp = timestamp_of(given(arguments["timestamp"]), node.wide.timestamp())
+    entry = removal_entry(found.definition, super_name, given(arguments["column"]), timestamp, node.wide.now())
+    written = write_rows(context, node, (RowChange(found, key, (entry,)),), level)
+    if isawaitable(written):
+        return _later(written, entry.record)
+    return reply_written(entry.record, written)
+
+
+async def _later(written: Awaitable[list[str]], record: bytes) -> Result:
+    return reply_written(record, await written)
+
+
+COMMAND = Command(
+    "wcRemove", run, privilege=Privilege("remove", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
+    parameters=REMOVE, help="delete a column, a super column or a row of a column family",
+)  # fmt: skip

@@ -1,0 +1,24 @@
+"""wcTruncate: every row of a column family goes, its definition stays."""
+
+from __future__ import annotations
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.node.node import node_of
+from docstore.node.wide.schema import SchemaChange, change_schema
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    node_of(context).wide.existing(context.db, arguments.value, context.command.name)
+
+    def act(schema: SchemaChange) -> None:
+        schema.truncate(context.db, arguments.value)
+
+    return await change_schema(context, act)
+
+
+COMMAND = Command(
+    "wcTruncate", run, privilege=Privilege("remove", Resource.COLLECTION), role=Role.PRIMARY,
+    value=Type.COLLECTION, help="take all rows out of a column family",
+)  # fmt: skip
