@@ -8,6 +8,7 @@ from docstore.net.pool import Pool
 from docstore.node.node import DataNode
 from docstore.node.process import Extension, Service
 from docstore.node.settings import ClusterRole
+from docstore.node.wide.modes import for_documents
 from mongod import migration
 from mongod.document.commands import map_reduce, merge_temporary
 from mongod.document.javascript import JavaScript
@@ -19,7 +20,8 @@ def extension(role: ClusterRole) -> Extension:
     """The commands, services and parameters of a data node in that role."""
     if role is not ClusterRole.SHARD:
         return Extension(
-            commands=(map_reduce.COMMAND, *WIDE_COLUMN), services=lambda node, _pool: (JavaScript(node), LeftOutputs(node))
+            commands=(for_documents(map_reduce.COMMAND), *WIDE_COLUMN),
+            services=lambda node, _pool: (JavaScript(node), LeftOutputs(node)),
         )
     tunables = migration.Tunables()
 
@@ -29,7 +31,7 @@ def extension(role: ClusterRole) -> Extension:
         yield LeftOutputs(node)
 
     return Extension(
-        commands=(map_reduce.COMMAND, merge_temporary.COMMAND, *WIDE_COLUMN, *migration.COMMANDS),
+        commands=(for_documents(map_reduce.COMMAND), merge_temporary.COMMAND, *WIDE_COLUMN, *migration.COMMANDS),
         services=services,
         parameters=tunables.parameters(),
     )

@@ -19,7 +19,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.inserts import Inserts
 from docstore.node.node import DataNode, node_of
-from docstore.node.schema import check_database_case, enter_write
+from docstore.node.schema import check_takes_documents, enter_write
 from docstore.node.writes import check_primary, drive, effective_concern, wait_for_write
 
 _TRIES = 5
@@ -83,7 +83,7 @@ async def _copy(context: Context, source: Collection, target: str, size: int) ->
     store = node.store
     documents = await _newest(context, source, capped_size(size))
     check_primary(context, node)
-    check_database_case(store, target)
+    check_takes_documents(store, target)
     with store.unit(from_migrate=True) as unit:
         store.create_collection(unit, target, options_of({"capped": True, "size": capped_size(size)}))
         unit.commit()

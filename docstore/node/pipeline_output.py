@@ -28,7 +28,7 @@ from docstore.node.documents import prepare
 from docstore.node.merge_output import MergeOutput
 from docstore.node.node import DataNode, node_of
 from docstore.node.reading import enter
-from docstore.node.schema import check_database_case
+from docstore.node.schema import check_takes_documents
 from docstore.node.validators import Validator, validator_of
 from docstore.node.writes import effective_concern, wait_for_write
 
@@ -140,7 +140,7 @@ class OutOutput:
         target = store.collection(self._namespace) if self._like_target else None
         if target is not None and target.options.capped:
             raise CommandError(17152, f"namespace '{self._namespace}' is capped so it can't be used for $out")
-        check_database_case(store, self._namespace)
+        check_takes_documents(store, self._namespace)
         unit = store.unit()
         try:
             made = store.create_collection(unit, self._made, NO_OPTIONS if target is None else target.options)

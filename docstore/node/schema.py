@@ -15,7 +15,9 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.reading import enter
+from docstore.node.wide.columns import is_keyspace
 from docstore.node.writes import check_primary, effective_concern, wait_for_write
+from docstore.wide.errors import wrong_mode
 
 
 def make_collection(store: Store, namespace: str) -> Collection:
@@ -23,7 +25,7 @@ def make_collection(store: Store, namespace: str) -> Collection:
     CommandNotSupportedOnView.
     """
     check_no_view(store, namespace)
-    check_database_case(store, namespace)
+    check_takes_documents(store, namespace)
     unit = store.unit()
     try:
         made = store.create_collection(unit, namespace)
@@ -32,6 +34,16 @@ def make_collection(store: Store, namespace: str) -> Collection:
         raise
     unit.commit()
     return made
+
+
+def check_takes_documents(store: Store, namespace: str) -> None:
+    """Refuse a database in which no collection of documents can be. Errors: CommandNotSupported for a keyspace,
+    DatabaseDifferCase.
+    """
+    database = split_namespace(namespace)[0]
+    if is_keyspace(store, database):
+        raise wrong_mode(database, "to make a collection", wide=True)
+    check_database_case(store, namespace)
 
 
 def check_database_case(store: Store, namespace: str) -> None:

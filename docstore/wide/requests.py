@@ -13,7 +13,7 @@ from docstore.query.values import NUMBERS, TYPE_NAMES, integral_of, text_of
 from docstore.wide.cells import MAX_TTL, Deletion, tombstone, value_cell
 from docstore.wide.comparators import Comparator, escape
 from docstore.wide.errors import invalid_request
-from docstore.wide.keys import row_tail
+from docstore.wide.keys import row_end, row_tail
 from docstore.wide.mutations import Entry, column_entry, row_deletion_entry, super_deletion_entry
 from docstore.wide.schema import ColumnFamily
 from docstore.wide.slices import Predicate, SliceRange, check_range
@@ -294,7 +294,7 @@ def _key_range(partitioner: Partitioner, first: bytes, last: bytes) -> RowRange:
     end = row_tail(partitioner, last) if last else b""
     if start and end and start > end and partitioner.token_bytes(first) != partitioner.token_bytes(last):
         raise invalid_request("start key must sort before (or equal to) finish key in your partitioner!")
-    return RowRange(start, end + b"\0" if end else b"")
+    return RowRange(start, row_end(end) if end else b"")
 
 
 def _token_tail(partitioner: Partitioner, value: Value) -> bytes:

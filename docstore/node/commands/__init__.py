@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from docstore.commands.builtin import COMMANDS as BUILTIN
 from docstore.commands.declaration import Command
 from docstore.node.commands import (
@@ -51,6 +53,7 @@ from docstore.node.commands import (
     validate,
     validate_db_metadata,
 )
+from docstore.node.wide.modes import for_documents
 
 _MODULES = (
     aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, compact, conn_pool_stats, convert_to_capped,
@@ -61,4 +64,19 @@ _MODULES = (
     shutdown, top, update, validate, validate_db_metadata,
 )  # fmt: skip
 
-COMMANDS: tuple[Command, ...] = (*BUILTIN, *(module.COMMAND for module in _MODULES))
+_OF_DOCUMENTS = frozenset(
+    (
+        aggregate, clone_collection_as_capped, coll_mod, compact, convert_to_capped, count, create, create_indexes,
+        data_size, delete, distinct, drop, drop_indexes, explain, find, find_and_modify, insert, list_indexes, re_index,
+        update,
+    )
+)  # fmt: skip
+"""What has a meaning for collections of documents only."""
+
+
+def _commands() -> Iterator[Command]:
+    for module in _MODULES:
+        yield for_documents(module.COMMAND) if module in _OF_DOCUMENTS else module.COMMAND
+
+
+COMMANDS: tuple[Command, ...] = (*BUILTIN, *_commands())

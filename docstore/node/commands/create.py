@@ -12,7 +12,7 @@ from docstore.commands.declaration import Command, Privilege, Resource, Result, 
 from docstore.errors import Code, CommandError
 from docstore.node.creation import PARAMETERS, check_creatable, created_options, created_view
 from docstore.node.node import node_of
-from docstore.node.schema import change, check_database_case
+from docstore.node.schema import change, check_takes_documents
 
 _DEPRECATED = "The autoIndexId option is deprecated and will be removed in a future release"
 
@@ -27,7 +27,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     def act(unit: WriteUnit) -> None:
         if store.collection(context.namespace) is not None or is_view(store, context.namespace):
             raise CommandError(Code.NamespaceExists, f"{context.namespace} already exists.")
-        check_database_case(store, context.namespace)
+        check_takes_documents(store, context.namespace)
         if view is None:
             store.create_collection(unit, context.namespace, options)
         else:

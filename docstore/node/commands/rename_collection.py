@@ -12,7 +12,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.schema import change, check_database_case
+from docstore.node.schema import change, check_takes_documents
 from docstore.node.writes import check_writable
 
 
@@ -35,7 +35,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
             raise CommandError(Code.NamespaceNotFound, f"Source collection {source} does not exist")
         if store.collection(target) is not None and not arguments["dropTarget"]:
             raise CommandError(Code.NamespaceExists, "target namespace exists")
-        check_database_case(store, target)
+        for namespace in (source, target):
+            check_takes_documents(store, namespace)
         store.rename_collection(unit, source, target, drop_target=arguments["dropTarget"])
 
     context.namespace = source

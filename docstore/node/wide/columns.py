@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 MARK = "system.keyspace"
 
 
+def is_keyspace(store: Store, database: str) -> bool:
+    """Whether the database is in wide-column mode."""
+    return f"{database}.{MARK}" in store.catalog.collections
+
+
 class Found(NamedTuple):
     """A column family and the collection that holds it."""
 
@@ -53,7 +58,7 @@ class WideColumns:
         return self._last_timestamp
 
     def is_keyspace(self, database: str) -> bool:
-        return f"{database}.{MARK}" in self._store.catalog.collections
+        return is_keyspace(self._store, database)
 
     def keyspace(self, name: str) -> Keyspace | None:
         """The keyspace of that name."""
