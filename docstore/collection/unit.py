@@ -241,7 +241,7 @@ class WriteUnit:
                 journal.note(_WIDE, key, previous)
             journal.log(coll.heads["m"], o, counted=(coll.ident, changed.added, changed.size))
         if self._changes is not None:
-            self._changes.append(Change(coll.ns, "m", None, o, self._from_migrate))
+            self._changes.append(Change(coll.ns, "m", None, o, self.from_migrate))
 
     def noop(self, o: bytes) -> None:
         """Log an entry that changes nothing, with the document `o`."""
