@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from operator import itemgetter
+from typing import Any, TypeVar, cast
 
 from docstore.aggregation.stage import Environment, Run, memory_exceeded
 
@@ -23,6 +23,9 @@ _PER_PAIR = 160
 _key = itemgetter(0)
 
 Pair = tuple[bytes, bytes]
+Keyed = TypeVar("Keyed", bound=tuple[Any, ...])
+
+_FORGOTTEN = 1024
 
 
 class SortedRuns:
@@ -64,37 +67,48 @@ class SortedRuns:
     def merged(self) -> Iterator[Pair]:
         """All pairs in order. Nothing may be added afterwards."""
         self._close_run()
-        kept = merged_runs([run for run in self._runs if run])
+        kept = merged_runs(self._runs)
         return _merge([*(run.records() for run in self._written), kept]) if self._written else kept
 
 
-def merged_runs(runs: list[list[Pair]]) -> Iterator[Pair]:
-    """The pairs of sorted runs in order, equal keys in the order of the runs.
+def merged_runs(runs: list[list[Keyed]]) -> Iterator[Keyed]:
+    """The members of sorted runs in the order of their first parts, equal ones in the order of the runs.
 
     A part of each run is taken at a time, up to a key that all of them can go to, and these parts are sorted: that
-    takes a few milliseconds, and a fraction of what a comparison of the heads for every pair would take.
+    takes a few milliseconds, and a fraction of what a comparison of the heads for every pair would take. What has been
+    taken is gone from the runs: to let go of everything in the end would take long.
     """
-    left = [(run, 0) for run in runs]
+    left = [(run, 0) for run in runs if run]
     while len(left) > 1:
         share = max(1, RUN_LENGTH // len(left))
         border = min(run[min(at + share, len(run)) - 1][0] for run, at in left)
-        below: list[Pair] = []
-        equal: list[tuple[list[Pair], int, int]] = []
-        following: list[tuple[list[Pair], int]] = []
+        below: list[Keyed] = []
+        equal: list[list[Keyed]] = []
+        following: list[tuple[list[Keyed], int]] = []
         for run, at in left:
             begin = bisect_left(run, border, at, key=_key)
             end = bisect_right(run, border, begin, key=_key)
             below += run[at:begin]
-            equal.append((run, begin, end))
+            equal.append(run[begin:end])
+            _forget(run, at, end)
             if end < len(run):
                 following.append((run, end))
         below.sort(key=_key)
         yield from below
-        for run, begin, end in equal:
-            yield from islice(run, begin, end)
+        del below
+        for pairs in equal:
+            yield from pairs
         left = following
     for run, at in left:
-        yield from islice(run, at, None)
+        for start in range(at, len(run), _FORGOTTEN):
+            part = run[start : start + _FORGOTTEN]
+            _forget(run, start, start + len(part))
+            yield from part
+
+
+def _forget(run: list[Keyed], at: int, end: int) -> None:
+    """Let go of the members [at, end), which are not looked at again."""
+    run[at:end] = cast("list[Keyed]", [None] * (end - at))
 
 
 def _size(pairs: list[Pair]) -> int:

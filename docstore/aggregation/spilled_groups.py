@@ -1,67 +1,79 @@
-"""Groups that went out of memory: written as the states they had, in sorted pieces, and merged in the end.
+"""Groups that went out of memory: written as rows, in order of their keys, and merged in the end.
 
-A piece is small, so that writing one takes a few milliseconds; whoever has given groups away goes on calling `write`
-until nothing is left.
+The groups that leave memory at one time become one run, which is written a piece at a time: a piece takes a few
+milliseconds, and whoever has given groups away goes on calling `write` until nothing is left.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from operator import itemgetter
 
-from docstore.aggregation.accumulators import Accumulator
+from docstore.aggregation.sorted_runs import merged_runs
 from docstore.aggregation.stage import Run, Spill
-from docstore.bson.build import array_from
-from docstore.bson.walk import Value, values
+from docstore.litter import discard
 
-_PIECE = 1024
+_PIECE = 2048
+_SORTED = 8192
+"""Keys that are sorted at one go."""
 
-Groups = Iterator[tuple[Value, list[Accumulator]]]
+Row = tuple[bytes, bytes]
+"""(bytes that are the same for the same group, what the group was)."""
+
+RowsOf = Callable[[list[bytes]], list[Row]]
+"""The rows of groups, given their keys."""
 
 
 class SpilledGroups:
-    """`start` makes the states of a group, given its key; `key_of` gives bytes that are the same for the same group."""
+    """Rows on their way out of memory, and outside."""
 
-    def __init__(
-        self, spill: Spill, start: Callable[[Value], list[Accumulator]], key_of: Callable[[Value], bytes]
-    ) -> None:
-        self._key_of = key_of
+    def __init__(self, spill: Spill) -> None:
         self._spill = spill
-        self._start = start
-        self._runs: list[Run] = []
-        self._leaving: list[Groups] = []
+        self._runs: list[list[Run]] = []
+        self._leaving: deque[tuple[Iterator[None], RowsOf]] = deque()
 
-    def give(self, groups: Groups) -> None:
-        """Groups to be written."""
-        self._leaving.append(groups)
+    def give(self, keys: Iterable[bytes], rows_of: RowsOf) -> None:
+        """Groups to be written; they do not change any more."""
+        self._runs.append([])
+        self._leaving.append((self._pieces(iter(keys), rows_of, self._runs[-1]), rows_of))
+
+    def _pieces(self, keys: Iterator[bytes], rows_of: RowsOf, run: list[Run]) -> Iterator[None]:
+        """Steps of a few milliseconds, after which the groups are written to the run."""
+        sorted_keys: list[list[tuple[bytes]]] = []
+        while part := [(key,) for key in islice(keys, _SORTED)]:
+            part.sort()
+            sorted_keys.append(part)
+            yield
+        ordered = merged_runs(sorted_keys)
+        while piece := [key for (key,) in islice(ordered, _PIECE)]:
+            run.append(self._spill.write(rows_of(piece)))
+            yield
 
     def write(self) -> bool:
-        """Write a piece; False when there was nothing left."""
+        """Go on writing for a few milliseconds; False when there was nothing left."""
         while self._leaving:
-            piece = [
-                (self._key_of(key), array_from([key, *(state.partial() for state in states)]))
-                for key, states in islice(self._leaving[0], _PIECE)
-            ]
-            if piece:
-                piece.sort(key=itemgetter(0))
-                self._runs.append(self._spill.write(piece))
+            if next(self._leaving[0][0], _ENDED) is not _ENDED:
                 return True
-            self._leaving.pop(0)
+            discard(self._leaving.popleft())
         return False
 
-    def merged(self) -> Groups:
-        """The groups in the order of their keys, once all is written."""
-        current = b""
-        group: tuple[Value, list[Accumulator]] | None = None
-        for encoded, row in heapq.merge(*(run.records() for run in self._runs), key=itemgetter(0)):
-            key, *partials = values(row)
-            if group is None or encoded != current:
-                if group is not None:
-                    yield group
-                current, group = encoded, (key, self._start(key))
-            for state, partial in zip(group[1], partials, strict=True):
-                state.merge(partial)
-        if group is not None:
-            yield group
+    def merged(self) -> Iterator[list[bytes]]:
+        """The rows of each group, once all is written, in the order of the keys."""
+        current: bytes | None = None
+        rows: list[bytes] = []
+        runs = [chain.from_iterable(piece.records() for piece in run) for run in self._runs]
+        for key, row in heapq.merge(*runs, key=itemgetter(0)):
+            if key == current:
+                rows.append(row)
+                continue
+            if rows:
+                yield rows
+            current, rows = key, [row]
+        if rows:
+            yield rows
+
+
+_ENDED = object()

@@ -194,12 +194,15 @@ class Streaming:
         return [], True
 
 
-def hand_out(documents: Iterator[bytes], clock: Callable[[], float], deadline: float) -> tuple[list[bytes], bool]:
-    """What an iterator gives until the deadline, and whether that was all."""
+def hand_out(
+    documents: Iterator[bytes | None], clock: Callable[[], float], deadline: float
+) -> tuple[list[bytes], bool]:
+    """What an iterator gives until the deadline, and whether that was all; None stands for work without a result."""
     found: list[bytes] = []
-    for document in documents:
-        found.append(document)
-        if len(found) % CLOCK_EVERY == 0 and clock() >= deadline:
+    for steps, document in enumerate(documents, 1):
+        if document is not None:
+            found.append(document)
+        if steps % CLOCK_EVERY == 0 and clock() >= deadline:
             return found, False
     return found, True
 

@@ -2,7 +2,7 @@
 
 from docstore.bson.group_states import LAST_MAX, LAST_MIN, STATES, State
 from docstore.bson.group_values import CallSource, ConstantSource, DocumentSource, PathSource, Source
-from docstore.bson.grouping import Grouping
+from docstore.bson.grouping import Group, Grouping
 
 __all__ = [
     "LAST_MAX",
@@ -11,6 +11,7 @@ __all__ = [
     "CallSource",
     "ConstantSource",
     "DocumentSource",
+    "Group",
     "Grouping",
     "PathSource",
     "Source",

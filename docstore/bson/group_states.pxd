@@ -1,12 +1,17 @@
 from docstore.bson.group_values cimport Place
 from docstore.bson.order cimport compare_at
 from docstore.bson.walk cimport (
-    ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, OBJECT, UNDEFINED, double_at, int32_at, int64_at, part,
+    ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, OBJECT, UNDEFINED, document_stop, double_at, int32_at, int64_at, name_end,
+    part, value_end,
 )
 
 cdef class State:
     cdef readonly list extras
+    cdef State following
     cdef int add(self, Place found) except -1
+    cdef bint merge(self, Place found) except -1
+    cpdef tuple partial(self)
+    cpdef tuple result(self)
 
 cdef class SumState(State):
     cdef bint _counted
@@ -16,9 +21,14 @@ cdef class SumState(State):
     cdef double _high
     cdef double _low
     cdef int add(self, Place found) except -1
+    cdef bint merge(self, Place found) except -1
     cdef int _add_integer(self, long long number, Place found) except -1
     cdef int _add_double(self, double number, Place found) except -1
     cdef int _keep(self, Place found) except -1
+    cdef int _plus(self, double number) except -1
+    cdef double _total(self) except? -1
+    cpdef tuple partial(self)
+    cpdef tuple result(self)
 
 cdef class ExtremeState(State):
     cdef int _sign
@@ -26,8 +36,14 @@ cdef class ExtremeState(State):
     cdef int _code
     cdef bytes _raw
     cdef int add(self, Place found) except -1
+    cdef bint merge(self, Place found) except -1
+    cpdef tuple partial(self)
+    cpdef tuple result(self)
 
 cdef class EndState(State):
     cdef bint _last
     cdef tuple _value
     cdef int add(self, Place found) except -1
+    cdef bint merge(self, Place found) except -1
+    cpdef tuple partial(self)
+    cpdef tuple result(self)

@@ -2,11 +2,15 @@
 
 States hand out what they have gathered in parts, so that the caller's own accumulators can go on from there and decide
 about the result: see `State.partial`. What machine arithmetic cannot add exactly (decimals, infinities, sums beyond 62
-bits) is kept aside as `State.extras`.
+bits) is kept aside as `State.extras`; without such a state knows its result.
+
+There may be hundreds of thousands of states: they lead to nothing that could lead back to them, and are no business of
+the garbage collector.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from struct import pack
 
@@ -27,32 +31,50 @@ if not cython.compiled:
         NULL,
         OBJECT,
         UNDEFINED,
+        document_stop,
         double_at,
         int32_at,
         int64_at,
+        name_end,
         part,
+        value_end,
     )
 
-_ZERO_DECIMAL: Value = (0x13, (0x3040 << 112).to_bytes(16, "little"))
+_NO_DECIMAL = (0x3040 << 112).to_bytes(16, "little")
+_ZERO_DECIMAL: Value = (0x13, _NO_DECIMAL)
 
 
+@cython.no_gc
+@cython.cclass
 class State:
-    """What one accumulator has gathered for one group."""
+    """What one accumulator has gathered for one group; `following` is that of the group's next field."""
 
-    extras: list[Value]
+    extras: list[Value] | None
+    following: State | None
 
     def __init__(self) -> None:
-        self.extras = []
+        self.extras = None
+        self.following = None
 
     def add(self, found: Place) -> cython.int:
         """Take in a value; how many bytes of memory it costs."""
+        raise NotImplementedError
+
+    def merge(self, found: Place) -> cython.bint:
+        """Take in another state's `partial`; False, and nothing is changed, where that takes more than this can do."""
         raise NotImplementedError
 
     def partial(self) -> Value:
         """What has been gathered, without `extras`."""
         raise NotImplementedError
 
+    def result(self) -> Value:
+        """What comes of all that was added. Not for a state with `extras`."""
+        raise NotImplementedError
 
+
+@cython.no_gc
+@cython.cclass
 class SumState(State):
     """Sums; as parts [type byte of the widest number, integers, doubles, their rounding errors, decimals].
 
@@ -99,18 +121,64 @@ class SumState(State):
 
     def _add_double(self, number: cython.double, found: Place) -> cython.int:
         total: cython.double = self._high + number
-        part: cython.double = total - self._high
         if total - total != 0.0:
             return self._keep(found)
-        self._low += (self._high - (total - part)) + (number - part)
-        self._high = total
+        self._plus(number)
         self._count += 1
         self._kind = DOUBLE
         return 0
 
     def _keep(self, found: Place) -> cython.int:
+        if self.extras is None:
+            self.extras = []
         self.extras.append(found.value())
         return 100
+
+    def merge(self, found: Place) -> cython.bint:
+        raw: bytes = found.raw
+        stop: cython.Py_ssize_t = document_stop(raw, found.at, found.end)
+        at: cython.Py_ssize_t = found.at + 4
+        count: cython.longlong = 0
+        whole: cython.longlong
+        kind: cython.int
+        high: cython.double
+        low: cython.double
+        total: cython.double
+        if self._counted:
+            at = name_end(raw, at + 1, stop) + 1
+            count = int64_at(raw, at)
+            at += 8
+        at = name_end(raw, at + 1, stop) + 1
+        kind = int32_at(raw, at)
+        at += 4
+        if raw[at] != INT64:
+            return False
+        at = name_end(raw, at + 1, stop) + 1
+        whole = int64_at(raw, at)
+        at = name_end(raw, at + 9, stop) + 1
+        high = double_at(raw, at)
+        at = name_end(raw, at + 9, stop) + 1
+        low = double_at(raw, at)
+        at = name_end(raw, at + 9, stop) + 1
+        if kind == DECIMAL or part(raw, at, at + 16) != _NO_DECIMAL:
+            return False
+        total = self._high + high + low
+        if total - total != 0.0 or not (-1 <= whole >> 61 <= 0 and -1 <= self._whole >> 61 <= 0):
+            return False
+        self._whole += whole
+        self._plus(high)
+        self._plus(low)
+        self._count += count
+        if kind == DOUBLE or (kind == INT64 and self._kind == INT32):
+            self._kind = kind
+        return True
+
+    def _plus(self, number: cython.double) -> cython.int:
+        total: cython.double = self._high + number
+        part: cython.double = total - self._high
+        self._low += (self._high - (total - part)) + (number - part)
+        self._high = total
+        return 0
 
     def partial(self) -> Value:
         parts = [
@@ -124,7 +192,27 @@ class SumState(State):
             parts.insert(0, (INT64, self._count.to_bytes(8, "little")))
         return ARRAY, array_from(parts)
 
+    def result(self) -> Value:
+        if self._counted:
+            if self._count == 0:
+                return NULL, b""
+            return DOUBLE, pack("<d", self._total() / self._count)
+        if self._kind == DOUBLE:
+            return DOUBLE, pack("<d", self._total())
+        if self._kind == INT32 and -0x80000000 <= self._whole <= 0x7FFFFFFF:
+            return INT32, self._whole.to_bytes(4, "little", signed=True)
+        return INT64, self._whole.to_bytes(8, "little", signed=True)
 
+    def _total(self) -> cython.double:
+        """All numbers together, rounded once."""
+        if self._whole == 0:
+            return self._high + self._low
+        first = float(self._whole)
+        return math.fsum((self._high, self._low, first, float(self._whole - int(first))))
+
+
+@cython.no_gc
+@cython.cclass
 class ExtremeState(State):
     """The least (`sign` -1) or greatest (1) value, null when there was none; null and missing values do not count.
 
@@ -157,10 +245,19 @@ class ExtremeState(State):
         # Less than zero would be taken for an exception where this is compiled.
         return grown if grown > 0 else 0
 
+    def merge(self, found: Place) -> cython.bint:
+        self.add(found)
+        return True
+
     def partial(self) -> Value:
         return self._code, self._raw
 
+    def result(self) -> Value:
+        return self._code, self._raw
 
+
+@cython.no_gc
+@cython.cclass
 class EndState(State):
     """The first or the last value, a missing one as null; as {v: value}, or {} when there was no document."""
 
@@ -177,10 +274,22 @@ class EndState(State):
             self._value = (NULL, b"") if found.code == 0 else found.value()
         return 0
 
+    def merge(self, found: Place) -> cython.bint:
+        at: cython.Py_ssize_t = found.at + 7
+        if found.end - found.at > 5 and (self._value is None or self._last):
+            self._value = (
+                found.raw[found.at + 4],
+                part(found.raw, at, value_end(found.raw, found.raw[at - 3], at, found.end)),
+            )
+        return True
+
     def partial(self) -> Value:
         if self._value is None:
             return OBJECT, EMPTY_DOCUMENT
         return OBJECT, document_from([("v", *self._value)])
+
+    def result(self) -> Value:
+        return (NULL, b"") if self._value is None else self._value
 
 
 LAST_MIN = "last $min"

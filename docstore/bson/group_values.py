@@ -50,6 +50,10 @@ class Source:
     def bind(self, unwind: list[str]) -> None:
         """Learn which path is unwound; ValueError when the source needs the unwound document as a whole."""
 
+    def same_as(self, other: Source) -> bool:
+        """Whether the other source, bound in the same way, finds the same values."""
+        return False
+
 
 def _put_result(found: Place, value: Value | None) -> cython.int:
     if value is None:
@@ -106,6 +110,12 @@ class PathSource(Source):
             self._names = self._names[depth:]
         elif unwind[: len(self._path)] == self._path:
             raise ValueError("the path holds what is unwound")
+
+    def same_as(self, other: Source) -> bool:
+        if not isinstance(other, PathSource):
+            return False
+        path: PathSource = other
+        return path._path == self._path
 
     def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
         name: bytes

@@ -26,6 +26,7 @@ from docstore.collection.index_access import entries_of, merged_entries
 from docstore.collection.ranking import ENOUGH, Trial, best_of
 from docstore.collection.screening import has_scripts, screened
 from docstore.collection.sorter import Sorter
+from docstore.litter import discard
 from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
 from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery, Hint, KeyBetween
@@ -301,6 +302,9 @@ class Source:
 
     def close(self) -> None:
         """Let go of the iterators; the reader stays its owner's."""
+        if self._stats.sorts:
+            discard([self._sorter, self._documents])
+        self._sorter = None
         self._documents = iter(())
         self._held = None
         self._left = 0

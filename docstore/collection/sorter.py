@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Generic, TypeVar, cast
 
+from docstore.aggregation.sorted_runs import merged_runs
 from docstore.aggregation.stage import Run, Spill
 from docstore.bson import KeyPattern
 from docstore.errors import Code, CommandError
@@ -83,7 +84,9 @@ class Sorter(Generic[T]):
     def result(self) -> Iterator[T]:
         """The items in order. Nothing may be added afterwards."""
         self._open.sort(key=_key)
-        written = cast("list[Iterator[tuple[bytes, T]]]", [run.records() for run in self._written])
-        if not self._runs and not written:
-            return map(itemgetter(1), self._open)
-        return map(itemgetter(1), heapq.merge(*written, *self._runs, self._open, key=_key))
+        runs, self._runs, self._open = [*self._runs, self._open], [], []
+        kept = merged_runs(runs)
+        if self._written:
+            written = cast("list[Iterator[tuple[bytes, T]]]", [run.records() for run in self._written])
+            return map(itemgetter(1), heapq.merge(*written, kept, key=_key))
+        return map(itemgetter(1), kept)

@@ -37,6 +37,8 @@ _READ_AHEAD_BYTES = 256 * 1024
 _WRITE_BUFFER_BYTES = 1024 * 1024
 _OFF_LOOP_BYTES = 64 * 1024
 """Compressing or decompressing more than this happens in a thread."""
+_LARGE_BYTES = 1024 * 1024
+"""Each copy of a reply of more than this is made in a turn of the loop of its own."""
 _TURN_SECONDS = 0.005
 """How long one connection's waiting requests may hold the loop before others get their turn."""
 _UNCOMPRESSED = frozenset(name.encode() for name in NEVER_COMPRESSED)
@@ -210,9 +212,14 @@ class Connection(asyncio.Protocol):
                     outcome = await self._finish(outcome)
                 if outcome is None or self._closed:
                     break
+                large = len(outcome.body if isinstance(outcome, Answer) else outcome) > _LARGE_BYTES
+                if large:
+                    await asyncio.sleep(0)
                 frame = self._frame(message, outcome)
                 if message.compressor is not None and may_compress(message, self.peer):
                     frame = await compress(frame, message.compressor)
+                elif large:
+                    await asyncio.sleep(0)
                 self._write(frame)
                 if not isinstance(outcome, Answer):
                     break

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from docstore import log
 from docstore.log import component
 from docstore.net.allocator import bound_free_memory
+from docstore.net.garbage import GarbageCollection
 from docstore.options import Options
 
 LOG = component("CONTROL")
@@ -47,10 +48,12 @@ class Process:
         self.name = name
         self._report = report
         self._stop = asyncio.Event()
+        self._garbage = GarbageCollection(asyncio.get_running_loop())
         self._starting: asyncio.Task[Any] | None = asyncio.current_task()
 
     def ready(self, host: str, port: int) -> None:
         """Say that the process serves: on standard output (with --fork: that of the parent) and in the log."""
+        self._garbage.start()
         line = f"{self.name} ready host={host} port={port} pid={os.getpid()}"
         LOG.info("Waiting for connections", line=line, host=host, port=port, pid=os.getpid())
         self._starting = None
@@ -59,6 +62,7 @@ class Process:
     def stop(self, reason: str) -> None:
         """Ask the process to end in good order. One that is not ready yet is cancelled where it is."""
         if not self._stop.is_set():
+            self._garbage.stop()
             LOG.info("Stopping", reason=reason)
             self._stop.set()
             if self._starting is not None:

@@ -16,12 +16,16 @@ from typing import Protocol
 from docstore.bson import documents_array_parts, members_of_array
 from docstore.commands.context import Context
 from docstore.js import turns
+from docstore.litter import discard
 from docstore.node.node import node_of
 
 FIRST_BATCH_DOCUMENTS = 101
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 SLICE_SECONDS = 0.008
 """How long one step of a long command may hold the loop; heartbeats must get through."""
+
+LARGE_BYTES = 1024 * 1024
+"""Copying a batch of more than this is a step of its own."""
 
 _LONG = struct.Struct("<q")
 _INT = struct.Struct("<i")
@@ -132,22 +136,34 @@ class Filling:
     """
 
     __slots__ = (
-        "_bytes_left", "_clock", "_docs_left", "_joined", "_joined_documents", "documents", "exhausted", "source",
+        "_bytes_left", "_clock", "_docs_left", "_filled", "_joined", "_joined_documents", "cursor_id", "documents",
+        "exhausted", "source",
     )  # fmt: skip
 
     def __init__(self, source: DocumentSource, max_docs: int, clock: Callable[[], float]) -> None:
         self.source = source
         self.documents: list[bytes] = []
         self.exhausted = False
+        self.cursor_id = 0
         self._docs_left = max_docs
         self._bytes_left = MAX_BATCH_BYTES
         self._clock = clock
+        self._filled = False
         # What earlier steps gave, as the reply will hold it: putting a large one together takes a slice or more.
         self._joined: list[bytes] = []
         self._joined_documents = 0
 
     def step(self) -> bool:
-        """Fill for one slice; True when the batch is complete."""
+        """Fill for one slice; True when the batch is complete and its reply can be put together at once."""
+        self._filled = self._fill()
+        return self._filled and not self._is_large
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether putting the reply together takes a turn of the loop for itself."""
+        return self._bytes_left < MAX_BATCH_BYTES - LARGE_BYTES
+
+    def _fill(self) -> bool:
         until = self._clock() + SLICE_SECONDS
         if self._joined_documents < len(self.documents):
             self._join()
@@ -181,11 +197,27 @@ class Filling:
         """Fill the rest with pauses in between. Errors: that with which the operation was killed."""
         node = node_of(context)
         operation = context.operation
-        while True:
+        while not self._filled:
             await node.pause()
             operation.check()
-            if self.step():
-                return
+            self.step()
+        if self._is_large:
+            await node.pause()
+            operation.check()
+
+    async def sent(self, context: Context, reply: bytes) -> bytes:
+        """The reply that was put together, when others have had their turn; the documents are let go of."""
+        if self._is_large:
+            documents, self.documents = self.documents, []
+            discard(documents)
+            del documents
+            try:
+                await node_of(context).pause()
+            except BaseException:
+                # The batch goes to nobody: what comes after it is of no use.
+                context.services.cursors.kill(self.cursor_id)
+                raise
+        return reply
 
 
 def first_batch(
@@ -223,11 +255,10 @@ async def _first_batch_later(
     except BaseException:
         filling.source.close()
         raise
-    return _opened(context, filling, single, no_timeout, catalog, namespace)
+    return await filling.sent(context, _opened(context, filling, single, no_timeout, catalog, namespace))
 
 
 def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str) -> bytes:
-    cursor_id = 0
     if filling.exhausted or single:
         filling.source.close()
     else:
@@ -243,8 +274,8 @@ def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, 
         cursor.returned = len(filling.documents)
         cursor.batches = 1
         cursor.at_cluster_time = context.at_cluster_time
-        cursor_id = cursor.id
-    return filled_reply(filling, cursor_id, namespace, catalog=catalog, at=context.at_cluster_time)
+        filling.cursor_id = cursor.id
+    return filled_reply(filling, namespace, catalog=catalog, at=context.at_cluster_time)
 
 
 def cursor_reply(
@@ -256,7 +287,6 @@ def cursor_reply(
 
 def filled_reply(
     filling: Filling,
-    cursor_id: int,
     namespace: str,
     *,
     first: bool = True,
@@ -264,7 +294,7 @@ def filled_reply(
     at: int | None = None,
 ) -> bytes:
     """The reply with the batch that has been filled; see `_reply`."""
-    return _reply(filling.array_parts(), cursor_id, namespace, first=first, catalog=catalog, at=at)
+    return _reply(filling.array_parts(), filling.cursor_id, namespace, first=first, catalog=catalog, at=at)
 
 
 def _reply(

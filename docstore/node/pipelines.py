@@ -7,8 +7,10 @@ from functools import partial
 
 from docstore.aggregation.pipeline import Pipeline
 from docstore.aggregation.stage import Stream
+from docstore.aggregation.streams import DocumentList
 from docstore.collection.counting import open_count
 from docstore.commands.context import Context
+from docstore.litter import discard
 from docstore.node.counted_groups import CountSource, counted_group
 from docstore.node.cursors import Batch, Documents, DocumentSource
 from docstore.node.local_collections import Found, LocalCollections
@@ -54,6 +56,8 @@ class PipelineSource:
     def close(self) -> None:
         self._ready = []
         self._close()
+        discard(self._stream)
+        self._stream = DocumentList(())
 
 
 def open_pipeline(

@@ -22,6 +22,7 @@ from docstore.commands.operations import OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import carry_out
+from docstore.litter import LITTER
 from docstore.log import component
 from docstore.net.listener import MAX_CONNECTIONS, Listener
 from docstore.net.pool import Pool
@@ -106,6 +107,7 @@ class NodeProcess:
         settings = self._settings = replace(self._settings, port=sockets[0].getsockname()[1])
         engine = open_engine(settings.engine, str(settings.dbpath), cache_bytes=settings.cache_bytes)
         parts.callback(engine.close)
+        parts.callback(LITTER.clear)
         store = Store(engine, clock=time.time)
         self.pool = Pool(application=settings.process)
         parts.push_async_callback(self.pool.close)

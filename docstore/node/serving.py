@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import socket
 from typing import Any
 
@@ -17,9 +16,6 @@ from docstore.node.repairing import repair
 from docstore.node.settings import ClusterRole, NodeSettings
 from docstore.options import Options
 from docstore.storage import DatabaseLocked, StorageError
-
-_COLLECT_AFTER = (2000, 10, 100)
-"""A collection of everything takes 100 ms while a large group is made: it is ten times rarer than by default."""
 
 _EVERYWHERE = frozenset(("0.0.0.0", "::", "*"))
 
@@ -53,10 +49,6 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
     try:
         running.node.shutdown = lambda: process.stop("shutdown command")
         apply_options(running.listener.dispatcher, options)
-        # What is there now stays; collecting garbage need not look at it again, which would hold the loop for long.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_COLLECT_AFTER)
         process.ready(options.network.addresses[0], running.node.settings.port)
         await process.stopped()
     finally:

@@ -7,7 +7,7 @@ granularity the limits between groups are rounded to preferred numbers, and a gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 from docstore.aggregation.accumulators import Accumulator
@@ -50,7 +50,7 @@ class _BucketAutoRun:
         self._environment = environment
         self._sorted = SortedRuns("$bucketAuto", environment)
         self._count = 0
-        self._output: Iterator[bytes] | None = None
+        self._output: Iterator[bytes | None] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         evaluate, key_of = self._stage.key, self._stage.ordering.key
@@ -69,7 +69,8 @@ class _BucketAutoRun:
             self._output = self._documents()
         return hand_out(self._output, self._environment.clock, deadline)
 
-    def _documents(self) -> Iterator[bytes]:
+    def _documents(self) -> Iterator[bytes | None]:
+        """The documents of the groups; None for every document that is taken into one."""
         stage = self._stage
         share = max(1, math.floor(self._count / stage.buckets + 0.5))
         rows = _Rows(self._sorted.merged())
@@ -79,25 +80,26 @@ class _BucketAutoRun:
             bucket = _Bucket(stage.fields)
             first = rows.value
             made += 1
-            self._fill(bucket, rows, share if made < stage.buckets else self._count)
+            yield from self._fill(bucket, rows, share if made < stage.buckets else self._count)
             if stage.rounding is None:
                 high = bucket.last if rows.current is None else rows.value
                 yield bucket.document(first, high)
                 continue
-            high = self._round_up(bucket, rows, stage.rounding)
+            high = yield from self._round_up(bucket, rows, stage.rounding)
             yield bucket.document(stage.rounding.down(first) if low is None else low, high)
             low = high
 
     @staticmethod
-    def _fill(bucket: _Bucket, rows: _Rows, wanted: int) -> None:
+    def _fill(bucket: _Bucket, rows: _Rows, wanted: int) -> Iterator[None]:
         """The share of a bucket, and what equals its last value."""
         taken = 0
         while rows.current is not None and (taken < wanted or rows.key == bucket.last_key):
             bucket.take(rows)
             taken += 1
+            yield
 
     @staticmethod
-    def _round_up(bucket: _Bucket, rows: _Rows, rounded: Rounding) -> Value:
+    def _round_up(bucket: _Bucket, rows: _Rows, rounded: Rounding) -> Generator[None, None, Value]:
         """The upper limit; all that is below it joins the bucket. Above zero it is what is next, rounded down."""
         if is_zero(bucket.last):
             return bucket.last if rows.current is None else rounded.down(rows.value)
@@ -105,6 +107,7 @@ class _BucketAutoRun:
         limit = encode_key(high)
         while rows.current is not None and rows.key < limit:
             bucket.take(rows)
+            yield
         return high
 
 

@@ -13,7 +13,7 @@ from docstore.aggregation.expressions.date_arithmetic import add_units
 from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.sliding import plus
 from docstore.aggregation.sorted_runs import SortedRuns
-from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
 from docstore.aggregation.stages.set_window_fields import wrong_type
 from docstore.aggregation.windows import unit_of
 from docstore.bson.build import array_value, document_from
@@ -98,7 +98,7 @@ class _DensifyRun:
         self._partition_paths = [path.split(".") for path in stage.partition_fields]
         self._by_partition = bool(stage.partition_fields) and (stage.by_partition or stage.bounds is not None)
         self._sorted = SortedRuns("$densify", environment)
-        self._output: Iterator[bytes] | None = None
+        self._output: Iterator[bytes | None] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         self._sorted.add([(self._key(document), document) for document in documents])
@@ -117,14 +117,9 @@ class _DensifyRun:
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
             self._output = self._documents()
-        found: list[bytes] = []
-        for document in self._output:
-            found.append(document)
-            if len(found) % CLOCK_EVERY == 0 and self._environment.clock() >= deadline:
-                return found, False
-        return found, True
+        return hand_out(self._output, self._environment.clock, deadline)
 
-    def _documents(self) -> Iterator[bytes]:
+    def _documents(self) -> Iterator[bytes | None]:
         stage = self._stage
         rows: dict[bytes, _Row] = {}
         least: Value | None = None

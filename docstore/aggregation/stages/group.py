@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 
 from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator, state_of
 from docstore.aggregation.chosen import CHOOSING, Start, parse_chosen, started
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
 from docstore.aggregation.scripted_accumulator import ScriptedAccumulator, parse_scripted
-from docstore.aggregation.spilled_groups import Groups, SpilledGroups
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
-from docstore.bson.build import document_from
+from docstore.aggregation.spilled_groups import Row, RowsOf, SpilledGroups
+from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.bson.build import array_from, document_from
 from docstore.bson.group import (
     LAST_MAX,
     LAST_MIN,
@@ -30,7 +32,7 @@ from docstore.bson.group import (
     Source,
     State,
 )
-from docstore.bson.walk import ARRAY, OBJECT, Value, elements
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
 from docstore.query.ordering import BINARY, Ordering
@@ -42,6 +44,9 @@ DOING_MERGE = "$doingMerge"
 _LAST = {"$min": LAST_MIN, "$max": LAST_MAX}
 
 _PLANNED = ACCUMULATORS.keys() - {"$mergeObjects"}
+
+_MOST_FIELDS = 1000
+"""The kernel's states of a group are a chain, which is freed recursively."""
 
 _PER_GROUP = 300
 """Bytes of memory that a group costs besides its key and what its states report."""
@@ -86,7 +91,7 @@ class Group:
     def start(self, environment: Environment) -> StageRun:
         if not self._is_for_kernel():
             return general_run(self, environment)
-        return _KernelRun(self, lambda: Grouping(_source(self.key), self._sources()), environment)
+        return _KernelRun(self, lambda: self._grouping(None), environment)
 
     def start_unwound(self, path: str, environment: Environment) -> StageRun | None:
         """A run over documents that a `$unwind` of the path in front of it has not yet taken apart.
@@ -96,7 +101,7 @@ class Group:
         if not self._is_for_kernel():
             return None
         try:
-            return _KernelRun(self, lambda: Grouping(_source(self.key), self._sources(), path), environment)
+            return _KernelRun(self, lambda: self._grouping(path), environment)
         except ValueError:
             return None
 
@@ -113,14 +118,42 @@ class Group:
         return (
             self.ordering is BINARY
             and not self.doing_merge
+            and len(self.fields) <= _MOST_FIELDS
             and all(field.accumulator in STATES for field in self.fields)
         )
 
-    def _sources(self) -> list[tuple[str, Source]]:
+    def _grouping(self, unwind: str | None) -> Grouping:
         names = [field.accumulator for field in self.fields]
         if self.last_extremes:
             names = [_LAST.get(name, name) for name in names]
-        return [(name, _source(field.argument)) for name, field in zip(names, self.fields, strict=True)]
+        fields = [(field.name, name, _source(field.argument)) for field, name in zip(self.fields, names, strict=True)]
+        return Grouping(_source(self.key), fields, self._finished, unwind)
+
+    def _finished(self, position: int, state: State, partly: bool) -> Value:
+        """What comes of a state of the kernel that has kept something aside."""
+        accumulator = ACCUMULATORS[self.fields[position].accumulator]()
+        accumulator.merge(state.partial())
+        for value in state.extras or ():
+            accumulator.add(value)
+        return accumulator.partial() if partly else accumulator.result()
+
+    def document(self, key: Value, states: list[Accumulator]) -> bytes:
+        """The document of a group: its results, or its states when those are to be merged."""
+        made = [state.partial() if self.will_be_merged else state.result() for state in states]
+        fields = ((field.name, *value) for field, value in zip(self.fields, made, strict=True))
+        return document_from([("_id", *key), *fields])
+
+    def merged(self, rows: list[bytes]) -> bytes:
+        """The document of the group that went out of memory as these rows."""
+        states: list[Accumulator] | None = None
+        for row in rows:
+            key, *partials = values(row)
+            if states is None:
+                first, states = key, self.states(key)
+            for state, part in zip(states, partials, strict=True):
+                state.merge(part)
+        assert states is not None, "a group has a row"
+        return self.document(first, states)
 
 
 def _source(expression: Expression) -> Source:
@@ -136,7 +169,7 @@ def _source(expression: Expression) -> Source:
 
 
 class _KernelRun:
-    """Groups that the kernel gathers. Its states give what they hold to the accumulators, which know the results."""
+    """Groups that the kernel gathers; the stage's own accumulators do what its states cannot."""
 
     satisfied = False
 
@@ -144,41 +177,37 @@ class _KernelRun:
         self._group = group
         self._make = make
         self._grouping = make()
-        self._results = _Results(group, environment)
+        self._results = _Results(environment)
+        self._merging = make()
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         self._grouping.add(documents)
         if self._results.is_too_much(self._grouping.held):
-            self._results.give(self._groups(self._grouping))
+            self._results.give(self._grouping.keys(), self._grouping.rows)
             self._grouping = self._make()
         return []
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        return self._results.finish(lambda: self._groups(self._grouping), deadline)
+        grouping = self._grouping
+        return self._results.finish(grouping.keys(), grouping.rows, self._documents, self._merged, deadline)
 
-    def _groups(self, grouping: Grouping) -> Groups:
-        return ((key, self._accumulators(states)) for key, states in grouping.groups())
+    def _documents(self) -> Iterator[list[bytes]]:
+        groups = self._grouping.groups()
+        while made := self._grouping.documents(islice(groups, CLOCK_EVERY), self._group.will_be_merged):
+            yield made
 
-    def _accumulators(self, states: list[State]) -> list[Accumulator]:
-        found: list[Accumulator] = []
-        for field, state in zip(self._group.fields, states, strict=True):
-            accumulator = ACCUMULATORS[field.accumulator]()
-            accumulator.merge(state.partial())
-            for value in state.extras:
-                accumulator.add(value)
-            found.append(accumulator)
-        return found
+    def _merged(self, rows: list[bytes]) -> bytes:
+        return self._merging.merged(rows, self._group.will_be_merged) or self._group.merged(rows)
 
 
 class _Results:
     """The end of a `$group`: its documents, from groups in memory or, where they were too many, from disk."""
 
-    def __init__(self, group: Group, environment: Environment) -> None:
-        self._group = group
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._spilled: SpilledGroups | None = None
         self._ended = False
-        self._output: Iterator[bytes] | None = None
+        self._output: Iterator[list[bytes]] | None = None
 
     def is_too_much(self, held: int) -> bool:
         """Whether the groups in memory have to go. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
@@ -190,27 +219,43 @@ class _Results:
             raise memory_exceeded("$group", self._environment.memory_limit)
         return True
 
-    def give(self, groups: Groups) -> None:
+    def give(self, keys: Iterable[bytes], rows_of: RowsOf) -> None:
         """Groups that leave memory; nobody changes them any more."""
         if self._spilled is None:
             assert self._environment.spill is not None, "asked before groups are given away"
-            self._spilled = SpilledGroups(self._environment.spill, self._group.states, self._group.ordering.key)
-        self._spilled.give(groups)
+            self._spilled = SpilledGroups(self._environment.spill)
+        self._spilled.give(keys, rows_of)
 
-    def finish(self, last: Callable[[], Groups], deadline: float) -> tuple[list[bytes], bool]:
-        """See `StageRun.finish`; `last` are the groups that are still in memory."""
+    def finish(
+        self,
+        keys: Iterable[bytes],
+        rows_of: RowsOf,
+        documents: Callable[[], Iterator[list[bytes]]],
+        merged: Callable[[list[bytes]], bytes],
+        deadline: float,
+    ) -> tuple[list[bytes], bool]:
+        """See `StageRun.finish`. What is still in memory is told in both forms: as what `give` takes, as documents."""
+        clock = self._environment.clock
         if self._output is None:
             if self._spilled is None:
-                self._output = _documents(self._group, last())
+                self._output = documents()
             else:
                 if not self._ended:
                     self._ended = True
-                    self._spilled.give(last())
+                    self._spilled.give(keys, rows_of)
                 while self._spilled.write():
-                    if self._environment.clock() >= deadline:
+                    if clock() >= deadline:
                         return [], False
-                self._output = _documents(self._group, self._spilled.merged())
-        return hand_out(self._output, self._environment.clock, deadline)
+                self._output = ([merged(rows)] for rows in self._spilled.merged())
+        found: list[bytes] = []
+        looked = 0
+        for made in self._output:
+            found += made
+            if len(found) - looked >= CLOCK_EVERY:
+                looked = len(found)
+                if clock() >= deadline:
+                    return found, False
+        return found, True
 
 
 def general_run(group: Group, environment: Environment) -> StageRun:
@@ -230,13 +275,13 @@ class _GroupRun:
         self._arguments: list[Evaluate] = [field.argument.evaluate for field in group.fields]
         self._groups: dict[bytes, tuple[Value, list[Accumulator]]] = {}
         self._held = 0
-        self._results = _Results(group, environment)
+        self._results = _Results(environment)
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         for document in documents:
             self._take(Scope(document))
         if self._results.is_too_much(self._held):
-            self._results.give(iter(self._groups.values()))
+            self._results.give(self._groups, partial(_rows, self._groups))
             self._groups = {}
             self._held = 0
         return []
@@ -251,23 +296,27 @@ class _GroupRun:
             self._held += len(encoded) + len(key[1]) + _PER_GROUP * (1 + len(entry[1]))
         if self._group.doing_merge:
             for state, argument in zip(entry[1], self._arguments, strict=True):
-                partial = argument(scope)
-                assert partial is not None, "a partial group without one of its states"
-                self._held += state.merge(partial)
+                part = argument(scope)
+                assert part is not None, "a partial group without one of its states"
+                self._held += state.merge(part)
         else:
             for state, argument in zip(entry[1], self._arguments, strict=True):
                 self._held += state.add(argument(scope))
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        return self._results.finish(lambda: iter(self._groups.values()), deadline)
+        groups = self._groups
+        return self._results.finish(groups, partial(_rows, groups), self._documents, self._group.merged, deadline)
+
+    def _documents(self) -> Iterator[list[bytes]]:
+        return ([self._group.document(key, states)] for key, states in self._groups.values())
 
 
-def _documents(group: Group, groups: Iterable[tuple[Value, list[Accumulator]]]) -> Iterator[bytes]:
-    """The documents of the groups: their results, or their states when those are to be merged."""
-    names = [field.name for field in group.fields]
-    for key, states in groups:
-        made = [state.partial() if group.will_be_merged else state.result() for state in states]
-        yield document_from([("_id", *key), *((name, *value) for name, value in zip(names, made, strict=True))])
+def _rows(groups: dict[bytes, tuple[Value, list[Accumulator]]], keys: list[bytes]) -> list[Row]:
+    found: list[Row] = []
+    for encoded in keys:
+        key, states = groups[encoded]
+        found.append((encoded, array_from([key, *(state.partial() for state in states)])))
+    return found
 
 
 def parse_group(value: Value, language: Language) -> Group:

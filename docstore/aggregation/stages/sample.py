@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.sorted_runs import RUN_LENGTH, merged_runs
+from docstore.aggregation.stage import (
+    CLOCK_EVERY,
+    Declaration,
+    Environment,
+    Stage,
+    StageRun,
+    hand_out,
+    memory_exceeded,
+)
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
@@ -27,19 +36,21 @@ class Sample:
     def start(self, environment: Environment) -> StageRun:
         if environment.dice is None:
             raise not_supported("stage in this place", "$sample")
-        return _SampleRun(self.size, environment.dice, environment.memory_limit)
+        return _SampleRun(self.size, environment.dice, environment)
 
 
 class _SampleRun:
     """Every document draws a number; those with the greatest stay, in the order of their numbers."""
 
-    def __init__(self, size: int, dice: Callable[[], float], memory_limit: int) -> None:
+    def __init__(self, size: int, dice: Callable[[], float], environment: Environment) -> None:
         self._size = size
         self._dice = dice
-        self._memory_limit = memory_limit
+        self._memory_limit = environment.memory_limit
+        self._clock = environment.clock
         self._kept: list[tuple[float, int, bytes]] = []
         self._numbers = itertools.count()
         self._held = 0
+        self._output: Iterator[bytes | None] | None = None
 
     @property
     def satisfied(self) -> bool:
@@ -59,7 +70,20 @@ class _SampleRun:
         return []
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        return [document for _, _, document in sorted(self._kept)], True
+        if self._output is None:
+            self._output = self._in_order()
+        return hand_out(self._output, self._clock, deadline)
+
+    def _in_order(self) -> Iterator[bytes | None]:
+        """The documents by their numbers; None for every run of them that is sorted."""
+        runs: list[list[tuple[float, int, bytes]]] = []
+        for start in range(0, len(self._kept), RUN_LENGTH):
+            runs.append(sorted(self._kept[start : start + RUN_LENGTH]))
+            for _ in range(CLOCK_EVERY):
+                yield None
+        self._kept = []
+        for _, _, document in merged_runs(runs):
+            yield document
 
 
 def _parse(value: Value, language: Language) -> list[Stage]:

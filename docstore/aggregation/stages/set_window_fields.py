@@ -12,7 +12,7 @@ from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.neighbours import Fields, Partition, Placed
 from docstore.aggregation.sorted_runs import SortedRuns
-from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
 from docstore.aggregation.window_functions import Open, parse_output
 from docstore.bson.build import document_from
 from docstore.bson.key_pattern import KeyPattern
@@ -102,13 +102,7 @@ class _WindowRun:
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
             self._output = self._steps()
-        found: list[bytes] = []
-        for step, document in enumerate(self._output, 1):
-            if document is not None:
-                found.append(document)
-            if step % CLOCK_EVERY == 0 and self._environment.clock() >= deadline:
-                return found, False
-        return found, True
+        return hand_out(self._output, self._environment.clock, deadline)
 
     def _steps(self) -> Iterator[bytes | None]:
         """The documents; None for every one that is only taken in."""

@@ -56,7 +56,7 @@ class _SortRun:
         self._keyed = keyed
         self._sorted = SortedRuns("$sort", environment)
         self._clock = environment.clock
-        self._output: Iterator[bytes] | None = None
+        self._output: Iterator[bytes | None] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         self._sorted.add(self._keyed(documents))

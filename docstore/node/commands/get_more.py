@@ -63,7 +63,7 @@ async def _run_later(context: Context, cursor: ClientCursor, filling: Filling, c
     except BaseException:
         context.services.cursors.close(cursor)
         raise
-    return _reply(context, cursor, filling)
+    return await filling.sent(context, _reply(context, cursor, filling))
 
 
 def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
@@ -72,10 +72,9 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
     cursor.batches += 1
     if filling.exhausted:
         cursors.close(cursor)
-        cursor_id = 0
-    else:
-        cursor_id = cursor.id if cursors.checkin(cursor) else 0
-    return filled_reply(filling, cursor_id, cursor.namespace, first=False, at=cursor.at_cluster_time)
+    elif cursors.checkin(cursor):
+        filling.cursor_id = cursor.id
+    return filled_reply(filling, cursor.namespace, first=False, at=cursor.at_cluster_time)
 
 
 COMMAND = Command(

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
+from docstore.aggregation.stage import Environment
 from docstore.errors import CommandError
-from tests.unit.aggregation.running import aggregate, parsed
-from tests.unit.query.raw import decoded
+from tests.unit.aggregation.running import FewAtATime, aggregate, drain, parsed
+from tests.unit.query.raw import decoded, raw
 
 DOCUMENTS: list[dict[str, Any]] = [
     {"_id": 1, "a": 1, "v": 1.5},
@@ -92,3 +95,48 @@ def test_accumulators_that_choose_values(accumulator: dict[str, Any], expected: 
         document for part in (documents[:3], documents[3:]) for document in aggregate(list(map(decoded, shards)), part)
     ]
     assert aggregate(list(map(decoded, merge)), halves) == [{"_id": None, "r": expected}]
+
+
+class Kept:
+    """A run that stays in memory."""
+
+    def __init__(self, records: list[tuple[bytes, bytes]]) -> None:
+        self._records = records
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        return iter(self._records)
+
+
+class Room:
+    """Room outside memory that is memory; counts the runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def write(self, records: Iterable[tuple[bytes, bytes]]) -> Kept:
+        self.runs += 1
+        return Kept(list(records))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"s": {"$sum": "$v"}, "a": {"$avg": "$v"}, "l": {"$min": "$v"}, "h": {"$max": "$v"}},
+        {"f": {"$first": "$v"}, "l": {"$last": "$v"}, "n": {"$count": {}}},
+        {"s": {"$sum": "$v"}, "p": {"$push": "$v"}},
+    ],
+)
+@pytest.mark.parametrize("kinds", [5, 3000])
+def test_groups_that_went_out_of_memory_are_those_that_stayed(fields: dict[str, Any], kinds: int) -> None:
+    dice = Random(kinds)
+    values: list[Any] = [1, 2.5, Int64(2**40), None, Decimal128("1.5"), float("inf")]
+    documents = [{"k": dice.randrange(kinds), "v": dice.choice(values)} for _ in range(6000)]
+    stages = [{"$group": {"_id": "$k", **fields}}]
+    room = Room()
+    spilling = Environment(clock=lambda: 0.0, memory_limit=100_000 if kinds > 5 else 1000, spill=room)
+
+    found = [decoded(each) for each in drain(parsed(stages).open(FewAtATime(map(raw, documents)), spilling))]
+
+    assert room.runs > 1
+    expected = aggregate(stages, documents)
+    assert sorted(found, key=lambda group: int(group["_id"])) == sorted(expected, key=lambda group: int(group["_id"]))

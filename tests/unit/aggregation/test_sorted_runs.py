@@ -29,3 +29,13 @@ def test_the_first_pairs_come_before_the_runs_are_all_merged() -> None:
 
     assert [key for key, _ in first] == [b"%07d" % place for place in range(10)]
     assert RUN_LENGTH // len(runs) < 2000
+
+
+def test_what_has_been_given_is_gone_from_the_runs() -> None:
+    runs: list[list[Pair]] = [[(b"%07d" % (place * 3 + run), b"") for place in range(5000)] for run in range(3)]
+
+    merging = merged_runs(runs)
+    given = len(list(islice(merging, 12_000)))
+
+    left = sum(pair is not None for run in runs for pair in run)
+    assert left <= 15_000 - given

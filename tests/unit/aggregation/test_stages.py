@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -186,3 +187,27 @@ def test_a_deadline_cuts_what_is_handed_out_at_once() -> None:
 
     assert len(first) == 128
     assert not done
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$bucketAuto": {"groupBy": "$n", "buckets": 1}},
+        {"$bucketAuto": {"groupBy": "$n", "buckets": 1, "granularity": "POWERSOF2"}},
+        {"$sample": {"size": 30_000}},
+        {"$sort": {"n": -1}},
+        {"$group": {"_id": "$n"}},
+        {"$setWindowFields": {"sortBy": {"n": 1}, "output": {"r": {"$rank": {}}}}},
+    ],
+)
+def test_a_stage_that_had_to_wait_for_all_stops_in_between_when_its_time_is_up(stage: dict[str, Any]) -> None:
+    documents = [raw({"_id": number, "n": number + 1}) for number in range(30_000)]
+    environment = Environment(clock=lambda: 0.0, dice=random.Random(1).random)
+    stream = parsed([stage]).open(DocumentList(documents), environment)
+    steps = 0
+    last = False
+    while not last:
+        _, last = stream.next_batch(NEVER)
+        steps += 1
+    taken_in = len(documents) / 128
+    assert steps > taken_in + 3

@@ -1,0 +1,79 @@
+"""When a process looks for garbage, and how it gets rid of it without holding its loop.
+
+The interpreter's own full collections come whenever enough objects have grown old, and take as long as there are
+objects: a large pipeline would stop everybody. Here they come between two turns of the loop, when something may have
+become garbage since the last one, and not while much more memory is in use than after it; in the end they come all the
+same. Large structures that are done with are taken apart in slices (`docstore.litter`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+
+from docstore.litter import LITTER
+
+_COLLECT_AFTER = (2000, 10, 1 << 30)
+"""The thresholds: young objects are looked at as ever, all of them only by `GarbageCollection`."""
+
+_LOOK_SECONDS = 5.0
+_LONGEST_SECONDS = 600.0
+"""After this a collection is due, however much memory is in use."""
+
+_AGED = 10
+"""Collections of young objects after which a full one is worth its time."""
+
+_MOST_BLOCKS = 200_000
+"""Blocks of memory in use beyond those after the last collection, above which it is put off."""
+
+_SLICE_SECONDS = 0.002
+
+
+class GarbageCollection:
+    """The full collections of a process, and its litter."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._blocks = 0
+        self._collected = 0.0
+        self._timer: asyncio.Handle | None = None
+
+    def start(self) -> None:
+        """What there is now stays: it is never looked at again."""
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_COLLECT_AFTER)
+        LITTER.wake = self._wake
+        self._collect()
+
+    def stop(self) -> None:
+        LITTER.wake = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _collect(self) -> None:
+        gc.collect()
+        self._blocks = sys.getallocatedblocks()
+        self._collected = self._loop.time()
+        self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        late = self._loop.time() >= self._collected + _LONGEST_SECONDS
+        if is_due(gc.get_count()[2], sys.getallocatedblocks() - self._blocks, late=late):
+            self._collect()
+        else:
+            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+
+    def _wake(self) -> None:
+        self._loop.call_soon(self._sweep)
+
+    def _sweep(self) -> None:
+        if not LITTER.sweep(self._loop.time, self._loop.time() + _SLICE_SECONDS):
+            # Not at once: whoever waits for the loop comes first.
+            self._loop.call_later(_SLICE_SECONDS / 4, self._sweep)
+
+
+def is_due(aged: int, more_blocks: int, *, late: bool) -> bool:
+    """Whether to look at everything: after `aged` collections of young objects, with so much more memory in use."""
+    return aged >= _AGED and (late or more_blocks <= _MOST_BLOCKS)
