@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from docstore.aggregation.expressions.decimal_functions import remainder, rounded
+from docstore.aggregation.expressions.decimal_functions import common_logarithm, logarithm, remainder, rounded
 from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, unary
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
@@ -365,12 +365,10 @@ OPERATORS: Table = {
     "$divide": nary(_divide, 2, 2),
     "$exp": _transcendental("$exp", math.exp, DECIMAL_CONTEXT.exp),
     "$floor": _to_whole("$floor", lambda number: math.copysign(math.floor(number), number), ROUND_FLOOR),
-    "$ln": _transcendental(
-        "$ln", math.log, DECIMAL_CONTEXT.ln, (28766, lambda number: number <= 0, "a positive number")
-    ),
+    "$ln": _transcendental("$ln", math.log, logarithm, (28766, lambda number: number <= 0, "a positive number")),
     "$log": nary(_log, 2, 2),
     "$log10": _transcendental(
-        "$log10", math.log10, DECIMAL_CONTEXT.log10, (28761, lambda number: number <= 0, "a positive number")
+        "$log10", math.log10, common_logarithm, (28761, lambda number: number <= 0, "a positive number")
     ),
     "$mod": nary(_mod, 2, 2),
     "$multiply": commutative(_multiply),

@@ -1,7 +1,8 @@
-"""Trigonometric functions of decimals.
+"""Transcendental functions of decimals.
 
 They are calculated with 60 digits. The reference calculates in binary numbers of 113 bits, which is a little less than
-the 34 digits of a decimal: arguments and results are rounded to such numbers too, so that last digits agree.
+the 34 digits of a decimal: results, and the arguments of some functions, are rounded to such numbers too, so that last
+digits agree where rounding is all that differs.
 """
 
 from __future__ import annotations
@@ -216,7 +217,15 @@ def _zero_below(x: Decimal) -> Decimal:
 
 def _function(exact: Function, of_zero: Function | None, of_infinity: str = "") -> Function:
     """A function of any decimal: rounded, with its own results for zero and for infinity."""
+    return _finished(lambda x: _binary(exact(x)), exact, of_zero, of_infinity)
 
+
+def _through_binary(exact: Function, of_zero: Function | None, of_infinity: str = "") -> Function:
+    """A function whose argument is rounded to a binary number before it is begun."""
+    return _finished(lambda x: _binary(exact(_binary(x))), exact, of_zero, of_infinity)
+
+
+def _finished(finite: Function, exact: Function, of_zero: Function | None, of_infinity: str) -> Function:
     def calculate(x: Decimal) -> Decimal:
         if x.is_nan():
             return x
@@ -224,14 +233,14 @@ def _function(exact: Function, of_zero: Function | None, of_infinity: str = "") 
             return rounded(exact(x)) if not of_infinity else Decimal(of_infinity)
         if x.is_zero() and of_zero is not None:
             return of_zero(x)
-        return rounded(_binary(exact(x)))
+        return rounded(finite(x))
 
     return calculate
 
 
 def _odd(exact: Function, of_zero: Function) -> Function:
     """An odd function that is infinite at infinity."""
-    finite = _function(exact, of_zero)
+    finite = _through_binary(exact, of_zero)
     return lambda x: x if x.is_infinite() else finite(x)
 
 
@@ -249,18 +258,25 @@ def _atan(x: Decimal) -> Decimal:
     return _arctangent(x)
 
 
+logarithm = _function(_WORK.ln, lambda x: Decimal("-Infinity"), "Infinity")
 sine = _function(_sine, lambda x: x)
 cosine = _function(_cosine, None)
 tangent = _function(lambda x: _WORK.divide(_sine(x), _cosine(x)), _zero_below)
 arcsine = _function(_arcsine, _zero_below)
 arccosine = _function(_arccosine, None)
-arctangent = _function(_atan, lambda x: x)
+arctangent = _through_binary(_atan, lambda x: x)
 hyperbolic_sine = _odd(_hyperbolic_sine, _zero_below)
 hyperbolic_cosine = _function(_hyperbolic_cosine, None, "Infinity")
 hyperbolic_tangent = _bounded_tangent
 area_sine = _odd(_area_sine, lambda x: _SMALLEST.copy_sign(x))
-area_cosine = _function(_area_cosine, None, "Infinity")
+area_cosine = _through_binary(_area_cosine, None, "Infinity")
 area_tangent = _function(_area_tangent, lambda x: _SMALLEST.copy_sign(x))
+
+
+def common_logarithm(x: Decimal) -> Decimal:
+    """The logarithm to base ten; that of a power of ten is a whole number without places."""
+    found = _WORK.log10(x)
+    return found if not found.is_finite() or found == found.to_integral_value() else rounded(_binary(found))
 
 
 def arctangent_of(y: Decimal, x: Decimal) -> Decimal:
@@ -277,5 +293,5 @@ def arctangent_of(y: Decimal, x: Decimal) -> Decimal:
         return rounded(_WORK.divide(pi, Decimal(2))).copy_sign(y)
     if x.is_infinite():
         return rounded(pi).copy_sign(y) if backwards else _SMALLEST.copy_sign(y)
-    angle = _arctangent(_WORK.divide(y, x).copy_abs())
+    angle = _arctangent(_binary(rounded(_WORK.divide(y, x).copy_abs())))
     return rounded(_binary(_WORK.subtract(pi, angle) if backwards else angle)).copy_sign(y)
