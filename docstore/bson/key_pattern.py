@@ -292,7 +292,9 @@ def array_places(paths: Sequence[str], places: int) -> frozenset[str]:
 class _Field:
     """How far one field of the pattern has been followed: `value` is what was found at `place`, `rest` what is left.
 
-    A field that is `done` has its value, even if that is an array. `leaf` is the bit of the last name of its path.
+    A field that is `done` has its value, even if that is an array. One that has just got it by the number of an array's
+    element `counts` as one that expands an array, although the array stays whole. `leaf` is the bit of the last name of
+    its path.
     """
 
     value: Value
@@ -300,13 +302,17 @@ class _Field:
     place: tuple[str, ...]
     leaf: int
     done: bool
+    counts: bool
 
-    def __init__(self, value: Value, rest: list[str], place: tuple[str, ...], leaf: int, done: bool = False) -> None:
+    def __init__(
+        self, value: Value, rest: list[str], place: tuple[str, ...], leaf: int, done: bool = False, counts: bool = False
+    ) -> None:
         self.value = value
         self.rest = rest
         self.place = place
         self.leaf = leaf
         self.done = done
+        self.counts = counts
 
     def follow(self) -> None:
         """Go on to the end of the path, or to the first array on it."""
@@ -330,27 +336,32 @@ class _Field:
         index = place_in_array(self.rest[0])
         if 0 <= index < len(members):
             named = members[index]
-            if len(self.rest) == 1 and named == _EMPTY_ARRAY:
+            last = len(self.rest) == 1
+            counts = last and named[0] == ARRAY
+            if last and named == _EMPTY_ARRAY:
                 named = _UNDEFINED
-            return _Field(named, self.rest[1:], (*self.place, self.rest[0]), self.leaf, len(self.rest) == 1)
+            return _Field(named, self.rest[1:], (*self.place, self.rest[0]), self.leaf, last, counts)
         return _Field(member if member[0] == OBJECT else _NULL, self.rest, self.place, self.leaf)
 
 
 def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> int:
     """Add every tuple of values that the fields can have together; the bits of the places where arrays were met."""
     array: _Field | None = None
+    counted: _Field | None = None
     places: int = 0
     for field in fields:
         field.follow()
-        if field.done:
+        if field.done and not field.counts:
             continue
-        if array is not None and array.place != field.place:
-            names = [place[len(place) - 1] for place in (field.place, array.place)]
+        if counted is not None and counted.place != field.place:
+            names = [place[len(place) - 1] for place in (field.place, counted.place)]
             raise CommandError(
                 Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{names[0]}] [{names[1]}]"
             )
-        array = field
-        places |= field.leaf >> len(field.rest)
+        counted = field
+        if not field.done:
+            array = field
+            places |= field.leaf >> len(field.rest)
     if array is None:
         combinations.append(tuple([field.value for field in fields]))
         return 0

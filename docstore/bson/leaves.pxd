@@ -75,6 +75,10 @@ cdef class Regex(PathPredicate):
     cdef object _search
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
+cdef class ValueCall(PathPredicate):
+    cdef object _function
+    cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
+
 cdef class Call(Predicate):
     cdef object _function
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1

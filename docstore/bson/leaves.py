@@ -319,6 +319,19 @@ class Regex(PathPredicate):
         return bool(self._search(part(raw, at + 4, end - 1).decode("utf-8", "replace")))
 
 
+class ValueCall(PathPredicate):
+    """What a Python function says about a value."""
+
+    _function: Callable[[Value], bool]
+
+    def __init__(self, path: str, function: Callable[[Value], bool]) -> None:
+        super().__init__(path, True)
+        self._function = function
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        return code != MISSING and bool(self._function((code, part(raw, at, end))))
+
+
 class Call(Predicate):
     """What a Python function says about the document."""
 

@@ -32,6 +32,7 @@ from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.plan import choose, over_distinct
 from docstore.query.sort import UNSORTED, Sort
+from docstore.query.special_indexes import check_indexes
 from docstore.query.tree import Filter
 from docstore.storage import Family
 
@@ -115,6 +116,7 @@ def plan_query(
     `distinct`: only the values at that path are asked for. Where several indexes would do, `reader` shows which of them
     is the best one to find `wanted` documents by (0: all).
     """
+    check_indexes(tree, exists=coll is not None, natural=sort.natural != 0 or (hint is not None and hint.natural != 0))
     if coll is None:
         return _EOF
     visible = [index for index in coll.indexes.values() if not index.hidden]

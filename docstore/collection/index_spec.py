@@ -21,6 +21,7 @@ from docstore.collection.index_options import (
     shown,
     wildcard_paths,
 )
+from docstore.collection.special_options import SPECIAL_KINDS, SPECIAL_OPTIONS, check_type, refuse_special
 from docstore.errors import Code, CommandError
 from docstore.query.collation import Collation
 from docstore.query.tree import Filter
@@ -48,24 +49,13 @@ _DROPPED = frozenset(("ns", "dropDups"))
 """What old clients say and no server has heard since."""
 _LACKING = frozenset(
     (
-        "weights",
-        "default_language",
-        "language_override",
-        "textIndexVersion",
-        "2dsphereIndexVersion",
-        "bits",
-        "min",
-        "max",
-        "coarsestIndexedLevel",
-        "finestIndexedLevel",
         "storageEngine",
         "prepareUnique",
         "clustered",
         "originalSpec",
     )
 )
-_KNOWN = _FLAGS | _DROPPED | _LACKING | frozenset(_ORDER) | {"v", "key", "name"}
-_LACKING_KINDS = frozenset(("text", "2d", "2dsphere"))
+_KNOWN = _FLAGS | _DROPPED | _LACKING | SPECIAL_OPTIONS | frozenset(_ORDER) | {"v", "key", "name"}
 _REFERENCES = frozenset(("$id", "$ref", "$db"))
 _WILDCARD = "$**"
 
@@ -184,6 +174,8 @@ def _checked_fields(raw: bytes, ignore_unknown: bool) -> dict[str, Value]:
             raise refused(raw, f"The field 'name' must be a string, but got {TYPE_NAMES[code]}", Code.TypeMismatch)
         elif name == "v":
             _check_version(raw, value)
+        elif name in SPECIAL_OPTIONS:
+            check_type(raw, name, value)
         elif name in _FLAGS:
             _check_flag(raw, name, value)
         elif name == "collation":
@@ -196,7 +188,8 @@ def _checked_fields(raw: bytes, ignore_unknown: bool) -> dict[str, Value]:
             raise refused(
                 raw, f"The '{name}' field is a required property of an index specification", Code.FailedToParse
             )
-    for name in _LACKING & found.keys():
+    refuse_special(raw, found["key"][1], found)
+    for name in sorted((_LACKING | SPECIAL_OPTIONS) & found.keys()):
         raise CommandError(Code.NotImplemented, f"indexes with the option '{name}' are not supported")
     return found
 
@@ -229,8 +222,6 @@ def _key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
         raise refused(raw, "wildcard indexes do not allow compounding")
     if len({path for path, _ in fields}) < len(fields):
         raise refused(raw, "Index keys cannot name a field twice.")
-    if plugin in _LACKING_KINDS:
-        raise CommandError(Code.NotImplemented, f"indexes of the kind '{plugin}' are not supported")
     return tuple(fields)
 
 
@@ -245,7 +236,7 @@ def _direction(raw: bytes, path: str, value: Value) -> int:
             raise refused(raw, "The key pattern value for a 'wildcard' index must be a non-zero number, not a string.")
         if kind == "geoHaystack":
             raise refused(raw, "GeoHaystack indexes cannot be created in version 5.0 and above")
-        if kind != "hashed" and kind not in _LACKING_KINDS:
+        if kind != "hashed" and kind not in SPECIAL_KINDS:
             raise refused(raw, f"Unknown index plugin '{kind}'")
         return 0
     if code not in NUMBERS:

@@ -19,6 +19,7 @@ from docstore.query.tree import (
     Filter,
     In,
     Mod,
+    Near,
     Nor,
     Not,
     Op,
@@ -26,6 +27,7 @@ from docstore.query.tree import (
     RegexMatch,
     Size,
     TypeIs,
+    ValueTest,
 )
 
 
@@ -104,6 +106,8 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
             return path, {name: sorted(positions)}
         case Mod(path, divisor, remainder):
             return path, {"$mod": [divisor, remainder]}
+        case ValueTest(path, _, name, argument) | Near(path, name, argument):
+            return path, {name: to_python(argument)}
         case Size(path, length):
             return path, {"$size": length}
         case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from docstore.bson import bits, leaves, predicate
 from docstore.bson.predicate import Predicate
 from docstore.bson.walk import REGEX, Value
 from docstore.query.collation import Collation
 from docstore.query.regex import compile_regex
+from docstore.query.special_indexes import check_indexes
 from docstore.query.tree import (
     Always,
     And,
@@ -21,12 +23,14 @@ from docstore.query.tree import (
     Filter,
     In,
     Mod,
+    Near,
     Nor,
     Not,
     Or,
     RegexMatch,
     Size,
     TypeIs,
+    ValueTest,
 )
 
 
@@ -75,8 +79,18 @@ def _compile_leaf(tree: Filter) -> Predicate:
             return leaves.Mod(path, divisor, remainder)
         case Size(path, length):
             return leaves.Size(path, length)
+        case ValueTest(path, test):
+            return leaves.ValueCall(path, test)
+        case Near():
+            return leaves.Call(partial(_refuse, tree))
         case _:
             raise AssertionError(f"no predicate for {tree!r}")
+
+
+def _refuse(tree: Filter, document: bytes) -> bool:
+    """No document can be judged by itself."""
+    check_indexes(tree)
+    return False
 
 
 def _compile_in(path: str, values: Sequence[Value], collation: Collation | None) -> Predicate:

@@ -11,9 +11,11 @@ from dataclasses import replace
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.bits import BIT_OPERATORS
+from docstore.query.geo.operators import GEO_OPERATORS, NEAR, parse_geo
 from docstore.query.json_schema import parse_schema
 from docstore.query.language import PLAIN, Language
 from docstore.query.path_operators import FIELD_OPERATORS, parse_equality, parse_regex_operator
+from docstore.query.text import refusal_of_text
 from docstore.query.tree import (
     MATCH_ALL,
     Always,
@@ -28,12 +30,11 @@ from docstore.query.tree import (
     collated,
     conjunction,
 )
-from docstore.query.unsupported import FILTER_OPERATORS, not_supported
+from docstore.query.unsupported import not_supported
 from docstore.query.values import NUMBERS, display, integral_of, number_of
 from docstore.query.where import parse_expression_test, parse_where
 
 _DBREF_FIELDS = ("$ref", "$id", "$db")
-_GEO = frozenset(("$geoNear", "$near", "$nearSphere"))
 _ONLY_AT_TOP = frozenset(("$expr", "$sampleRate", "$text", "$where"))
 _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
     "$alwaysFalse",
@@ -81,6 +82,11 @@ def parse_operators(path: str, raw: bytes, language: Language = PLAIN) -> Filter
     """A document of operators (`{$gt: 1, $lt: 5}`) on one path."""
     children: list[Filter] = []
     fields = elements(raw)
+    if any(name in GEO_OPERATORS for name, _, _ in fields):
+        for name, _, _ in fields:
+            if name in language.excluded & NEAR:
+                raise _excluded(name)
+        return parse_geo(path, fields)
     regex_done = False
     for name, code, data in fields:
         value = (code, data)
@@ -99,7 +105,7 @@ def parse_operators(path: str, raw: bytes, language: Language = PLAIN) -> Filter
         elif name in FIELD_OPERATORS:
             children.append(FIELD_OPERATORS[name](path, value))
         else:
-            raise _excluded(name) if name in language.excluded & _GEO else _unknown_operator(name)
+            raise _unknown_operator(name)
     return conjunction(children)
 
 
@@ -134,6 +140,8 @@ def _top_level(name: str, value: Value, language: Language) -> Filter | None:
             return parse_expression_test(language.expressions, value, language)
         case "$where":
             return parse_where(value, language)
+        case "$text":
+            raise refusal_of_text(value)
         case "$sampleRate":
             return _parse_sample_rate(value, language)
         case "$jsonSchema":
@@ -159,14 +167,14 @@ def _parse_sample_rate(value: Value, language: Language) -> Filter:
 
 
 def _excluded(name: str) -> CommandError:
-    if name in ("$geoNear", "$near", "$nearSphere"):
+    if name in NEAR:
         return CommandError(5626500, "$geoNear, $near, and $nearSphere are not allowed in this context")
     code = Code.QueryFeatureNotAllowed if name in ("$expr", "$jsonSchema") else Code.BadValue
     return CommandError(code, f"{name} is not allowed in this context")
 
 
 def _unknown_at_top(name: str) -> CommandError:
-    if name in FILTER_OPERATORS:
+    if name == "$expr":
         return not_supported("query operator", name)
     if name == "$not":
         hint = "If you are trying to negate an entire expression, use $nor."
@@ -178,8 +186,6 @@ def _unknown_at_top(name: str) -> CommandError:
 def _unknown_operator(name: str) -> CommandError:
     if name == "$where":
         return CommandError(Code.BadValue, "$where cannot be applied to a field")
-    if name in FILTER_OPERATORS and name not in ("$expr", "$text"):
-        return not_supported("query operator", name)
     return CommandError(Code.BadValue, f"unknown operator: {name}")
 
 

@@ -79,6 +79,25 @@ class DocumentTest:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueTest:
+    """What the operator `name` with this argument says about a value at the path."""
+
+    path: str
+    test: Callable[[Value], bool]
+    name: str
+    argument: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """An order by nearness, which only an index of geometry on the path gives."""
+
+    path: str
+    name: str
+    argument: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """`collation` is set where it has a say: where the value holds strings."""
 
@@ -167,6 +186,8 @@ Filter = (
     | Not
     | Always
     | DocumentTest
+    | ValueTest
+    | Near
     | Comparison
     | RegexMatch
     | In

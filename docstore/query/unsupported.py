@@ -1,25 +1,8 @@
-"""Names of the query language that MongoDB knows and this server does not serve yet.
-
-Kept apart from the tables of what is served, so that "not supported" and "no such operator" are different replies and
-no name can be in both.
-"""
+"""The refusal of what MongoDB knows and this server does not serve: another reply than to a misspelt name."""
 
 from __future__ import annotations
 
 from docstore.errors import Code, CommandError
-
-FILTER_OPERATORS = frozenset(
-    (
-        "$expr",
-        "$geoIntersects",
-        "$geoNear",
-        "$geoWithin",
-        "$near",
-        "$nearSphere",
-        "$text",
-        "$within",
-    )
-)
 
 
 def not_supported(kind: str, name: str) -> CommandError:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
+from random import Random
 from typing import Any
 
 import pymongo
 import pytest
-from bson.codec_options import CodecOptions, DatetimeConversion
-from bson.json_util import dumps
 from pymongo.database import Database
 
-from tests.differential import documents, expressions, filters, pipelines, updates
+from tests.differential import documents, expressions, filters, geometry, pipelines, updates
+from tests.differential.pair import OPTIONS, Command, Pair
 from tests.harness.reference import reference_server
-from tests.unit.node.local import LocalNode
 
 pytestmark = pytest.mark.reference
 
-Command = dict[str, Any]
-Run = Callable[[Command], Awaitable[dict[str, Any]]]
-OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
-FAILURE = ("code", "codeName", "index", "keyPattern", "keyValue")
 SORTED = pipelines.SORTED
 WITHOUT_COLLECTION = ("$documents", "$currentOp", "$planCacheStats")
 
@@ -33,44 +28,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database[dic
         pymongo.MongoClient("127.0.0.1", port, serverSelectionTimeoutMS=30_000) as client,
     ):
         yield client.get_database("test", codec_options=OPTIONS)
-
-
-class Pair:
-    """A real server and a node of ours that are told the same."""
-
-    def __init__(self, reference: Database[dict[str, Any]]) -> None:
-        self._reference = reference
-        self._node = LocalNode()
-
-    async def both(self, command: Command) -> tuple[Any, Any]:
-        """What is compared of both replies."""
-        theirs = self._reference.command(command, check=False, codec_options=OPTIONS)
-        ours = await self._node.reply(command, options=OPTIONS)
-        return outcome(theirs), outcome(ours)
-
-    async def fill(self, **collections: list[dict[str, Any]]) -> None:
-        for name, contents in collections.items():
-            for command in ({"drop": name}, {"create": name}, {"insert": name, "documents": contents}):
-                await self.both(command)
-
-
-def outcome(reply: Mapping[str, Any]) -> Any:
-    """The documents of a reply, or its counts, or what distinguishes its errors; text of errors left out."""
-    if not reply["ok"]:
-        return {name: reply.get(name) for name in FAILURE}
-    if "cursor" in reply:
-        return dumps(approximate(reply["cursor"]["firstBatch"]))
-    failures = [{name: error.get(name) for name in FAILURE} for error in reply.get("writeErrors", ())]
-    return dumps([failures, reply.get("n"), reply.get("nModified"), reply.get("upserted")])
-
-
-def approximate(value: Any) -> Any:
-    """Doubles without their last digits, which depend on the order of the steps of a calculation."""
-    if isinstance(value, dict):
-        return {name: approximate(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [approximate(member) for member in value]
-    return float(f"{value:.13g}") if type(value) is float else value
 
 
 def check(
@@ -104,6 +61,21 @@ def test_filters_and_projections(reference: Database[dict[str, Any]]) -> None:
         for name, made in filters.FINDS.items():
             for fields in made:
                 yield name, {"find": "sales", "batchSize": 1000, **fields}
+
+    check(reference, cases)
+
+
+def test_geometry(reference: Database[dict[str, Any]]) -> None:
+    async def cases(pair: Pair) -> AsyncIterator[tuple[str, Command]]:
+        await pair.fill(places=geometry.PLACES)
+        for name, made in geometry.GEOMETRY.items():
+            for condition in made:
+                for collection in ("places", "nosuch"):
+                    yield name, {"find": collection, "filter": condition, "projection": {"_id": 1}, "batchSize": 1000}
+        dice = Random(1)
+        await pair.fill(places=[{"_id": n, "g": geometry.random_shape(dice)} for n in range(60)])
+        for _ in range(60):
+            yield "random", {"find": "places", "filter": geometry.random_filter(dice), "sort": {"_id": 1}}
 
     check(reference, cases)
 

@@ -9,8 +9,8 @@ import pytest
 
 from scripts.deployment import Deployment, Member, stopped_at_end
 from tests.differential import documents
+from tests.differential.pair import outcome
 from tests.differential.scripted import SCRIPTED
-from tests.differential.test_cases import outcome
 from tests.harness.reference import reference_server
 
 pytestmark = [pytest.mark.reference, pytest.mark.cluster]

@@ -12,6 +12,7 @@ from docstore.errors import Code, CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 from docstore.query.language import Language
+from docstore.query.special_indexes import check_indexes
 from docstore.query.tree import And, Comparison, ElemMatchObject, ElemMatchValue, Op
 from tests.unit.query.raw import raw, value
 
@@ -145,9 +146,15 @@ def test_refusals_that_have_codes_of_their_own() -> None:
     assert code_of({"a": {"$regex": Regex("a", "i"), "$options": ""}}) == 51075
 
 
-@pytest.mark.parametrize("condition", [{"$text": {}}, {"$expr": True}, {"a": {"$near": [1, 2]}}])
-def test_known_operators_that_are_not_served_say_so(condition: dict[str, Any]) -> None:
-    assert code_of(condition) == Code.NotImplemented
+def test_expressions_are_refused_where_there_are_none() -> None:
+    assert code_of({"$expr": True}) == Code.NotImplemented
+
+
+def test_what_needs_an_index_of_its_own_is_refused_as_without_it() -> None:
+    assert code_of({"$text": {"$search": "x"}}) == Code.IndexNotFound
+    with pytest.raises(CommandError) as refused:
+        check_indexes(parse_filter(raw({"a": {"$near": [1, 2]}})))
+    assert refused.value.code == Code.NoQueryExecutionPlans
 
 
 def test_an_empty_last_part_of_a_path_asks_for_the_elements_of_an_array() -> None:

@@ -1,0 +1,222 @@
+"""Operators about geometry: `$geoWithin`, `$geoIntersects`, and `$near` with its kin.
+
+What lies within or touches is looked at value by value. Nearness is an order that only an index of geometry gives;
+there are none yet, so `$near` is read, with all its errors, and then refused as without an index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.geo import plane, sphere
+from docstore.query.geo.geojson import on_sphere, parse_geometry, parse_pair, refused, stored_shape
+from docstore.query.geo.shapes import Point, Shape, is_on_sphere, single_parts
+from docstore.query.tree import Near, ValueTest
+from docstore.query.values import NUMBERS, display, number_of
+
+Element = tuple[str, int, bytes]
+Region = plane.Region | sphere.Spherical
+
+NEAR = frozenset(("$geoNear", "$near", "$nearSphere"))
+WITHIN = frozenset(("$geoWithin", "$within"))
+GEO_OPERATORS = NEAR | WITHIN | {"$geoIntersects"}
+
+_CODES = {"$maxDistance": (16895, 16896), "$minDistance": (16893, 16894)}
+"""Codes of distances beside the operator: for one that is no number, for one that is negative."""
+
+
+def parse_geo(path: str, fields: Sequence[Element]) -> ValueTest | Near:
+    """The condition of all fields of an operator document, one of which is about geometry."""
+    name, code, data = fields[0]
+    if name in NEAR:
+        return _parse_near(path, fields)
+    spare = next((each for each in fields[1:] if name in GEO_OPERATORS or each[0] in GEO_OPERATORS), None)
+    if spare is not None:
+        if spare[0] in NEAR:
+            raise refused(f"near must be first in: {_shown(fields)}")
+        raise refused(f"can't parse extra field: {spare[0]}: {display(spare[1:])}")
+    return _parse_relation(path, name, (code, data))
+
+
+def _shown(fields: Sequence[Element]) -> str:
+    return "{ " + ", ".join(f"{name}: {display((code, data))}" for name, code, data in fields) + " }"
+
+
+def _parse_relation(path: str, name: str, value: Value) -> ValueTest:
+    if value[0] != OBJECT:
+        raise refused("geometry must be an object")
+    within = name in WITHIN
+    region: Region | None = None
+    for specifier, code, data in elements(value[1]):
+        if specifier == "$uniqueDocs":
+            continue
+        region = _parse_region(specifier, (code, data), within)
+    if region is None:
+        raise refused("geo query doesn't have any geometry")
+    if within:
+        if isinstance(region, sphere.Spherical) and not region.has_inside:
+            raise refused(f"{name} not supported with provided geometry: {display(value)}")
+        return ValueTest(path, _inside(region), name, value)
+    if not isinstance(region, sphere.Spherical):
+        raise refused(f"$geoIntersect not supported with provided geometry: {display(value)}")
+    return ValueTest(path, _touching(region), name, value)
+
+
+def _inside(region: Region) -> Callable[[Value], bool]:
+    def test(value: Value) -> bool:
+        shape = stored_shape(value)
+        if shape is None:
+            return False
+        if isinstance(region, sphere.Spherical):
+            return _fits_sphere(shape) and region.contains(shape)
+        return plane.contains(region, shape)
+
+    return test
+
+
+def _touching(region: sphere.Spherical) -> Callable[[Value], bool]:
+    def test(value: Value) -> bool:
+        shape = stored_shape(value)
+        return shape is not None and _fits_sphere(shape) and region.intersects(shape)
+
+    return test
+
+
+def _fits_sphere(shape: Shape) -> bool:
+    return all(part.on_sphere for part in single_parts(shape) if isinstance(part, Point))
+
+
+def _parse_region(specifier: str, value: Value, within: bool) -> Region:
+    if specifier == "$geometry" and value[0] == OBJECT:
+        return sphere.Spherical(parse_geometry(value))
+    if specifier == "$geometry" and value[0] == ARRAY:
+        return sphere.Spherical(parse_pair(value))
+    parse = _REGIONS.get(specifier)
+    if parse is None or value[0] not in (ARRAY, OBJECT):
+        raise refused(f"unknown geo specifier: {specifier}: {display(value)}")
+    return parse([(code, data) for _, code, data in elements(value[1])])
+
+
+def _parse_box(members: Sequence[Value]) -> Region:
+    corners = [parse_pair(member).at for member in _padded(members, 2)[:2]]
+    return plane.Box((corners[0], corners[1]))
+
+
+def _padded(members: Sequence[Value], length: int) -> list[Value]:
+    """The members, with what is missing as a value that is of no use."""
+    return [*members, *([(0, b"")] * (length - len(members)))]
+
+
+def _parse_center(members: Sequence[Value]) -> Region:
+    centre, radius, *rest = _padded(members, 2)
+    at = parse_pair(centre).at
+    return plane.Circle(at, _radius(radius, rest))
+
+
+def _parse_cap(members: Sequence[Value]) -> Region:
+    centre, radius, *rest = _padded(members, 2)
+    at = on_sphere(centre)
+    return sphere.Spherical(sphere.Cap(at, _radius(radius, rest)))
+
+
+def _radius(value: Value, rest: Sequence[Value]) -> float:
+    radius = float(number_of(value)) if value[0] in NUMBERS else math.nan
+    if not radius >= 0:
+        raise refused("radius must be a non-negative number")
+    if rest:
+        raise refused("Only 2 fields allowed for circular region")
+    return radius
+
+
+def _parse_polygon(members: Sequence[Value]) -> Region:
+    corners = tuple(parse_pair(member).at for member in members)
+    if len(corners) < 3:
+        raise refused("Polygon must have at least 3 points")
+    return plane.Outline(corners)
+
+
+_REGIONS: Mapping[str, Callable[[Sequence[Value]], Region]] = {
+    "$box": _parse_box,
+    "$center": _parse_center,
+    "$centerSphere": _parse_cap,
+    "$polygon": _parse_polygon,
+}
+
+
+def _parse_near(path: str, fields: Sequence[Element]) -> Near:
+    name, code, data = fields[0]
+    if code not in (ARRAY, OBJECT):
+        raise refused(f"near must be first in: {_shown(fields)}")
+    near = Near(path, name, (code, data))
+    inner = elements(data)
+    if _is_legacy((code, data)):
+        _check_legacy(fields, (code, data))
+        return near
+    if len(fields) > 1:
+        extra, *_ = fields[1:]
+        raise refused(
+            "geo near accepts just one argument when querying for a GeoJSON point. Extra field found:"
+            f" {extra[0]}: {display(extra[1:])}"
+        )
+    found = False
+    for option, kind, content in inner:
+        if option == "$geometry" and kind in (ARRAY, OBJECT):
+            _check_centre((kind, content))
+            found = True
+        elif option in _CODES:
+            _distance(option, (kind, content), (Code.BadValue, Code.BadValue))
+        elif option != "$geometry":
+            raise refused(f"invalid argument in geo near query: {option}")
+    if not found:
+        raise refused("$geometry is required for geo near query")
+    return near
+
+
+def _is_legacy(value: Value) -> bool:
+    """Whether the argument is a point by itself: coordinates and, perhaps, a greatest distance, or GeoJSON."""
+    if value[0] == OBJECT and any(name == "type" for name, _, _ in elements(value[1])):
+        return isinstance(stored_shape(value), Point)
+    members = values(value[1])
+    numbers = [member for member in members if member[0] in NUMBERS]
+    finite = all(math.isfinite(float(number_of(member))) for member in numbers[:2])
+    return len(members) in (2, 3) and len(numbers) == len(members) and finite
+
+
+def _check_legacy(fields: Sequence[Element], value: Value) -> None:
+    members = values(value[1])
+    shape = stored_shape(value)
+    if shape is not None and isinstance(shape, Point) and shape.legacy:
+        if len(members) == 3 and not float(number_of(members[2])) >= 0:
+            raise CommandError(18522, "max distance must be non-negative")
+        if any(name == "$nearSphere" for name, _, _ in fields[-1:]) and not is_on_sphere(shape.at):
+            raise refused("Legacy point is out of bounds for spherical query")
+    for name, code, data in fields[1:]:
+        if name in _CODES:
+            _distance(name, (code, data), _CODES[name])
+        elif name not in NEAR and name != "$uniqueDocs":
+            raise CommandError(34413, f"invalid argument in geo near query: {name}")
+
+
+def _check_centre(value: Value) -> None:
+    """That what distances are measured from is a GeoJSON point."""
+    fields = {name: (code, data) for name, code, data in elements(value[1])}
+    shown = display((OBJECT, value[1]))
+    try:
+        if "type" not in fields:
+            parse_pair(value)
+        else:
+            on_sphere(fields.get("coordinates"))
+    except CommandError as error:
+        raise refused(f"invalid point in geo near query $geometry argument: {shown}  {error}") from None
+    if "type" not in fields:
+        raise refused(f"$near requires geojson point, given {shown}")
+
+
+def _distance(name: str, value: Value, codes: tuple[int, int]) -> None:
+    if value[0] not in NUMBERS:
+        raise CommandError(codes[0], f"{name} must be a number")
+    if not float(number_of(value)) >= 0:
+        raise CommandError(codes[1], f"{name} must be non-negative")

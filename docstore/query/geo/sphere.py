@@ -1,0 +1,346 @@
+"""Shapes on the unit sphere: edges are arcs of great circles.
+
+Whether three points turn left is decided exactly, so that arcs cross or do not cross whatever the rounding. The inside
+of a ring is the smaller part of the sphere, unless its shape says how it is wound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+
+from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Shape, single_parts
+
+Vector = tuple[float, float, float]
+
+_SURE = 1e-14
+"""Determinants of unit vectors beyond it have the sign that rounded arithmetic gives them."""
+
+_TOUCHES = 1e-15
+"""Radians within which a point lies on a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """The points within `radius` (radians) of a centre."""
+
+    centre: Position
+    radius: float
+
+
+def vector(at: Position) -> Vector:
+    """The point of a longitude and a latitude in degrees."""
+    longitude, latitude = math.radians(at[0]), math.radians(at[1])
+    return (
+        math.cos(latitude) * math.cos(longitude),
+        math.cos(latitude) * math.sin(longitude),
+        math.sin(latitude),
+    )
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def dot(a: Vector, b: Vector) -> float:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def angle(a: Vector, b: Vector) -> float:
+    """The distance of two points in radians."""
+    return math.atan2(math.hypot(*cross(a, b)), dot(a, b))
+
+
+def turn(a: Vector, b: Vector, c: Vector) -> int:
+    """1 where the way from a by b to c turns left, -1 where it turns right, 0 only where two of the points are one.
+
+    Points on one great circle count as if each were moved by a tiny amount, the least of them most.
+    """
+    found = dot(cross(a, b), c)
+    if abs(found) > _SURE:
+        return 1 if found > 0 else -1
+    if a in (b, c) or b == c:
+        return 0
+    return _exact_turn(a, b, c)
+
+
+@lru_cache(maxsize=1 << 14)
+def _exact_turn(a: Vector, b: Vector, c: Vector) -> int:
+    exact = [[Fraction(number) for number in point] for point in (a, b, c)]
+    found = _determinant(exact)
+    if found:
+        return 1 if found > 0 else -1
+    order = sorted(range(3), key=lambda position: (a, b, c)[position])
+    parity = 1 if order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]) else -1
+    low, middle, high = (exact[position] for position in order)
+    return parity * _moved(low, middle, high)
+
+
+def _determinant(rows: Sequence[Sequence[Fraction]]) -> Fraction:
+    (a, b, c), (d, e, f), (g, h, i) = rows
+    return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+
+
+def _moved(low: Sequence[Fraction], middle: Sequence[Fraction], high: Sequence[Fraction]) -> int:
+    """The sign of the determinant when the coordinates get ever smaller additions: the first term that is not zero."""
+    terms = (
+        middle[0] * high[1] - middle[1] * high[0],
+        middle[2] * high[0] - middle[0] * high[2],
+        middle[1] * high[2] - middle[2] * high[1],
+        high[0] * low[1] - high[1] * low[0],
+        high[0],
+        -high[1],
+        high[2] * low[0] - high[0] * low[2],
+        high[2],
+        low[0] * middle[1] - low[1] * middle[0],
+        -middle[0],
+        middle[1],
+        low[0],
+    )
+    return next((1 if term > 0 else -1 for term in terms if term), 1)
+
+
+def _beside(point: Vector) -> Vector:
+    """A direction at a right angle to the point, the same for the same point always."""
+    largest = max(range(3), key=lambda axis: abs(point[axis]))
+    helper = [0.012, 0.0053, 0.00457]
+    helper[(largest + 2) % 3] = 1.0
+    found = cross(point, (helper[0], helper[1], helper[2]))
+    length = math.hypot(*found)
+    return (found[0] / length, found[1] / length, found[2] / length)
+
+
+def _in_order(a: Vector, b: Vector, c: Vector, centre: Vector) -> bool:
+    """Whether b comes between a and c, going counter-clockwise round the centre."""
+    count = (turn(b, centre, a) >= 0) + (turn(c, centre, b) >= 0) + (turn(a, centre, c) > 0)
+    return count >= 2
+
+
+def crosses(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
+    """Whether two arcs without a common end meet inside both."""
+    if a in (c, d) or b in (c, d):
+        return False
+    side = turn(a, c, b)
+    return side != 0 and turn(c, b, d) == side and turn(b, d, a) == side and turn(d, a, c) == side
+
+
+def _passes(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
+    """Whether the way from a to b changes sides at the arc from c to d; a common end counts for one of two arcs."""
+    if a not in (c, d) and b not in (c, d):
+        return crosses(a, b, c, d)
+    if a == b or c == d:
+        return False
+    if a == d:
+        return _in_order(_beside(a), c, b, a)
+    if b == c:
+        return _in_order(_beside(b), d, a, b)
+    if a == c:
+        return _in_order(_beside(a), d, b, a)
+    return _in_order(_beside(b), c, a, b)
+
+
+_OUTLOOK: Vector = (0.00456762077230, 0.99947476613078, 0.03208315302933)
+"""Where every count of edges begins."""
+
+
+class Ring:
+    """A closed line and its inside, which lies to the left of its edges."""
+
+    def __init__(self, vertices: Sequence[Vector]) -> None:
+        self.vertices = list(vertices)
+        self._outlook_inside = False
+        inside = _in_order(_beside(self.vertices[1]), self.vertices[0], self.vertices[2], self.vertices[1])
+        self._outlook_inside = inside != self.contains(self.vertices[1])
+
+    def edges(self) -> Iterator[tuple[Vector, Vector]]:
+        return zip(self.vertices, self.vertices[1:] + self.vertices[:1], strict=True)
+
+    def contains(self, point: Vector) -> bool:
+        inside = self._outlook_inside
+        for start, end in self.edges():
+            inside ^= _passes(_OUTLOOK, point, start, end)
+        return inside
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the inside is more than half of the sphere."""
+        total = 0.0
+        count = len(self.vertices)
+        for position, vertex in enumerate(self.vertices):
+            before, after = self.vertices[position - 1], self.vertices[(position + 1) % count]
+            bend = angle(cross(before, vertex), cross(vertex, after))
+            total += bend if turn(before, vertex, after) > 0 else -bend
+        return total < 0
+
+    def reversed(self) -> Ring:
+        return Ring(self.vertices[::-1])
+
+
+class Area:
+    """A polygon: the inside of its first ring and of none of the others."""
+
+    def __init__(self, polygon: Polygon) -> None:
+        rings = [Ring([vector(at) for at in ring]) for ring in polygon.rings]
+        self.rings = rings if polygon.wound else [ring.reversed() if ring.is_large else ring for ring in rings]
+
+    def edges(self) -> Iterator[tuple[Vector, Vector]]:
+        for ring in self.rings:
+            yield from ring.edges()
+
+    def contains(self, point: Vector) -> bool:
+        outer, *holes = self.rings
+        return outer.contains(point) and not any(hole.contains(point) for hole in holes)
+
+    def holds_vertex(self, point: Vector) -> bool:
+        """Whether a vertex of another shape lies inside, or is a vertex of this one."""
+        return any(point in ring.vertices for ring in self.rings) or self.contains(point)
+
+
+def check_rings(polygon: Polygon) -> str | None:
+    """What is wrong with the rings of a polygon: edges that cross, vertices met twice, holes outside; None: nothing."""
+    rings = [[vector(at) for at in ring] for ring in polygon.rings]
+    for vertices in rings:
+        if len(set(vertices)) < len(vertices):
+            return "Loop is not valid, it meets a vertex twice"
+        edges = list(zip(vertices, vertices[1:] + vertices[:1], strict=True))
+        if any(a == (-b[0], -b[1], -b[2]) for a, b in edges):
+            return "Loop is not valid, an edge joins opposite points"
+        for position, one in enumerate(edges):
+            if any(crosses(*one, *other) for other in edges[position + 2 :]):
+                return "Loop is not valid, edges cross"
+    area = Area(polygon)
+    outer, *holes = area.rings
+    for hole in holes:
+        if not all(outer.contains(vertex) or vertex in outer.vertices for vertex in hole.vertices):
+            return "Secondary loops not contained by first exterior loop - secondary loops must be holes"
+        if any(crosses(*edge, *other) for edge in hole.edges() for other in outer.edges()):
+            return "Polygon isn't a valid polygon, its loops cross"
+    return None
+
+
+class Spherical:
+    """A shape on the sphere that is asked what it holds and what it touches."""
+
+    def __init__(self, shape: Shape | Cap) -> None:
+        self._cap = shape if isinstance(shape, Cap) else None
+        self._centre = vector(self._cap.centre) if self._cap is not None else (0.0, 0.0, 0.0)
+        self._points: list[Vector] = []
+        self._lines: list[list[Vector]] = []
+        self._areas: list[Area] = []
+        for part in single_parts(shape) if isinstance(shape, Point | Line | Polygon | Group) else ():
+            match part:
+                case Point(at):
+                    self._points.append(vector(at))
+                case Line(positions):
+                    self._lines.append([vector(at) for at in positions])
+                case Polygon():
+                    self._areas.append(Area(part))
+
+    @property
+    def has_inside(self) -> bool:
+        return self._cap is not None or bool(self._areas)
+
+    def contains(self, shape: Shape) -> bool:
+        """Whether all of the shape lies inside; nothing lies inside of points and lines."""
+        other = Spherical(shape)
+        return (
+            all(self._holds_point(point) for point in other._points)
+            and all(self._holds_line(line) for line in other._lines)
+            and all(self._holds_area(area) for area in other._areas)
+        )
+
+    def _holds_point(self, point: Vector) -> bool:
+        if self._cap is not None:
+            return angle(self._centre, point) <= self._cap.radius
+        return any(area.contains(point) for area in self._areas)
+
+    def _holds_line(self, line: list[Vector]) -> bool:
+        if self._cap is not None:
+            return self._cap_holds(line, pairwise(line))
+        return any(
+            all(area.holds_vertex(vertex) for vertex in line) and not _meets(area, pairwise(line))
+            for area in self._areas
+        )
+
+    def _holds_area(self, area: Area) -> bool:
+        if self._cap is not None:
+            opposite = (-self._centre[0], -self._centre[1], -self._centre[2])
+            return self._cap_holds(area.rings[0].vertices, area.rings[0].edges()) and not area.contains(opposite)
+        return any(_holds(own, area) for own in self._areas)
+
+    def _cap_holds(self, vertices: Sequence[Vector], edges: Iterator[tuple[Vector, Vector]]) -> bool:
+        assert self._cap is not None
+        if not all(angle(self._centre, vertex) <= self._cap.radius for vertex in vertices):
+            return False
+        opposite = (-self._centre[0], -self._centre[1], -self._centre[2])
+        return self._cap.radius <= math.pi / 2 or all(
+            distance(opposite, *edge) >= math.pi - self._cap.radius for edge in edges
+        )
+
+    def intersects(self, shape: Shape) -> bool:
+        """Whether they have a point in common."""
+        other = Spherical(shape)
+        return any(self._touches_point(point) for point in other._points) or any(
+            self._touches(vertices, edges, area) for vertices, edges, area in other._outlines()
+        )
+
+    def _outlines(self) -> Iterator[tuple[Sequence[Vector], list[tuple[Vector, Vector]], Area | None]]:
+        for line in self._lines:
+            yield line, list(pairwise(line)), None
+        for area in self._areas:
+            yield area.rings[0].vertices, list(area.edges()), area
+
+    def _touches_point(self, point: Vector) -> bool:
+        return (
+            point in self._points
+            or any(distance(point, *edge) <= _TOUCHES for line in self._lines for edge in pairwise(line))
+            or any(area.contains(point) for area in self._areas)
+        )
+
+    def _touches(self, vertices: Sequence[Vector], edges: list[tuple[Vector, Vector]], area: Area | None) -> bool:
+        for point in self._points:
+            if area.contains(point) if area is not None else any(distance(point, *edge) <= _TOUCHES for edge in edges):
+                return True
+        for own_vertices, own_edges, own_area in self._outlines():
+            if own_area is not None and any(own_area.contains(vertex) for vertex in vertices):
+                return True
+            if area is not None and any(area.contains(vertex) for vertex in own_vertices):
+                return True
+            if own_area is None or area is None:
+                met = set(own_vertices) & set(vertices) if own_area is None and area is None else ()
+                if met:
+                    return True
+            if any(crosses(*one, *other) for one in own_edges for other in edges):
+                return True
+        return False
+
+
+def _meets(area: Area, edges: Iterator[tuple[Vector, Vector]]) -> bool:
+    own = list(area.edges())
+    return any(crosses(*one, *other) for one in edges for other in own)
+
+
+def _holds(outer: Area, inner: Area) -> bool:
+    """Whether one polygon lies inside another: no edges cross, and no part of the outer one's border is inside it."""
+    ring = inner.rings[0]
+    for own in outer.rings:
+        if set(own.vertices) == set(ring.vertices):
+            return (ring.vertices[0], ring.vertices[1]) in own.edges()
+    if _meets(outer, inner.edges()) or not all(outer.holds_vertex(vertex) for vertex in ring.vertices):
+        return False
+    return not any(
+        inner.contains(vertex) and vertex not in ring.vertices for own in outer.rings for vertex in own.vertices
+    )
+
+
+def distance(point: Vector, start: Vector, end: Vector) -> float:
+    """Radians from a point to the nearest point of an arc."""
+    normal = cross(start, end)
+    length = math.hypot(*normal)
+    if length and dot(cross(normal, start), point) > 0 > dot(cross(normal, end), point):
+        return math.asin(min(1.0, abs(dot(normal, point)) / length))
+    return min(angle(point, start), angle(point, end))
