@@ -6,7 +6,7 @@ Every filter speaks of one top-level name, its identifier; each identifier has o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from docstore.bson.build import document_from
@@ -75,19 +75,19 @@ def _identifier(paths: Iterable[str]) -> str:
     return found
 
 
-def check_used(paths: Sequence[str], selectors: Iterable[str]) -> None:
-    """Errors: BadValue for an identifier without a filter, FailedToParse for a filter that no path uses."""
-    used: set[str] = set()
-    for path in paths:
-        used.update(part for part in path.split(".") if is_selector(part) and part != "$[]")
-    given = set(selectors)
-    for path in paths:
-        for part in path.split("."):
-            if part in used and part not in given:
-                raise CommandError(
-                    Code.BadValue, f"No array filter found for identifier '{part[2:-1]}' in path '{path}'"
-                )
-    for selector in sorted(given - used):
+def check_known(path: str, selectors: Collection[str]) -> None:
+    """Error: BadValue for an identifier without a filter."""
+    for part in path.split("."):
+        if is_selector(part) and part != "$[]" and part not in selectors:
+            raise CommandError(Code.BadValue, f"No array filter found for identifier '{part[2:-1]}' in path '{path}'")
+
+
+def check_used(paths: Iterable[str], selectors: Collection[str]) -> None:
+    """Error: FailedToParse for a filter that no path uses."""
+    if not selectors:
+        return
+    used = {part for path in paths for part in path.split(".")}
+    for selector in sorted(set(selectors) - used):
         raise CommandError(
             Code.FailedToParse, f"The array filter for identifier '{selector[2:-1]}' was not used in the update"
         )

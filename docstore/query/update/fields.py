@@ -100,7 +100,7 @@ class RenameTarget:
     """The end of `$rename` that gets the value; without a source nothing happens."""
 
     source: str
-    blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
+    blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_MOVE
 
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
         moved = _source_value(situation, self.source)

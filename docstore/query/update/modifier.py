@@ -14,6 +14,8 @@ class Blocked(Enum):
     """What happens when something that is no document and no array stands on the way to the place."""
 
     REFUSE_TO_CREATE = "create"
+    REFUSE_TO_MOVE = "move"
+    """As to create, where there is something that would be put there."""
     REFUSE_TO_TRAVERSE = "traverse"
     NOTHING = "nothing"
 

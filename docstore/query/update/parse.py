@@ -11,7 +11,7 @@ from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.language import PLAIN, Language
 from docstore.query.unsupported import not_supported
-from docstore.query.update.array_filters import check_used, parse_array_filters
+from docstore.query.update.array_filters import check_known, check_used, parse_array_filters
 from docstore.query.update.arrays import parse_add_to_set, parse_pop, parse_pull, parse_pull_all, parse_push
 from docstore.query.update.fields import (
     Extreme,
@@ -24,7 +24,7 @@ from docstore.query.update.fields import (
 )
 from docstore.query.update.modifier import Modifier
 from docstore.query.update.numbers import parse_bit, parse_inc, parse_mul
-from docstore.query.update.tree import dollar_field, is_selector
+from docstore.query.update.tree import PathNode, Selectors, dollar_field, is_selector
 from docstore.query.update.update import Change, OperatorUpdate, PipelineUpdate, Replacement, Update
 from docstore.query.values import display, type_name
 
@@ -61,7 +61,7 @@ def parse_update(
     fields = elements(specification)
     if not fields or not fields[0][0].startswith("$"):
         return _parse_replacement(specification)
-    changes: list[Change] = []
+    update = _Written(selectors)
     for operator, code, data in fields:
         if operator != "$rename" and operator not in OPERATORS:
             raise CommandError(Code.FailedToParse, _NOT_AN_OPERATOR.format(operator))
@@ -73,9 +73,24 @@ def parse_update(
                 f" {{$mod: {{<field>: ...}}}} not {{{operator}: {display(value)}}}",
             )
         for path, kind, argument in elements(data):
-            changes.extend(_parse_change(operator, path, (kind, argument), language))
-    check_used([change.path for change in changes], selectors)
-    return OperatorUpdate.of(changes, selectors)
+            _parse_change(update, operator, path, (kind, argument), language)
+    check_used([change.path for change in update.changes], selectors)
+    return OperatorUpdate.of(update.changes, update.tree, selectors)
+
+
+class _Written:
+    """The changes of an update as they are read: what is wrong with one comes before what is wrong with the next."""
+
+    def __init__(self, selectors: Selectors) -> None:
+        self._selectors = selectors
+        self.changes: list[Change] = []
+        self.tree = PathNode()
+
+    def add(self, path: str, modifier: Modifier, *, on_insert: bool = False) -> None:
+        """Errors: BadValue for an identifier without a filter, ConflictingUpdateOperators."""
+        check_known(path, self._selectors)
+        self.tree.insert(path, modifier)
+        self.changes.append(Change(path, modifier, on_insert))
 
 
 def _parse_pipeline(stages: Sequence[bytes], array_filters: Sequence[bytes], language: Language) -> PipelineUpdate:
@@ -93,15 +108,18 @@ def _parse_replacement(raw: bytes) -> Replacement:
     return Replacement(raw)
 
 
-def _parse_change(operator: str, path: str, value: Value, language: Language) -> list[Change]:
+def _parse_change(update: _Written, operator: str, path: str, value: Value, language: Language) -> None:
     _check_path(path)
-    if operator == "$rename":
-        target = parse_rename(path, value)
-        _check_path(target)
-        if any(part == "$" or is_selector(part) for part in (*path.split("."), *target.split("."))):
-            raise CommandError(Code.BadValue, f"The source and target field for $rename may not be dynamic: {path}")
-        return [Change(path, RenameSource()), Change(target, RenameTarget(path))]
-    return [Change(path, OPERATORS[operator](path, value, language), on_insert=operator == "$setOnInsert")]
+    if operator != "$rename":
+        update.add(path, OPERATORS[operator](path, value, language), on_insert=operator == "$setOnInsert")
+        return
+    update.add(path, RenameSource())
+    target = parse_rename(path, value)
+    _check_path(target)
+    for place, role in ((path, "source"), (target, "destination")):
+        if any(part == "$" or is_selector(part) for part in place.split(".")):
+            raise CommandError(Code.BadValue, f"The {role} field for $rename may not be dynamic: {place}")
+    update.add(target, RenameTarget(path))
 
 
 def _check_path(path: str) -> None:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.update.fields import RenameSource
 from docstore.query.update.modifier import Blocked, Modifier, Situation
 from docstore.query.values import NULL_VALUE, display
 
@@ -108,9 +109,14 @@ class _Application:
             path = prefix + name
             current = present.get(name)
             made = self._made(child, path) if current is None else self.place(child, current, path)
+            if path == "_id" and current is not None and made != current and not isinstance(child, RenameSource):
+                raise _changed_id(child)
             if made != current and not prefix and name.startswith("$"):
                 raise dollar_field(name)
             results[name] = made
+        if not prefix and "_id" in present and results["_id"] is None:
+            # The source of a renaming goes when its target has been made.
+            raise _changed_id(node.children["_id"])
         changed: list[tuple[str, int, bytes]] = []
         for name, code, data in fields:
             if name in present:
@@ -126,6 +132,7 @@ class _Application:
     def place(self, node: PathNode | Modifier, value: Value, path: str) -> Value | None:
         if not isinstance(node, PathNode):
             return node.apply(path, value, self.situation)
+        _check_position(node)
         if node.selects:
             return self.selected(node, value, path)
         if value[0] == OBJECT:
@@ -173,6 +180,7 @@ class _Application:
         """The value that comes into being where there was none."""
         if not isinstance(node, PathNode):
             return node.apply(path, None, self.situation)
+        _check_position(node)
         if node.selects:
             raise _no_array(path)
         fields = [(name, self._made(child, f"{path}.{name}")) for name, child in node.in_order()]
@@ -183,7 +191,9 @@ class _Application:
         """Refuse, for the sake of the first operator below that cannot do without its place."""
         name = path.rsplit(".", 1)[-1]
         for part, modifier in _leaves(node, path):
-            if modifier.blocked is Blocked.REFUSE_TO_CREATE:
+            if modifier.blocked is Blocked.REFUSE_TO_MOVE and modifier.apply(part, None, self.situation) is None:
+                continue
+            if modifier.blocked in (Blocked.REFUSE_TO_CREATE, Blocked.REFUSE_TO_MOVE):
                 raise CommandError(
                     Code.PathNotViable, f"Cannot create field '{part}' in element {{{name}: {display(value)}}}"
                 )
@@ -208,12 +218,29 @@ def _merged(nodes: Sequence[PathNode | Modifier], path: str) -> PathNode | Modif
     return PathNode({name: _merged(same, f"{path}.{name}") for name, same in children.items()})
 
 
+def _check_position(node: PathNode) -> None:
+    """Refuse a `$` that nothing has been put in place of."""
+    if "$" in node.children:
+        raise CommandError(Code.BadValue, "The positional operator did not find the match needed from the query.")
+
+
+def _changed_id(node: PathNode | Modifier) -> CommandError:
+    path = "_id"
+    while isinstance(node, PathNode):
+        name, node = node.in_order()[0]
+        path += f".{name}"
+    return CommandError(
+        Code.ImmutableField, f"Performing an update on the path '{path}' would modify the immutable field '_id'"
+    )
+
+
 def _no_array(path: str) -> CommandError:
     return CommandError(Code.BadValue, f"The path '{path}' must exist in the document in order to apply array updates.")
 
 
 def _leaves(node: PathNode, path: str) -> Iterator[tuple[str, Modifier]]:
     """(first part of the path below the node, modifier) of every modifier below. Errors: BadValue at a selector."""
+    _check_position(node)
     if node.selects:
         raise _no_array(path)
     for name, child in node.in_order():

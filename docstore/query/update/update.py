@@ -72,45 +72,27 @@ class OperatorUpdate:
     is_replacement: bool = False
 
     @classmethod
-    def of(cls, changes: Iterable[Change], selectors: Selectors) -> OperatorUpdate:
-        """From the changes in the order in which they were written; conflicts between them are refused."""
+    def of(cls, changes: Iterable[Change], on_insert: PathNode, selectors: Selectors) -> OperatorUpdate:
+        """From the changes in the order in which they were written, and their tree."""
         listed = tuple(changes)
-        on_insert = _tree(listed, None)
-        on_update = _tree(map(_while_updating, listed), None)
+        differs = any(change.on_insert for change in listed)
+        on_update = _tree(map(_while_updating, listed), None) if differs else on_insert
         needs_position = any("$" in change.path.split(".") for change in listed)
         return cls(listed, on_update, on_insert, needs_position, selectors)
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         tree = self.on_update
-        if self.needs_position:
-            if matched_index is None:
-                raise CommandError(
-                    Code.BadValue, "The positional operator did not find the match needed from the query."
-                )
+        if self.needs_position and matched_index is not None:
             tree = _tree(map(_while_updating, self.changes), matched_index)
-        result = apply_tree(tree, raw, Situation(document=raw, now=now, timestamp=timestamp), self.selectors)
-        self._check_id(raw, result)
-        return result
+        return apply_tree(tree, raw, Situation(document=raw, now=now, timestamp=timestamp), self.selectors)
 
     def leaves_id_out(self, raw: bytes) -> bool:
         return False
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
-        if self.needs_position:
-            raise CommandError(Code.BadValue, "The positional operator did not find the match needed from the query.")
         seed = seed_document(tree)
         situation = Situation(document=seed, now=now, timestamp=timestamp)
-        result = apply_tree(self.on_insert, seed, situation, self.selectors)
-        if get_field(seed, "_id") is not None:
-            self._check_id(seed, result)
-        return _inserted(result, new_id)
-
-    def _check_id(self, before: bytes, after: bytes) -> None:
-        if get_field(before, "_id") != get_field(after, "_id"):
-            path = next((change.path for change in self.changes if change.path.split(".", 1)[0] == "_id"), "_id")
-            raise CommandError(
-                Code.ImmutableField, f"Performing an update on the path '{path}' would modify the immutable field '_id'"
-            )
+        return _inserted(apply_tree(self.on_insert, seed, situation, self.selectors), new_id)
 
 
 def _while_updating(change: Change) -> Change:

@@ -1,0 +1,100 @@
+"""Random cases on a real server and on a node in this process. `DOCSTORE_RANDOM_CASES` says how many of each kind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from random import Random
+from typing import Any
+
+import pymongo
+import pytest
+from pymongo.database import Database
+
+from tests.differential import randomly
+from tests.differential.pair import OPTIONS, Command, Pair
+from tests.harness.reference import reference_server
+
+pytestmark = pytest.mark.reference
+
+CASES = int(os.environ.get("DOCSTORE_RANDOM_CASES", "250"))
+SEED = int(os.environ.get("DOCSTORE_RANDOM_SEED", "1"))
+A_ROUND = 25
+"""Cases over the same documents."""
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database[dict[str, Any]]]:
+    with (
+        reference_server(tmp_path_factory.mktemp("reference")) as port,
+        pymongo.MongoClient("127.0.0.1", port, serverSelectionTimeoutMS=30_000) as client,
+    ):
+        yield client.get_database("test", codec_options=OPTIONS)
+
+
+def check(reference: Database[dict[str, Any]], round_of: Callable[[Pair, Random, list[str]], Awaitable[None]]) -> None:
+    """Run rounds until there were enough cases; what they say differs fails the test."""
+    differing: list[str] = []
+
+    async def work() -> None:
+        for number in range(max(1, CASES // A_ROUND)):
+            await round_of(Pair(reference), Random(f"{SEED} {number}"), differing)
+
+    asyncio.run(work())
+    assert not differing, f"{len(differing)} differ:\n" + "\n".join(differing[:60])
+
+
+def test_filters_with_and_without_indexes(reference: Database[dict[str, Any]]) -> None:
+    """An index changes no result: ours with indexes and without, and theirs without."""
+
+    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
+        documents = randomly.documents(dice, 20)
+        await pair.fill(plain=documents)
+        await pair.ours({"insert": "indexed", "documents": documents})
+        for number in range(3):
+            # What the documents do not allow (arrays side by side or under a hash) is refused, and left out.
+            await pair.ours({"createIndexes": "indexed", "indexes": [randomly.index(dice, number)]})
+        for _ in range(A_ROUND):
+            command: Command = {"find": "plain", "filter": randomly.tree(dice), "sort": randomly.sort(dice)}
+            if dice.random() < 0.3:
+                command["projection"] = randomly.projection(dice)
+            if dice.random() < 0.2:
+                command["collation"] = dice.choice(randomly.COLLATIONS)
+            theirs, ours = await pair.both(command)
+            indexed = await pair.ours({**command, "find": "indexed"})
+            if not theirs == ours == indexed:
+                differing.append(f"{command}\n  reference {theirs}\n  ours      {ours}\n  indexed   {indexed}")
+
+    check(reference, round_of)
+
+
+def test_updates(reference: Database[dict[str, Any]]) -> None:
+    """Replies and the documents that are left. A change that fails may have changed other documents before."""
+
+    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
+        await pair.fill(u=randomly.documents(dice, 12))
+        await pair.both(
+            {"createIndexes": "u", "indexes": [{"key": {"d": 1}, "name": "d", "unique": True, "sparse": True}]}
+        )
+        for _ in range(A_ROUND):
+            statement = randomly.statement(dice)
+            command: Command = {"update": "u", "updates": [statement]}
+            if dice.random() < 0.3:
+                command = {
+                    "findAndModify": "u",
+                    "query": statement["q"],
+                    "update": statement["u"],
+                    "new": dice.random() < 0.5,
+                    "sort": {"_id": 1},
+                    **{name: statement[name] for name in ("upsert", "arrayFilters", "collation") if name in statement},
+                }
+            theirs, ours = await pair.both(command)
+            after, left = await pair.both({"find": "u", "sort": {"_id": 1}, "batchSize": 1000})
+            if theirs != ours or after != left:
+                differing.append(
+                    f"{command}\n  reference {theirs}\n  ours      {ours}\n  after {after}\n  left  {left}"
+                )
+                break
+
+    check(reference, round_of)
