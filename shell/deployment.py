@@ -132,8 +132,8 @@ class Deployment:
         try:
             reply = client.run(body)
         except ConnectionLost as error:
-            what = "network error while attempting to run command" if error.sent else "cannot send command"
-            raise Unreachable(f"{what} '{_command_name(body)}': {error}") from error
+            what = f"network error while attempting to run command '{_command_name(body)}': " if error.sent else ""
+            raise Unreachable(f"{what}{error}") from error
         except Refused as error:
             raise Unreachable(str(error)) from error
         finally:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
-from prompt_toolkit.lexers import PygmentsLexer
+from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from shell.bindings.session import Interrupted, ScriptFailure, Session
@@ -31,7 +32,7 @@ def terminal_lines(session: Session) -> Lines:
         complete_style=CompleteStyle.READLINE_LIKE,
         reserve_space_for_menu=0,
         enable_history_search=True,
-        lexer=_lexer() if session.screen.colour else None,
+        lexer=DynamicLexer(lambda: _lexer() if session.screen.colour and prompts.default_buffer.text else None),
     )
     pasted: deque[str] = deque()
 
@@ -69,7 +70,8 @@ class Names(Completer):
             yield Completion(name, start_position=-len(word[1]))
 
 
-def _lexer() -> PygmentsLexer:
-    from pygments.lexers.javascript import JavascriptLexer  # only where there are colours
+@cache
+def _lexer() -> Lexer:
+    from pygments.lexers.javascript import JavascriptLexer  # the first prompt need not wait for it
 
     return PygmentsLexer(JavascriptLexer)

@@ -95,7 +95,9 @@ class WireClient:
         try:
             connection = socket.create_connection(self.host, timeout=self._timeout)
         except OSError as error:
-            raise ConnectionLost(f"couldn't connect to server {self._name()}: {error}", sent=False) from error
+            reason = error.strerror or str(error)
+            what = f"couldn't connect to server {self._name()}, connection attempt failed: {reason}"
+            raise ConnectionLost(what, sent=False) from error
         connection.settimeout(self._reply_timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connection

@@ -65,7 +65,7 @@ class Host:
             answer = self._command(request) if self._control[_OPERATION] == COMMAND else self._call(request)
         except (Unreachable, ValueError, OSError, EOFError) as error:
             self._control[_STATUS] = FAILED
-            answer = bson.encode({"message": str(error)})
+            answer = bson.encode({"message": _told(error)})
         else:
             self._control[_STATUS] = ANSWERED
         self._answer[: len(answer)] = answer
@@ -131,3 +131,10 @@ class Host:
         end = time.monotonic() + milliseconds / 1000
         while self._stopped < script and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
+
+
+def _told(error: Exception) -> str:
+    """The text for the user: files and reasons without error numbers."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error)

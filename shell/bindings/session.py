@@ -29,6 +29,9 @@ MESSAGE_BYTES = 64 * 1024 * 1024
 """Room for the longest message that the protocol allows, each way."""
 
 PRELUDE = "prelude"
+HANDOVER = "globalThis.__declarations"
+"""What the functions are called by which prelude/load.js reaches the names of a loaded file."""
+
 ENTRIES = ("control", "input", "output", "setHost", "show", "promptText", "connect", "completions", "magic")
 INTERRUPTED_EXIT = 130
 
@@ -190,7 +193,7 @@ def _failure(error: ScriptError) -> ScriptFailure:
     frames = "".join(
         f"{frame['name'] or ''}@{_file_name(frame['file'])}:{frame['line']}:{frame['column']}\n"
         for frame in _FRAME.finditer(match[5])
-        if frame["file"] != PRELUDE
+        if frame["file"] != PRELUDE and not (frame["name"] or "").startswith(HANDOVER)
     )
     return ScriptFailure(f"uncaught exception: {match[2]}" + (f" :\n{frames.rstrip()}" if frames else ""))
 

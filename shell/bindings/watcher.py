@@ -11,7 +11,7 @@ from typing import Any
 from shell.bindings.screen import Screen
 from shell.deployment import Deployment
 from shell.greeting import Refused
-from shell.wire_client import ConnectionLost
+from shell.wire_client import ConnectionLost, WireClient
 
 WATCHED = frozenset((b"mapReduce", b"mapreduce", b"createIndexes", b"reIndex"))
 DELAY = 0.5
@@ -24,6 +24,7 @@ class OperationWatcher(AbstractContextManager["OperationWatcher"]):
 
     def __init__(self, deployment: Deployment, command: Mapping[str, Any], screen: Screen) -> None:
         self._deployment = deployment
+        self._command = command
         self._name, self._target = next(iter(command.items()))
         self._database = command["$db"]
         self._screen = screen
@@ -48,6 +49,8 @@ class OperationWatcher(AbstractContextManager["OperationWatcher"]):
             while True:
                 reply = client.run_document({"currentOp": 1, "$db": "admin"})
                 done, total, phase = progress_of(reply, self._name, self._target, self._database)
+                if phase == "map":
+                    total = total or self._documents(client)
                 seconds = int(time.monotonic() - started)
                 what = f"{self._name} {self._database}.{self._target} {phase or f'{seconds} s'}"
                 self._screen.progress(what, done, total)
@@ -57,6 +60,13 @@ class OperationWatcher(AbstractContextManager["OperationWatcher"]):
             return  # nothing is known about the command, then
         finally:
             client.close()
+
+    def _documents(self, client: WireClient) -> int:
+        """How many documents a map-reduce goes over, where that is known at once: all of the collection; else 0."""
+        if self._command.get("query") or self._command.get("limit"):
+            return 0
+        reply = client.run_document({"count": self._target, "$db": self._database})
+        return int(reply.get("n", 0))
 
 
 def progress_of(reply: Mapping[str, Any], name: str, target: Any, database: str) -> tuple[int, int, str]:

@@ -1,14 +1,8 @@
-// `assert.*`: what scripts check with, beside `assert`, `assert.eq`, `assert.neq` and `assert.throws`, which server-side
-// functions have too.
+// `assert.*`: what scripts check with, beside `assert`, `assert.eq`, `assert.neq` and `assert.throws`, which functions
+// on the server have too.
 
 const ASSERT_TIMEOUT = 30000,
   ASSERT_INTERVAL = 200;
-
-const because = (message) => {
-  if (message === undefined) return "";
-  const text = typeof message === "function" ? message() : message;
-  return ` : ${typeof text === "object" ? tojson(text) : text}`;
-};
 
 function ordered(test, word) {
   return (a, b, message) => {

@@ -23,7 +23,8 @@ function bulkStatement(operation) {
   }
 }
 
-// Statements with their places, in batches of one kind: those that follow each other, or all when order does not matter.
+// Statements with their places, in batches of one kind: those that follow each other, or all where order does not
+// matter.
 function bulkBatches(statements, ordered) {
   const batches = [];
   const open = new Map();

@@ -26,7 +26,7 @@ class DBCollection {
     return this._db.getMongo();
   }
   getCollection(name) {
-    return new DBCollection(this._db, `${this._shortName}.${name}`);
+    return this._db.getCollection(`${this._shortName}.${name}`);
   }
   toString() {
     return this.getFullName();

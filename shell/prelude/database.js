@@ -21,7 +21,7 @@ class DB {
   constructor(mongo, name, session) {
     if (typeof name !== "string" || name === "" || /[\s./\\$"\0]/.test(name))
       throw new Error(`[${name}] is not a valid database name`);
-    hide(this, { _mongo: mongo, _name: name, _session: session, _writeConcern: undefined });
+    hide(this, { _mongo: mongo, _name: name, _session: session, _writeConcern: undefined, _known: new Map() });
     return new Proxy(this, COLLECTIONS);
   }
   getName() {
@@ -40,8 +40,11 @@ class DB {
   getSisterDB(name) {
     return this.getSiblingDB(name);
   }
+  // The same object each time, so that what is set on it stays.
   getCollection(name) {
-    return new DBCollection(this, name);
+    let known = this._known.get(name);
+    if (known === undefined) this._known.set(name, (known = new DBCollection(this, name)));
+    return known;
   }
   toString() {
     return this._name;

@@ -1,8 +1,8 @@
 // The way out of the isolate: one synchronous call, with BSON in shared buffers both ways.
 //
 // `host` is set by Python before anything else runs. Slots of `control`: the operation, the length of what was
-// written to `output`, the connection, whether the read preference of the command chooses the server, and the number of
-// the one server that may get it (0: any); coming back: the status and the number of the server that answered.
+// written to `output`, the connection, whether the read preference of the command chooses the server, and the number
+// of the one server that may get it (0: any); coming back: the status and the number of the server that answered.
 
 const COMMAND = 1,
   CALL = 2;
@@ -38,7 +38,8 @@ function serverOfAnswer() {
 
 // One of Python's functions for the shell: files, the clock, connections, the terminal.
 function callHost(name, ...values) {
-  return exchange(CALL, { name, values }, 0, false).value;
+  const { value } = exchange(CALL, { name, values }, 0, false);
+  return value === null ? undefined : value;
 }
 
 // While a result is shown, what is printed may be coloured.

@@ -1,16 +1,16 @@
 // Running a file's text from within a script.
 //
-// V8 runs scripts, whose top-level `let`, `const` and `class` stay, only for Python, which cannot be asked while it waits
-// for us; an indirect eval ends them with the file. So functions that reach each such name are handed out at the end of
-// the text, and become properties of the global object.
+// V8 runs scripts, whose top-level `let`, `const` and `class` stay, only for Python, which cannot be asked while it
+// waits for us; an indirect eval ends them with the file. So functions that reach each such name are handed out at the
+// end of the text, and become properties of the global object.
 
 const WORD = /[A-Za-z_$][\w$]*/g;
 const DECLARES = /\b(?:let|const|class)\b/;
 const RESERVED = new Set(
   (
-    "arguments await break case catch class const continue debugger default delete do else enum eval export extends false " +
-    "finally for function if implements import in instanceof interface let new null package private protected public " +
-    "return static super switch this throw true try typeof undefined var void while with yield"
+    "arguments await break case catch class const continue debugger default delete do else enum eval export extends " +
+    "false finally for function if implements import in instanceof interface let new null package private protected " +
+    "public return static super switch this throw true try typeof undefined var void while with yield"
   ).split(" "),
 );
 const HANDOVER = "__declarations";
@@ -69,6 +69,12 @@ function runText(text, name) {
 }
 
 function load(path) {
-  runText(callHost("read", String(path)), String(path));
+  let text;
+  try {
+    text = callHost("read", String(path));
+  } catch (failure) {
+    throw new Error(`error loading js file: ${failure.message}`);
+  }
+  runText(text, String(path));
   return true;
 }

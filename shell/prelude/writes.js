@@ -22,8 +22,8 @@ function* batchesOf(statements) {
 
 const FIELD_OF = { insert: "documents", update: "updates", delete: "deletes" };
 
-// Run write statements of one kind; stops at the first error when `ordered`. `indexes` are the statements' places in the
-// whole, where that is not how they stand here.
+// Run write statements of one kind; stops at the first error when `ordered`. `indexes` are the statements' places in
+// the whole, where that is not how they stand here.
 function writeStatements(collection, kind, statements, options, tally, indexes) {
   const database = collection.getDB();
   const given = options.writeConcern || collection.getWriteConcern();

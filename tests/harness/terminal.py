@@ -23,7 +23,7 @@ ROWS, COLUMNS = 24, 1000
 
 
 class Terminal:
-    """A running program. Use as a context manager; `screen` is what has been shown so far."""
+    """A running program. Use as a context manager; `screen` is what has been shown so far, `raw` what was written."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._master, slave = pty.openpty()
@@ -35,6 +35,7 @@ class Terminal:
         )  # fmt: skip
         os.close(slave)
         self.screen = ScreenText(ROWS)
+        self.raw = ""
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def __enter__(self) -> Terminal:
@@ -59,17 +60,22 @@ class Terminal:
         while not shown(self.screen):
             last = self.screen.lines(max(0, self.screen.row - 30), self.screen.row + 1)
             assert time.monotonic() < end, "not shown in time; on the screen:\n" + "\n".join(last)
-            if select.select([self._master], [], [], 0.1)[0]:
-                for answer in self.screen.feed(self._decode(os.read(self._master, 65536))):
-                    self.send(answer)
+            self.read(0.1)
+
+    def read(self, seconds: float) -> None:
+        """Take in what is written within a time, and answer as a terminal does."""
+        if select.select([self._master], [], [], seconds)[0]:
+            text = self._decode(os.read(self._master, 65536))
+            self.raw += text
+            for answer in self.screen.feed(text):
+                self.send(answer)
 
     def exit_code(self, timeout: float = 20.0) -> int:
         """Wait for the program's end."""
         end = time.monotonic() + timeout
         while self._process.poll() is None and time.monotonic() < end:
-            if select.select([self._master], [], [], 0.05)[0]:
-                try:
-                    self.screen.feed(self._decode(os.read(self._master, 65536)))
-                except OSError:
-                    break  # the other side is closed
+            try:
+                self.read(0.05)
+            except OSError:
+                break  # the other side is closed
         return self._process.wait(timeout)

@@ -52,16 +52,23 @@ function fail(message) {
   );
 }
 
+// The end of a failure's text: why, where the caller says so.
+function because(message) {
+  if (message === undefined) return "";
+  const text = typeof message === "function" ? message() : message;
+  return ` : ${text !== null && typeof text === "object" ? tojson(text) : text}`;
+}
+
 function assert(condition, message) {
-  if (!condition) fail(message === undefined ? "assert failed" : `assert failed : ${message}`);
+  if (!condition) fail(`assert failed${because(message)}`);
 }
 
 hide(assert, {
   eq(a, b, message) {
-    if (compareValues(a, b) !== 0) fail(`[${tojson(a)}] != [${tojson(b)}] are not equal : ${message}`);
+    if (compareValues(a, b) !== 0) fail(`[${tojson(a)}] != [${tojson(b)}] are not equal${because(message)}`);
   },
   neq(a, b, message) {
-    if (compareValues(a, b) === 0) fail(`[${tojson(a)}] == [${tojson(b)}] are equal : ${message}`);
+    if (compareValues(a, b) === 0) fail(`[${tojson(a)}] == [${tojson(b)}] are equal${because(message)}`);
   },
   throws(body, parameters, message) {
     try {
@@ -69,7 +76,7 @@ hide(assert, {
     } catch (error) {
       return error;
     }
-    return fail(`did not throw exception: ${message}`);
+    return fail(`did not throw exception${because(message)}`);
   },
 });
 

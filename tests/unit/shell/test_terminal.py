@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -100,10 +101,11 @@ def test_control_c_stops_waiting_for_a_reply(tmp_path: Path) -> None:
         release.set()
 
 
-def run(*arguments: str, typed: str = "") -> tuple[int, str]:
+def run(*arguments: str, typed: str = "", environment: dict[str, str] | None = None) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "shell", *arguments], input=typed, capture_output=True, text=True, cwd=ROOT, timeout=30
-    )
+        [sys.executable, "-m", "shell", *arguments], input=typed, capture_output=True, text=True, cwd=ROOT, timeout=60,
+        env={**os.environ, "HOME": "/nonexistent", **(environment or {})},
+    )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 
 
@@ -123,6 +125,67 @@ def test_files_run_in_order_and_quietly(tmp_path: Path) -> None:
     first.write_text("let shared = 5; shared")
     second.write_text("print(shared + 1)")
     assert run("--nodb", "--quiet", str(first), str(second)) == (0, "6\n")
+
+
+def test_loaded_files_and_their_declarations(tmp_path: Path) -> None:
+    outer, inner = tmp_path / "outer.js", tmp_path / "inner.js"
+    outer.write_text(f"#!mongo\n'use strict';\nconst from = 'outer';\nload({str(inner)!r});\nprint(from + step());\n")
+    inner.write_text("let step = () => ++count, count = 6;\nfor (let i = 0; i < 2; i++) { let hidden = i }")
+    script = f"load({str(outer)!r})\n[from, count, step(), count, typeof hidden, typeof i]\nlet own = 1\nown"
+    expected = 'outer7\ntrue\n[ "outer", 7, 8, 8, "undefined", "undefined" ]\n1\n'
+    assert run("--nodb", "--quiet", typed=script) == (0, expected)
+    code, output = run("--nodb", "--quiet", "--eval", f"load({str(tmp_path / 'nosuch.js')!r})")
+    assert (code, output.splitlines()[0]) == (
+        252,
+        f"uncaught exception: Error: error loading js file: No such file or directory: {tmp_path / 'nosuch.js'} :",
+    )
+
+
+def test_the_users_own_file_runs_before_the_prompt(tmp_path: Path) -> None:
+    own = tmp_path / ".mongorc.js"
+    own.write_text("let mine = 41; prompt = () => 'mine' + mine + '> '; print('from my ' + 'file')")
+    with Terminal(tmp_path, "--nodb", "--quiet") as terminal:
+        terminal.read_until("from my file")
+        terminal.read_until("mine41>")
+        terminal.send("mine = 42\r")
+        terminal.read_until("mine42>")
+    home = {"HOME": str(tmp_path)}
+    assert run("--nodb", "--quiet", typed="mine", environment=home) == (0, "from my file\n41\n")
+    assert run("--nodb", "--quiet", "--norc", typed="1", environment=home) == (0, "1\n")
+    assert run("--nodb", "--quiet", "--eval", "typeof mine", environment=home) == (0, "undefined\n")
+    shell = run("--nodb", "--quiet", "--shell", "--eval", "mine + 1", typed="mine", environment=home)
+    assert shell == (0, "from my file\n42\n41\n")
+    own.write_text("throw new Error('mine')")
+    code, output = run("--nodb", "--quiet", typed="1", environment=home)
+    assert (code, output) == (0, f"uncaught exception: Error: mine :\n@{own}:1:7\n1\n")
+
+
+def test_lines_are_remembered(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "--nodb", "--quiet") as terminal:
+        terminal.read_until(">")
+        typed(terminal, "'remem' + 'bered'", "remembered")
+        terminal.send("exit\r")
+        assert terminal.exit_code() == 0
+    with Terminal(tmp_path, "--nodb", "--quiet") as terminal:
+        terminal.read_until(">")
+        terminal.send("'rem\x1b[A\r")
+        terminal.read_until("remembered")
+
+
+def test_results_are_coloured_on_a_terminal_that_has_colours(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "--nodb", "--quiet") as terminal:
+        terminal.read_until(">")
+        terminal.send("({a: [1]})\r")
+        terminal.read_until('{ "a" : [ 1 ] }')
+        assert '\x1b[36m"a"\x1b[0m : [ \x1b[33m1\x1b[0m ]' in terminal.raw
+
+
+def test_control_d_leaves(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "--nodb") as terminal:
+        terminal.read_until(">")
+        terminal.send("\x04")
+        terminal.read_until("bye")
+        assert terminal.exit_code() == 0
 
 
 def test_exit_codes(tmp_path: Path) -> None:
