@@ -1,0 +1,118 @@
+"""Carrying out statements over an `Executor`, wherever the data is. One request, one result; nothing is kept between.
+
+The timestamp of a write is, in this order: USING TIMESTAMP, the one the client sent, the executor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from docstore.cql.batches import BatchPlan, check_size
+from docstore.cql.bindings import Bindings, Bound, Moment, bind
+from docstore.cql.errors import invalid, no_keyspace
+from docstore.cql.paging import decode, digest_of, encode
+from docstore.cql.preparing import Prepared, prepare
+from docstore.cql.reading import Conditions, read_page
+from docstore.cql.results import Done, KeyspaceSet, Result, Rows
+from docstore.cql.schema_changes import change_schema
+from docstore.cql.select_plans import SelectPlan
+from docstore.cql.statements import Use
+from docstore.cql.write_plans import WritePlan, Writing
+from docstore.wide.consistency import Level
+from docstore.wide.execution import Executor
+from docstore.wide.slices import Counts
+
+DEFAULT_MAX_VALUE = 16 * 1024 * 1024
+DEFAULT_MAX_PAGE = 8 * 1024 * 1024
+DEFAULT_TOMBSTONE_LIMIT = 100_000
+DEFAULT_TOMBSTONE_WARNING = 1000
+
+
+async def _no_pause() -> None:
+    """Go on at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a process lends to statements: `dice` gives random bytes, `pause` lets others run; sizes in bytes."""
+
+    dice: Callable[[int], bytes]
+    pause: Callable[[], Awaitable[None]] = _no_pause
+    max_value: int = DEFAULT_MAX_VALUE
+    max_page: int = DEFAULT_MAX_PAGE
+    tombstone_limit: int = DEFAULT_TOMBSTONE_LIMIT
+    tombstone_warning: int = DEFAULT_TOMBSTONE_WARNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What comes with a statement. `values`: for its markers, in order or by name; `page_size` 0: all rows at once;
+    `timestamp`: microseconds, where the client sends one.
+    """
+
+    values: Sequence[Bound] | Mapping[str, Bound] = ()
+    level: Level = Level.ONE
+    page_size: int = 0
+    paging_state: bytes | None = None
+    timestamp: int | None = None
+
+
+async def run(
+    executor: Executor, surroundings: Surroundings, text: str, keyspace: str | None, request: Request
+) -> Result:
+    """Prepare a statement and execute it once. CqlError, and the errors of the executor."""
+    return await execute(executor, surroundings, await prepare(executor, text, keyspace), request)
+
+
+async def execute(executor: Executor, surroundings: Surroundings, prepared: Prepared, request: Request) -> Result:
+    """Execute a prepared statement with values. CqlError, and the errors of the executor."""
+    plan = prepared.plan
+    timestamp = executor.timestamp()
+    bindings = bind(prepared.variables, request.values, Moment(timestamp, executor.now(), surroundings.dice))
+    if isinstance(plan, SelectPlan):
+        return await _select(executor, surroundings, prepared, plan, bindings, request)
+    if isinstance(plan, WritePlan | BatchPlan):
+        at = timestamp if request.timestamp is None else request.timestamp
+        writes = plan.writes(Writing(bindings, at, surroundings.max_value))
+        warnings = check_size(writes) if isinstance(plan, BatchPlan) else ()
+        return Done((*warnings, *await executor.apply(writes, request.level))) if writes else Done(warnings)
+    if isinstance(plan, Use):
+        if await executor.keyspace(plan.keyspace) is None:
+            raise no_keyspace(plan.keyspace)
+        return KeyspaceSet(plan.keyspace)
+    return await change_schema(executor, plan, prepared.keyspace)
+
+
+async def _select(
+    executor: Executor,
+    surroundings: Surroundings,
+    prepared: Prepared,
+    plan: SelectPlan,
+    bindings: Bindings,
+    request: Request,
+) -> Rows:
+    if request.level is Level.ANY:
+        raise invalid("ANY ConsistencyLevel is only supported for writes")
+    plan.check_paging(request.page_size)
+    digest = digest_of(prepared.keyspace, prepared.text, plan.table.id)
+    after = None if request.paging_state is None else decode(request.paging_state, digest)
+    counts = Counts(surroundings.tombstone_limit)
+    conditions = Conditions(request.level, counts, surroundings.pause)
+    page = await read_page(
+        executor,
+        plan,
+        bindings,
+        conditions,
+        size=max(request.page_size, 0),
+        max_bytes=surroundings.max_page,
+        after=after,
+    )
+    warnings = plan.warnings
+    if counts.tombstones > surroundings.tombstone_warning:
+        warnings = (
+            *warnings,
+            f"Read {len(page.rows)} live rows and {counts.tombstones} tombstone cells for query {prepared.text}",
+        )
+    state = None if page.position is None else encode(page.position, digest)
+    return Rows(prepared.columns, page.rows, state, warnings)

@@ -1,0 +1,88 @@
+"""Preparing a statement: its tree resolved against the schema as it is, once for any number of executions."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from docstore.cql.batches import BatchPlan, batch_plan
+from docstore.cql.bindings import Variable
+from docstore.cql.errors import invalid, no_keyspace, no_table
+from docstore.cql.parser import parse
+from docstore.cql.schema import Table, table_of
+from docstore.cql.select_plans import SelectPlan, select_plan
+from docstore.cql.selection import ResultColumn
+from docstore.cql.statements import (
+    Batch,
+    Delete,
+    Insert,
+    Modification,
+    SchemaChange,
+    Select,
+    TableName,
+    Update,
+    Use,
+)
+from docstore.cql.write_plans import WritePlan, write_plan
+from docstore.wide.execution import Executor
+
+Plan = SelectPlan | WritePlan | BatchPlan | SchemaChange | Use
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """`keyspace`: the one in use when it was prepared, which unqualified names refer to. `id` is the same on every
+    router.
+    """
+
+    text: str
+    keyspace: str | None
+    plan: Plan
+    variables: tuple[Variable, ...] = ()
+    columns: tuple[ResultColumn, ...] = ()
+
+    @property
+    def id(self) -> bytes:
+        whole = (self.keyspace or "") + self.text
+        return hashlib.md5(whole.encode(), usedforsecurity=False).digest()
+
+
+async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepared:
+    """The statement of a text, with unqualified names taken from a keyspace. CqlError."""
+    statement = parse(text)
+    if isinstance(statement, Select):
+        plan = select_plan(await find_table(executor, statement.table, keyspace), statement)
+        return Prepared(text, keyspace, plan, plan.variables, plan.selection.metadata(plan.table))
+    if isinstance(statement, Insert | Update | Delete):
+        modification = await _modification(executor, statement, keyspace)
+        return Prepared(text, keyspace, modification, modification.variables)
+    if isinstance(statement, Batch):
+        members = [await _modification(executor, member, keyspace) for member in statement.statements]
+        batch = batch_plan(statement, members)
+        return Prepared(text, keyspace, batch, batch.variables)
+    return Prepared(text, keyspace, statement)
+
+
+async def _modification(executor: Executor, statement: Modification, keyspace: str | None) -> WritePlan:
+    return write_plan(await find_table(executor, statement.table, keyspace), statement)
+
+
+def keyspace_name(name: TableName, keyspace: str | None) -> str:
+    """The keyspace of a table's name. CqlError when none is named and none in use."""
+    found = name.keyspace or keyspace
+    if found is None:
+        raise invalid("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+    return found
+
+
+async def find_table(executor: Executor, name: TableName, keyspace: str | None) -> Table:
+    """The table of that name. CqlError when there is none."""
+    space = keyspace_name(name, keyspace)
+    found = await executor.family(space, name.name)
+    if found is None:
+        if await executor.keyspace(space) is None:
+            raise no_keyspace(space)
+        raise no_table(name.name)
+    if found.definition.table is None:
+        raise invalid(f"{space}.{name.name} is a column family of the column model, which CQL does not serve yet")
+    return table_of(found.keyspace, found.definition, found.id)

@@ -1,0 +1,326 @@
+"""INSERT, UPDATE and DELETE, resolved: from values to the merges of rows.
+
+Nothing is read. An INSERT writes a row marker beside its cells, an UPDATE does not; null writes a tombstone, an unset
+value nothing. All cells of a statement have one timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from docstore.cql.bindings import UNSET, Bindings, Bound, Variable
+from docstore.cql.errors import invalid, unsupported
+from docstore.cql.layout import marker_entry, place_of, range_deletion, row_cell_entry, row_deletion, static_entry
+from docstore.cql.partition_keys import joined
+from docstore.cql.places import EVERYTHING, Places, places
+from docstore.cql.restrictions import Restrictions, gather, present
+from docstore.cql.schema import Column, ColumnKind, Table
+from docstore.cql.select_plans import check_no_gap
+from docstore.cql.statements import Assignment, Delete, Insert, Modification, Update, Using
+from docstore.cql.terms import TIMESTAMP_CLAUSE, TTL_CLAUSE, Evaluate, Preparation, Receiver
+from docstore.wide.cells import MAX_TTL, Cell, Deletion, tombstone, value_cell
+from docstore.wide.execution import RowWrite
+from docstore.wide.mutations import Entry, folded, row_deletion_entry
+
+_LOWEST_TIMESTAMP = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What the writes of one request have in common: `timestamp` in microseconds where the statement gives none;
+    `max_value` in bytes.
+    """
+
+    bindings: Bindings
+    timestamp: int
+    max_value: int
+
+    @property
+    def now(self) -> int:
+        return self.bindings.moment.seconds
+
+
+Write = Callable[[Writing], list[RowWrite]]
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """`has_timestamp`: the statement says USING TIMESTAMP."""
+
+    table: Table
+    variables: tuple[Variable, ...]
+    has_timestamp: bool
+    write: Write
+
+    def writes(self, writing: Writing) -> list[RowWrite]:
+        """The merges that the statement makes. CqlError."""
+        return self.write(writing)
+
+
+def write_plan(table: Table, statement: Modification) -> WritePlan:
+    """The plan of a modification. CqlError."""
+    preparation = Preparation()
+    if isinstance(statement, Insert):
+        writes = _insert(preparation, table, statement)
+    elif isinstance(statement, Update):
+        writes = _update(preparation, table, statement)
+    else:
+        writes = _delete(preparation, table, statement)
+    return WritePlan(table, preparation.ordered(), statement.using.timestamp is not None, writes)
+
+
+# What all have in common
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """USING."""
+
+    timestamp: Evaluate | None
+    ttl: Evaluate | None
+    default_ttl: int
+
+    def at(self, writing: Writing) -> int:
+        """The timestamp of what is written."""
+        value = None if self.timestamp is None else self.timestamp(writing.bindings)
+        if self.timestamp is None or value is UNSET:
+            return writing.timestamp
+        if not isinstance(value, bytes) or not value:
+            raise invalid("Invalid null value of timestamp")
+        timestamp = int.from_bytes(value, "big", signed=True)
+        if timestamp == _LOWEST_TIMESTAMP:
+            raise invalid(f"Out of bound timestamp, must be in [{_LOWEST_TIMESTAMP + 1}, {(1 << 63) - 1}]")
+        return timestamp
+
+    def to_live(self, writing: Writing) -> int:
+        """Seconds; 0: for ever."""
+        value = None if self.ttl is None else self.ttl(writing.bindings)
+        if not isinstance(value, bytes) or not value:
+            return self.default_ttl
+        ttl = int.from_bytes(value, "big", signed=True)
+        if ttl < 0:
+            raise invalid(f"A TTL must be greater or equal to 0, but was {ttl}")
+        if ttl > MAX_TTL:
+            raise invalid(f"ttl is too large. requested ({ttl}) maximum ({MAX_TTL})")
+        return ttl
+
+
+def _times(preparation: Preparation, table: Table, using: Using) -> _Times:
+    return _Times(
+        None if using.timestamp is None else preparation.term(using.timestamp, TIMESTAMP_CLAUSE),
+        None if using.ttl is None else preparation.term(using.ttl, TTL_CLAUSE),
+        table.default_ttl,
+    )
+
+
+def _cell(column: Column, value: Bound, timestamp: int, ttl: int, writing: Writing) -> Cell | None:
+    """The cell that a value makes; none when it is unset."""
+    if value is UNSET:
+        return None
+    if not isinstance(value, bytes):
+        return tombstone(timestamp, writing.now)
+    if len(value) > writing.max_value:
+        raise invalid(
+            f"the value of column {column.name} has {len(value)} bytes, more than the limit of {writing.max_value}"
+        )
+    return value_cell(value, timestamp, ttl=ttl, now=writing.now)
+
+
+def _row_write(table: Table, key: bytes, entries: Sequence[Entry]) -> list[RowWrite]:
+    return [RowWrite(table.keyspace.name, table.name, key, folded(entries))] if entries else []
+
+
+def _check_present(columns: Sequence[Column], given: Sequence[str], what: str) -> None:
+    missing = [column.name for column in columns if column.name not in given]
+    if missing:
+        raise invalid(f"Some {what} are missing: {', '.join(missing)}")
+
+
+def _value_columns(values: Sequence[tuple[Column, Evaluate]]) -> bool:
+    """Whether all columns are static, and there is one."""
+    return bool(values) and all(column.kind is ColumnKind.STATIC for column, _ in values)
+
+
+# INSERT
+
+
+def _insert(preparation: Preparation, table: Table, statement: Insert) -> Write:
+    if statement.if_not_exists:
+        raise unsupported("Conditional updates (IF NOT EXISTS) are")
+    names = statement.columns
+    if len(names) != len(statement.values):
+        raise invalid("Unmatched column names/values")
+    if len(set(names)) != len(names):
+        raise invalid("The column names contains duplicates")
+    columns = [table.column(name) for name in names]
+    terms = {
+        column.name: preparation.term(value, Receiver(column.name, column.type))
+        for column, value in zip(columns, statement.values, strict=True)
+    }
+    values = [(column, terms[column.name]) for column in columns if not column.kind.is_key]
+    _check_present(table.partition, names, "partition key parts")
+    of_statics = _value_columns(values) and not any(column.name in terms for column in table.clustering)
+    if not of_statics:
+        _check_present(table.clustering, names, "clustering keys")
+    times = _times(preparation, table, statement.using)
+
+    def writes(writing: Writing) -> list[RowWrite]:
+        bindings = writing.bindings
+        key = joined([present(terms[column.name](bindings), column) for column in table.partition])
+        timestamp, ttl = times.at(writing), times.to_live(writing)
+        entries: list[Entry] = []
+        place = b""
+        if not of_statics:
+            clustering = [present(terms[column.name](bindings), column) for column in table.clustering]
+            place = place_of(table, clustering)
+            entries.append(marker_entry(place, value_cell(b"", timestamp, ttl=ttl, now=writing.now)))
+        entries += _cells(values, place, timestamp, ttl, writing)
+        return _row_write(table, key, entries)
+
+    return writes
+
+
+def _cells(
+    values: Sequence[tuple[Column, Evaluate]], place: bytes, timestamp: int, ttl: int, writing: Writing
+) -> Iterator[Entry]:
+    for column, evaluate in values:
+        cell = _cell(column, evaluate(writing.bindings), timestamp, ttl, writing)
+        if cell is None:
+            continue
+        yield static_entry(column, cell) if column.kind is ColumnKind.STATIC else row_cell_entry(place, column, cell)
+
+
+# UPDATE
+
+
+def _update(preparation: Preparation, table: Table, statement: Update) -> Write:
+    if statement.conditions is not None:
+        raise unsupported("Conditional updates (IF) are")
+    times = _times(preparation, table, statement.using)
+    values = [_assignment(preparation, table, part) for part in statement.assignments]
+    names = [column.name for column, _ in values]
+    for name in names:
+        if names.count(name) > 1:
+            raise invalid(f"Multiple incompatible setting of column {name}")
+    restrictions = _where(preparation, table, statement)
+    of_statics = _value_columns(values) and not restrictions.restricted(table.clustering)
+    if not of_statics:
+        restricted = [column.name for column in restrictions.restricted(table.clustering)]
+        _check_present(table.clustering, restricted, "clustering keys")
+    keys = _keys(table, restrictions)
+    rows = places(table, restrictions)
+    if not of_statics and not rows.whole:
+        raise invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements")
+
+    def writes(writing: Writing) -> list[RowWrite]:
+        timestamp, ttl = times.at(writing), times.to_live(writing)
+        found: list[RowWrite] = []
+        region = [EVERYTHING] if of_statics else rows.region(writing.bindings)
+        for key in keys(writing.bindings):
+            entries = [entry for place, _ in region for entry in _cells(values, place, timestamp, ttl, writing)]
+            found += _row_write(table, key, entries)
+        return found
+
+    return writes
+
+
+def _assignment(preparation: Preparation, table: Table, assignment: Assignment) -> tuple[Column, Evaluate]:
+    column = table.column(assignment.column)
+    if column.kind.is_key:
+        raise invalid(f"PRIMARY KEY part {column.name} found in SET part")
+    if assignment.element is not None:
+        raise invalid(f"Invalid element operation for non collection column {column.name}")
+    if assignment.operation:
+        raise invalid(f"Invalid operation ({assignment.operation}) for non counter column {column.name}")
+    return column, preparation.term(assignment.value, Receiver(column.name, column.type))
+
+
+def _where(preparation: Preparation, table: Table, statement: Update | Delete) -> Restrictions:
+    """The conditions of a modification: on the key alone, and on all of its partition part."""
+    restrictions = gather(preparation, table, statement.where)
+    others = [column.name for column in restrictions.restricted(table.columns) if not column.kind.is_key]
+    if others:
+        raise invalid(f"Non PRIMARY KEY columns found in where clause: {', '.join(others)} ")
+    if restrictions.token is not None:
+        kind = "UPDATE" if isinstance(statement, Update) else "DELETE"
+        raise invalid(f"The token function cannot be used in WHERE clauses for {kind} statements")
+    restricted = restrictions.restricted(table.partition)
+    _check_present(table.partition, [column.name for column in restricted], "partition key parts")
+    for column in table.partition:
+        restriction = restrictions.on(column)
+        if restriction is None or not restriction.is_point:
+            raise invalid(
+                "Only EQ and IN relation are supported on the partition key (unless you use the token() function)"
+            )
+    return restrictions
+
+
+def _keys(table: Table, restrictions: Restrictions) -> Callable[[Bindings], list[bytes]]:
+    def keys(bindings: Bindings) -> list[bytes]:
+        parts: list[list[bytes]] = []
+        for column in table.partition:
+            restriction = restrictions.on(column)
+            assert restriction is not None, "the partition key is given whole"
+            if restriction.equal is not None:
+                parts.append([restriction.equal(bindings)])
+            elif restriction.among is not None:
+                parts.append(list(dict.fromkeys(restriction.among(bindings))))
+        return [joined(values) for values in product(*parts)]
+
+    return keys
+
+
+# DELETE
+
+
+def _delete(preparation: Preparation, table: Table, statement: Delete) -> Write:
+    if statement.conditions is not None:
+        raise unsupported("Conditional updates (IF) are")
+    columns = [_target(table, target.column, target.element is not None) for target in statement.targets]
+    if statement.using.ttl is not None:
+        raise invalid("TTL is not supported in DELETE statements")
+    times = _times(preparation, table, statement.using)
+    restrictions = _where(preparation, table, statement)
+    restricted = restrictions.restricted(table.clustering)
+    check_no_gap(table, restricted)
+    keys = _keys(table, restrictions)
+    rows = places(table, restrictions)
+    of_statics = bool(columns) and all(column.kind is ColumnKind.STATIC for column in columns) and not restricted
+    if columns and not of_statics and not rows.whole:
+        raise invalid("Range deletions are not supported for specific columns")
+
+    def writes(writing: Writing) -> list[RowWrite]:
+        timestamp = times.at(writing)
+        if columns:
+            region = [EVERYTHING] if of_statics else rows.region(writing.bindings)
+            dead = tombstone(timestamp, writing.now)
+            entries = [
+                static_entry(column, dead) if column.kind is ColumnKind.STATIC else row_cell_entry(place, column, dead)
+                for place, _ in region
+                for column in columns
+            ]
+        else:
+            entries = _deletions(rows, bool(restricted), writing.bindings, Deletion(timestamp, writing.now))
+        return [write for key in keys(writing.bindings) for write in _row_write(table, key, entries)]
+
+    return writes
+
+
+def _deletions(rows: Places, restricted: bool, bindings: Bindings, deletion: Deletion) -> list[Entry]:
+    """Of the partition, of single rows, or of ranges of them."""
+    if not restricted:
+        return [row_deletion_entry(deletion)]
+    if rows.whole:
+        return [row_deletion(place, deletion) for place, _ in rows.region(bindings)]
+    return [range_deletion(start, end, deletion) for start, end in rows.region(bindings)]
+
+
+def _target(table: Table, name: str, element: bool) -> Column:
+    column = table.column(name)
+    if column.kind.is_key:
+        raise invalid(f"Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)")
+    if element:
+        raise invalid(f"Invalid deletion operation for non collection column {name}")
+    return column
