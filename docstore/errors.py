@@ -229,3 +229,8 @@ class CommandError(Exception):
 
     def __repr__(self) -> str:
         return f"CommandError({self.code_name}, {self.message!r})"
+
+
+def no_scripting() -> CommandError:
+    """The refusal of JavaScript by a process that was started without it."""
+    return CommandError(31264, "this server runs no JavaScript: it was started with --noscripting")

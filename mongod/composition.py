@@ -10,7 +10,8 @@ from docstore.node.process import Extension, Service
 from docstore.node.settings import ClusterRole
 from docstore.node.wide.modes import for_documents
 from mongod import migration
-from mongod.document.commands import map_reduce, merge_temporary
+from mongod.document.commands import group, map_reduce, merge_temporary
+from mongod.document.commands.evaluate import EvalSwitch
 from mongod.document.javascript import JavaScript
 from mongod.document.left_outputs import LeftOutputs
 from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
@@ -18,10 +19,14 @@ from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 def extension(role: ClusterRole) -> Extension:
     """The commands, services and parameters of a data node in that role."""
+    switch = EvalSwitch()
+    documents = (map_reduce.COMMAND, group.COMMAND, switch.command())
+    commands = (*map(for_documents, documents), *WIDE_COLUMN)
     if role is not ClusterRole.SHARD:
         return Extension(
-            commands=(for_documents(map_reduce.COMMAND), *WIDE_COLUMN),
+            commands=commands,
             services=lambda node, _pool: (JavaScript(node), LeftOutputs(node)),
+            parameters=(switch.parameter(),),
         )
     tunables = migration.Tunables()
 
@@ -31,7 +36,7 @@ def extension(role: ClusterRole) -> Extension:
         yield LeftOutputs(node)
 
     return Extension(
-        commands=(for_documents(map_reduce.COMMAND), merge_temporary.COMMAND, *WIDE_COLUMN, *migration.COMMANDS),
+        commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS),
         services=services,
-        parameters=tunables.parameters(),
+        parameters=(switch.parameter(), *tunables.parameters()),
     )

@@ -73,6 +73,8 @@ async def serve(process: Process, options: Options) -> None:
         parameters = ParameterTable(FACTS)
 
         async def run_scripts(context: Context, begin: Callable[[], Any]) -> Any:
+            if not context.services.switches.scripting:
+                return await carry_out(begin, None)
             return await carry_out(begin, router.evaluators, await stored_functions(context))
 
         services = services_of(TABLE, router, parameters, carry_out=run_scripts)

@@ -24,7 +24,8 @@ from docstore.query.sort import parse_sort
 from docstore.query.special_indexes import NEED_AN_INDEX
 from docstore.query.update.parse import parse_update
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
-from mongod.document.commands import map_reduce
+from mongod.document.commands import group, map_reduce
+from mongod.document.commands.evaluate import EvalSwitch
 from mongos.table import TABLE as ROUTER_TABLE
 from scripts import compatibility_names as names
 
@@ -135,7 +136,10 @@ def command_status(table: CommandTable) -> Callable[[str], str]:
     return of
 
 
-NODE_TABLE = CommandTable([*NODE_COMMANDS, *REPLICASET_COMMANDS, map_reduce.COMMAND], unsupported=UNSUPPORTED)
+NODE_TABLE = CommandTable(
+    [*NODE_COMMANDS, *REPLICASET_COMMANDS, map_reduce.COMMAND, group.COMMAND, EvalSwitch().command()],
+    unsupported=UNSUPPORTED,
+)
 FAMILIES: Sequence[tuple[str, Sequence[str], Callable[[str], str]]] = (
     ("Query and projection", names.QUERY, query_status),
     ("Update", names.UPDATE, update_status),

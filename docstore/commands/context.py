@@ -15,7 +15,7 @@ from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, Re
 from docstore.commands.figures import Figures
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.values import wrong_type
-from docstore.errors import CommandError
+from docstore.errors import no_scripting
 from docstore.wire.compression import COMPRESSOR_IDS
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
@@ -66,7 +66,7 @@ class Switches:
     def check_scripting(self) -> None:
         """Errors: 31264 where none is run."""
         if not self.scripting:
-            raise CommandError(31264, "this server runs no JavaScript: it was started with --noscripting")
+            raise no_scripting()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

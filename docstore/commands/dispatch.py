@@ -27,7 +27,7 @@ from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.commands.operations import Operation
 from docstore.commands.peer import Peer
 from docstore.commands.values import integer_of, type_name
-from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError, no_scripting
 from docstore.log import component
 from docstore.query.language import ScriptsWanted
 from docstore.wire.message import EXHAUST_ALLOWED, Message
@@ -224,8 +224,8 @@ class Dispatcher:
     def _carry_out(self, context: Context, arguments: Arguments) -> Awaitable[Result]:
         """The command from its beginning, where scripts can run."""
         services = self.services
-        if not services.switches.scripting or services.carry_out is None:
-            raise CommandError(31264, "this server runs no JavaScript")
+        if services.carry_out is None:
+            raise no_scripting()
         return services.carry_out(context, lambda: context.command.run(context, arguments))
 
     async def _timed(self, context: Context, arguments: Arguments, result: Awaitable[Result]) -> Result:

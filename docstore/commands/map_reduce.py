@@ -23,6 +23,7 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.js.job import Counts, Limits, MapReduceJob
+from docstore.js.stored import checked
 from docstore.query.collation import Collation
 from docstore.query.language import PLAIN
 from docstore.query.values import NUMBERS, number_of
@@ -144,7 +145,7 @@ def job_of(
 ) -> MapReduceJob:
     """The user's functions; `seconds`: how long they may take, `stored`: those that the database keeps.
 
-    Errors: BadValue for what is no function or no scope, 15958 for the limit.
+    Errors: BadValue for what is no function or no scope, 15958 for the limit, 4546000 for stored code with a scope.
     """
     if args["limit"] is not None and args["limit"] <= 0:
         raise CommandError(15958, "the limit must be positive")
@@ -159,7 +160,7 @@ def job_of(
         reduce=args["reduce"],
         finalize=None if args["shardedFirstPass"] else finalize,
         scope=None if scope is None else scope[1],
-        stored=stored,
+        stored=None if stored is None else checked(stored),
         collation=collation,
         limits=Limits(seconds=seconds),
     )

@@ -22,6 +22,7 @@ from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
 from docstore.js.job import MEBIBYTE, Limits
 from docstore.js.session import function_source
+from docstore.js.stored import checked
 from docstore.js.workers import Lease, Workers
 
 MAX_INPUT = 16 * MEBIBYTE + 512 * 1024
@@ -39,7 +40,7 @@ class Way(IntEnum):
 
 
 class Evaluation:
-    """The calls of one request. `stored`: a document of the functions that the database keeps, for tests."""
+    """The calls of one request. `stored`: a document of the functions that the database keeps, for filters."""
 
     def __init__(self, workers: Workers, stored: bytes | None = None) -> None:
         self._workers = workers
@@ -60,9 +61,11 @@ class Evaluation:
                 at = end
         return verdicts
 
-    async def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
+    async def call(
+        self, function: Value, arguments: Sequence[bytes], *, with_stored: bool = False
+    ) -> list[Value | CommandError]:
         """The result of the function for each array of arguments."""
-        return _results(await self._call(Way.CALL, function, arguments))
+        return _results(await self._call(Way.CALL, function, arguments, with_stored=with_stored))
 
     async def fold(self, function: Value, state: bytes, arguments: Sequence[bytes]) -> Value | CommandError:
         """`state`: a document with the state as its field `v`; the state after all arguments."""
@@ -72,7 +75,7 @@ class Evaluation:
         """Give the worker back. One that is in the middle of a call is ended."""
         await self._stack.aclose()
 
-    async def _call(self, way: Way, function: Value, documents: Sequence[bytes]) -> bytes:
+    async def _call(self, way: Way, function: Value, documents: Sequence[bytes], *, with_stored: bool = False) -> bytes:
         if self._lease is None:
             self._lease = await self._stack.enter_async_context(self._workers.lease(Limits()))
         number = self._known.get(function)
@@ -81,8 +84,8 @@ class Evaluation:
             number = self._known[function] = len(self._known)
             definition["source"] = function_source(function)[0]
         definition["function"] = number
-        if way is Way.TEST and self._stored is not None:
-            definition["stored"], self._stored = RawBSONDocument(self._stored), None
+        if (with_stored or way is Way.TEST) and self._stored is not None:
+            definition["stored"], self._stored = RawBSONDocument(checked(self._stored)), None
         payload = b"".join((bson.encode(definition), *documents))
         if len(payload) > MAX_INPUT:
             raise CommandError(Code.BSONObjectTooLarge, "the arguments of a JavaScript function are too large")

@@ -8,7 +8,7 @@ from typing import Any
 
 from docstore.bson import document_from
 from docstore.bson.walk import Value
-from docstore.errors import Code, CommandError
+from docstore.errors import Code, CommandError, no_scripting
 from docstore.js import turns
 from docstore.js.evaluation import Evaluation
 from docstore.js.workers import Workers
@@ -21,9 +21,12 @@ PIECE_BYTES = 4 * 1024 * 1024
 class RunningScripts:
     """Serves `docstore.query.language.Scripts`."""
 
-    def enter(self) -> None:
-        if turns.current() is None:
+    def enter(self, *, filters: bool = False) -> None:
+        current = turns.current()
+        if current is None:
             raise ScriptsWanted
+        if filters and isinstance(current.scripts, NoScripts):
+            raise CommandError(6108304, "$where cannot be used: this server runs no JavaScript")
 
     def rest(self) -> None:
         _current().wait(asyncio.sleep(0))
@@ -58,7 +61,7 @@ RUNNING = RunningScripts()
 class ParsedScripts:
     """Scripts that are only parsed here, to be run elsewhere."""
 
-    def enter(self) -> None:
+    def enter(self, *, filters: bool = False) -> None:
         """Nothing is to be made ready."""
 
     def rest(self) -> None:
@@ -81,11 +84,23 @@ def _elsewhere() -> CommandError:
     return CommandError(Code.NotImplemented, "a script whose value a router must know is not supported")
 
 
-async def carry_out(begin: Callable[[], Any], workers: Workers, stored: bytes | None = None) -> Any:
+class NoScripts:
+    """In the place of an `Evaluation` where no JavaScript is run: what is called is refused, when it is called."""
+
+    async def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
+        return [no_scripting()] * len(arguments)
+
+    async def fold(self, function: Value, state: bytes, arguments: Sequence[bytes]) -> Value | CommandError:
+        return no_scripting()
+
+
+async def carry_out(begin: Callable[[], Any], workers: Workers | None, stored: bytes | None = None) -> Any:
     """The result of `begin`, or of what it returns to be awaited; its scripts run in one of the workers.
 
-    `stored`: the functions that the database keeps, as one document.
+    Without workers they are refused. `stored`: the functions that the database keeps, as one document.
     """
+    if workers is None:
+        return await turns.Turns(begin, NoScripts())
     evaluation = Evaluation(workers, stored)
     try:
         return await turns.Turns(begin, evaluation)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from docstore.bson import document_from, get_field
-from docstore.bson.walk import STRING
+from docstore.bson import document_from, elements, get_field
+from docstore.bson.walk import CODE_WITH_SCOPE, STRING
+from docstore.errors import CommandError
 
 COLLECTION = "system.js"
 
@@ -18,3 +19,13 @@ def functions_of(documents: Iterable[bytes]) -> bytes | None:
         if name is not None and name[0] == STRING and value is not None:
             found.append((name[1][4:-1].decode(), *value))
     return document_from(found) if found else None
+
+
+def checked(functions: bytes) -> bytes:
+    """The document itself. Errors: 4546000 for code with a scope in it."""
+    for name, kind, _ in elements(functions):
+        if kind == CODE_WITH_SCOPE:
+            raise CommandError(
+                4546000, f"the function {name} of {COLLECTION} is code with a scope, which is not supported there"
+            )
+    return functions

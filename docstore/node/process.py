@@ -162,9 +162,8 @@ class NodeProcess:
         )
 
     async def _carry_out(self, context: Context, begin: Callable[[], Any]) -> Any:
-        if self.node.evaluators is None:
-            raise CommandError(Code.BadValue, "this process runs no JavaScript")
-        return await carry_out(begin, self.node.evaluators, stored_functions(self.node, context.db))
+        workers = self.node.evaluators if context.services.switches.scripting else None
+        return await carry_out(begin, workers, stored_functions(self.node, context.db))
 
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)

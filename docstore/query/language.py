@@ -48,8 +48,10 @@ class Prefetched(Protocol):
 class Scripts(Protocol):
     """What runs users' JavaScript. Functions are code or strings; errors: those of the scripts."""
 
-    def enter(self) -> None:
-        """Said by a parser that has met a script. Errors: ScriptsWanted."""
+    def enter(self, *, filters: bool = False) -> None:
+        """Said by a parser that has met a script; `filters`: one of a `$where`. Errors: ScriptsWanted, 6108304 for a
+        filter where none are run.
+        """
         ...
 
     def rest(self) -> None:

@@ -57,7 +57,7 @@ def parse_where(value: Value, language: Language) -> DocumentTest:
         raise CommandError(Code.BadValue, "code for $where cannot be empty")
     if language.scripts is None:
         raise CommandError(Code.BadValue, "$where is not allowed in this context")
-    language.scripts.enter()
+    language.scripts.enter(filters=True)
     script = Script(value, language.scripts)
     return DocumentTest(script.test, "$where", value, script)
 

@@ -34,13 +34,13 @@ from mongos.stored_functions import stored_functions
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    context.services.switches.check_scripting()
     router = router_of(context)
     output = output_of(args, context.db)
     language = language_of(context, collation=args["collation"])
     tree = parse_filter(args["query"], language=language)
     seconds = None if context.deadline is None else max(context.deadline - router.clock(), 0.001)
     job = job_of(args, seconds, await stored_functions(context), language.collation)
+    context.services.switches.check_scripting()
     began = router.clock()
     answers = await _first_passes(context, tree)
     mapped = router.clock()

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 
 CORE = ("values", "decimal", "dates", "compile", "decode", "encode", "tojson", "order", "globals")
-SERVER = (*CORE, "mapreduce", "evaluate", "server")
+SERVER = (*CORE, "mapreduce", "group", "evaluate", "server")
 
 
 @cache

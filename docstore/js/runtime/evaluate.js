@@ -5,7 +5,10 @@
 
 const TEST = 0,
   CALL = 1,
-  FOLD = 2;
+  FOLD = 2,
+  GROUP = 3,
+  GROUP_DOCUMENTS = 4,
+  GROUP_END = 5;
 const RETURNS = /(?<![\w$])return(?![\w$])/;
 const NAMES_DOCUMENT = /(?<![\w$])obj(?![\w$])/;
 
@@ -37,15 +40,20 @@ function learn(source) {
 }
 
 function evaluate(limit) {
-  const { way, function: number, source, stored } = readDocument();
+  const definition = readDocument();
+  const { way, function: number, source, stored } = definition;
   if (stored !== undefined) for (const name of Object.keys(stored)) setField(globalThis, name, stored[name]);
   rewind();
+  if (way === GROUP) return startGrouping(definition);
+  if (way === GROUP_DOCUMENTS) return groupDocuments(limit);
+  if (way === GROUP_END) return writeGroups();
   undefinedType = 6; // inside of results it is kept
   if (source !== undefined) known[number] = learn(source);
   const learned = known[number];
   if (way === TEST) test(learned, limit);
   else if (way === CALL) while (at < limit) record(() => callWith(learned, readArguments()));
   else record(() => fold(learned, limit));
+  return undefined;
 }
 
 function ready(learned) {

@@ -40,7 +40,6 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    context.services.switches.check_scripting()
     node = node_of(context)
     check_no_view(node.store, context.namespace)
     output = output_of(arguments, context.db)
@@ -49,6 +48,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     # The functions are stopped before the whole operation is, which would be told as another error.
     seconds = None if context.deadline is None else max(context.deadline - node.clock() - MARGIN_SECONDS, 0.001)
     job = job_of(arguments, seconds, stored_functions(node, context.db), language.collation)
+    context.services.switches.check_scripting()
     language = replace(language, scripts=None, excluded=language.excluded | {"$where"})
     mapping = _Mapping(context, job, _query(arguments, language), partial=arguments["shardedFirstPass"])
     if mapping.partial:
