@@ -189,7 +189,10 @@ class SlidingDeviation:
         total = self._sum.units
         spread = self._squares * count - total * total
         divisor = count * (count - 1 if self._sample else count)
-        return double_value(math.sqrt(spread / (divisor << (2 * _UNIT))))
+        try:
+            return double_value(math.sqrt(spread / (divisor << (2 * _UNIT))))
+        except OverflowError:
+            return double_value(math.inf)
 
 
 class SlidingCovariance:

@@ -109,7 +109,11 @@ class MergeOutput:
         if "_id" in (self._stage.on or ("_id",)) and get_field(document, "_id") is None:
             document = document_from([("_id", OBJECT_ID, _new_id()), *elements(document)])
         identity = self._stage.identity(document)
-        match = None if collection is None else self._match(unit, collection, identity)
+        if self._stage.lacks_variables(document):
+            self._stage.update(document, self._stored_under)
+        # Where nothing may be matched the document is just inserted: its indexes refuse what is there already.
+        inserts = self._stage.matched is WhenMatched.FAIL and self._stage.not_matched is WhenNotMatched.INSERT
+        match = None if collection is None or inserts else self._match(unit, collection, identity)
         if match is not None:
             assert collection is not None, "the match was found in it"
             self._change(unit, collection, match, document, identity)

@@ -12,7 +12,7 @@ import pymongo
 import pytest
 from pymongo.database import Database
 
-from tests.differential import randomly
+from tests.differential import random_stages, randomly
 from tests.differential.pair import OPTIONS, Command, Pair
 from tests.harness.reference import reference_server
 
@@ -96,5 +96,61 @@ def test_updates(reference: Database[dict[str, Any]]) -> None:
                     f"{command}\n  reference {theirs}\n  ours      {ours}\n  after {after}\n  left  {left}"
                 )
                 break
+
+    check(reference, round_of)
+
+
+def compare(theirs: Any, ours: Any, command: Command, differing: list[str]) -> None:
+    if theirs != ours:
+        differing.append(f"{command}\n  reference {theirs}\n  ours      {ours}")
+
+
+def aggregate(*stages: Command) -> Command:
+    return {"aggregate": "rows", "pipeline": list(stages), "cursor": {"batchSize": 1000}}
+
+
+def test_merges(reference: Database[dict[str, Any]]) -> None:
+    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
+        await pair.fill(rows=randomly.documents(dice, 6), target=[])
+        await pair.both({"createIndexes": "target", "indexes": [{"key": {"k": 1}, "name": "k", "unique": True}]})
+        for _ in range(A_ROUND):
+            target = [{"_id": n, "k": n, "a": randomly.value(dice, 1), "s": "x"} for n in range(6)]
+            await pair.both({"delete": "target", "deletes": [{"q": {}, "limit": 0}]})
+            await pair.both({"insert": "target", "documents": target})
+            command = aggregate({"$sort": {"_id": 1}}, *random_stages.before_merge(dice), random_stages.merge(dice))
+            compare(*await pair.both(command), command, differing)
+            after = {"find": "target", "sort": {"k": 1, "_id": 1}, "batchSize": 1000}
+            compare(*await pair.both(after), {**after, "after": command}, differing)
+
+    check(reference, round_of)
+
+
+@pytest.mark.parametrize("kind", ["windows", "groups", "collations"])
+def test_stages(reference: Database[dict[str, Any]], kind: str) -> None:
+    def command(dice: Random) -> Command:
+        match kind:
+            case "windows":
+                return aggregate(random_stages.windows(dice), {"$sort": {"_id": 1}}, {"$project": {"r": 1}})
+            case "groups":
+                return aggregate(*random_stages.group(dice))
+            case _:
+                return random_stages.collated(dice)
+
+    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
+        await pair.fill(rows=random_stages.rows(dice, 14))
+        for _ in range(A_ROUND):
+            made = command(dice)
+            compare(*await pair.both(made), made, differing)
+
+    check(reference, round_of)
+
+
+@pytest.mark.parametrize("make", [random_stages.date_expression, random_stages.decimal_expression])
+def test_expressions(reference: Database[dict[str, Any]], make: Callable[[Random], Any]) -> None:
+    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
+        await pair.fill(rows=[{"_id": 1}])
+        for _ in range(A_ROUND):
+            command = aggregate({"$project": {"r": make(dice)}})
+            compare(*await pair.both(command), command, differing)
 
     check(reference, round_of)

@@ -205,7 +205,8 @@ def _to_whole(name: str, binary: Callable[[float], float], rounding: str) -> Ope
             return double_value(binary(number) if math.isfinite(number) else number)
         if operand[0] == DECIMAL:
             exact = decimal_of(operand).to_decimal()
-            return from_decimal(exact.to_integral_value(rounding) if exact.is_finite() else exact)
+            # A whole number of more than 34 digits has no form with all its digits: not a number, as in the reference.
+            return from_decimal(exact.quantize(Decimal(1), rounding, DECIMAL_CONTEXT) if exact.is_finite() else exact)
         return operand
 
     return unary(calculate)
@@ -257,9 +258,11 @@ def _places(name: str, value: Value) -> int:
 
 
 def _quantized(exact: Decimal, digits: int, rounding: str) -> Decimal:
-    """The number with so many places; as it is where that takes more than 34 digits."""
-    rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding, DECIMAL_CONTEXT)
-    return exact if rounded.is_nan() else rounded
+    """The number with so many places; with all its 34 digits where that takes more."""
+    if not exact.is_finite():
+        return exact
+    found = exact.quantize(Decimal(1).scaleb(-digits), rounding, DECIMAL_CONTEXT)
+    return rounded(exact) if found.is_nan() else found
 
 
 def _round_double(number: float, digits: int) -> float:

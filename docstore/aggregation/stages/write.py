@@ -6,7 +6,7 @@ what the rest gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -79,13 +79,23 @@ class Merge:
         raise not_supported("place for a stage that writes", "$merge")
 
     def update(self, document: bytes, collation: Collation | None) -> Callable[[bytes], bytes]:
-        """What the pipeline makes of an existing document, for a new one, under the collation of their collection."""
-        scope = Scope(document)
+        """What the pipeline makes of an existing document, for a new one, under the collation of their collection.
+
+        A variable without a value is not defined: error 17276 where the pipeline names it.
+        """
         bound: dict[str, Value | None] = {"new": (OBJECT, document)}
-        bound.update({name: evaluate(scope) for name, evaluate in self.let})
+        bound.update({name: value for name, value in self._given(document) if value is not None})
         language = replace(self.language.binding(bound), collation=collation)
         assert language.expressions is not None, "pipelines are parsed with expressions served"
         return language.expressions.update(self.pipeline, language)
+
+    def lacks_variables(self, document: bytes) -> bool:
+        """Whether a variable has no value for a new document: `update` may then refuse it."""
+        return any(value is None for _, value in self._given(document))
+
+    def _given(self, document: bytes) -> Iterator[tuple[str, Value | None]]:
+        scope = Scope(document)
+        return ((name, evaluate(scope)) for name, evaluate in self.let)
 
     def identity(self, document: bytes) -> list[tuple[str, Value]]:
         """The values by which a document finds its partner. Errors: 51132, 51185."""
