@@ -23,7 +23,8 @@ from docstore.cql.bindings import Bound
 from docstore.cql.documents import bound_of, shower_of
 from docstore.cql.errors import invalid, protocol
 from docstore.cql.execution import Request, Surroundings, execute
-from docstore.cql.preparing import Prepared, prepare
+from docstore.cql.kept import Statements
+from docstore.cql.preparing import Prepared
 from docstore.cql.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
 from docstore.query.values import TYPE_NAMES
 from docstore.wide.consistency import level_named
@@ -38,11 +39,11 @@ PARAMETERS = (
 
 
 async def run_statement(
-    executor: Executor, surroundings: Surroundings, context: Context, arguments: Arguments
+    executor: Executor, statements: Statements, surroundings: Surroundings, context: Context, arguments: Arguments
 ) -> dict[str, Any]:
     """The reply to a statement. CqlError, and the errors of the executor."""
     in_use = await executor.keyspace(context.db)
-    prepared = await prepare(executor, arguments.value, None if in_use is None else in_use.name)
+    prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)
     request = Request(
         values=_values(prepared, arguments["params"]),
         level=level_named(arguments["consistency"]),

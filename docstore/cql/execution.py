@@ -12,7 +12,7 @@ from docstore.cql.batches import BatchPlan, check_size
 from docstore.cql.bindings import Bindings, Bound, Moment, bind
 from docstore.cql.errors import invalid, no_keyspace
 from docstore.cql.paging import decode, digest_of, encode
-from docstore.cql.preparing import Prepared, prepare
+from docstore.cql.preparing import Prepared
 from docstore.cql.reading import Conditions, read_page
 from docstore.cql.results import Done, KeyspaceSet, Result, Rows
 from docstore.cql.schema_changes import change_schema
@@ -56,13 +56,6 @@ class Request:
     page_size: int = 0
     paging_state: bytes | None = None
     timestamp: int | None = None
-
-
-async def run(
-    executor: Executor, surroundings: Surroundings, text: str, keyspace: str | None, request: Request
-) -> Result:
-    """Prepare a statement and execute it once. CqlError, and the errors of the executor."""
-    return await execute(executor, surroundings, await prepare(executor, text, keyspace), request)
 
 
 async def execute(executor: Executor, surroundings: Surroundings, prepared: Prepared, request: Request) -> Result:

@@ -16,7 +16,6 @@ from docstore.cql.statements import (
     Batch,
     Delete,
     Insert,
-    Modification,
     SchemaChange,
     Select,
     TableName,
@@ -24,20 +23,21 @@ from docstore.cql.statements import (
     Use,
 )
 from docstore.cql.write_plans import WritePlan, write_plan
-from docstore.wide.execution import Executor
+from docstore.wide.execution import Executor, StoredFamily
 
 Plan = SelectPlan | WritePlan | BatchPlan | SchemaChange | Use
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """`keyspace`: the one in use when it was prepared, which unqualified names refer to. `id` is the same on every
-    router.
+    """`keyspace`: the one in use when it was prepared, which unqualified names refer to. `families`: the tables that it
+    reads or writes, as they were then. `id` is the same on every router.
     """
 
     text: str
     keyspace: str | None
     plan: Plan
+    families: tuple[StoredFamily, ...] = ()
     variables: tuple[Variable, ...] = ()
     columns: tuple[ResultColumn, ...] = ()
 
@@ -51,20 +51,19 @@ async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepar
     """The statement of a text, with unqualified names taken from a keyspace. CqlError."""
     statement = parse(text)
     if isinstance(statement, Select):
-        plan = select_plan(await find_table(executor, statement.table, keyspace), statement)
-        return Prepared(text, keyspace, plan, plan.variables, plan.selection.metadata(plan.table))
+        family = await find_family(executor, statement.table, keyspace)
+        plan = select_plan(table_of(*family), statement)
+        return Prepared(text, keyspace, plan, (family,), plan.variables, plan.selection.metadata(plan.table))
     if isinstance(statement, Insert | Update | Delete):
-        modification = await _modification(executor, statement, keyspace)
-        return Prepared(text, keyspace, modification, modification.variables)
+        family = await find_family(executor, statement.table, keyspace)
+        modification = write_plan(table_of(*family), statement)
+        return Prepared(text, keyspace, modification, (family,), modification.variables)
     if isinstance(statement, Batch):
-        members = [await _modification(executor, member, keyspace) for member in statement.statements]
-        batch = batch_plan(statement, members)
-        return Prepared(text, keyspace, batch, batch.variables)
+        families = [await find_family(executor, member.table, keyspace) for member in statement.statements]
+        pairs = zip(statement.statements, families, strict=True)
+        batch = batch_plan(statement, [write_plan(table_of(*family), member) for member, family in pairs])
+        return Prepared(text, keyspace, batch, tuple(families), batch.variables)
     return Prepared(text, keyspace, statement)
-
-
-async def _modification(executor: Executor, statement: Modification, keyspace: str | None) -> WritePlan:
-    return write_plan(await find_table(executor, statement.table, keyspace), statement)
 
 
 def keyspace_name(name: TableName, keyspace: str | None) -> str:
@@ -77,6 +76,11 @@ def keyspace_name(name: TableName, keyspace: str | None) -> str:
 
 async def find_table(executor: Executor, name: TableName, keyspace: str | None) -> Table:
     """The table of that name. CqlError when there is none."""
+    return table_of(*await find_family(executor, name, keyspace))
+
+
+async def find_family(executor: Executor, name: TableName, keyspace: str | None) -> StoredFamily:
+    """The column family that stores the table of that name. CqlError when there is none."""
     space = keyspace_name(name, keyspace)
     found = await executor.family(space, name.name)
     if found is None:
@@ -85,4 +89,4 @@ async def find_table(executor: Executor, name: TableName, keyspace: str | None) 
         raise no_table(name.name)
     if found.definition.table is None:
         raise invalid(f"{space}.{name.name} is a column family of the column model, which CQL does not serve yet")
-    return table_of(found.keyspace, found.definition, found.id)
+    return found

@@ -16,11 +16,11 @@ from docstore.cql.layout import beyond
 from docstore.cql.paging import Position
 from docstore.cql.places import EVERYTHING, Range, Region
 from docstore.cql.ring import key_of_tail, ring_range
-from docstore.cql.rows import Assembly, Partition, Row, Stored
+from docstore.cql.rows import Assembly, Partition, Row
 from docstore.cql.select_plans import SelectPlan
 from docstore.wide.consistency import Level
-from docstore.wide.execution import Executor, PartitionRead, RingScan
-from docstore.wide.keys import COLUMNS, ROW_DELETION, after_part, row_end, row_tail
+from docstore.wide.execution import Executor, PartitionRead, Portion, RingScan
+from docstore.wide.keys import COLUMNS, after_part, row_end, row_tail
 from docstore.wide.slices import Counts
 
 _LEAST, _MOST = 32, 2000
@@ -111,16 +111,13 @@ class _Reading:
             # The one row of a partition without clustering columns, or without rows, has been given.
             return Next.PARTITION
         partition = Partition(self._assembly, key)
-        whole = region == [EVERYTHING] and behind is None and not self._plan.reverse
-        if not whole:
-            async for records in self._portions(key, ROW_DELETION, COLUMNS):
-                self._hand_over(partition.feed(records))
+        head = True
         for start, end in reversed(region) if self._plan.reverse else region:
             if behind is not None:
                 start, end = self._cut(start, end, behind)
-            first = ROW_DELETION if whole else COLUMNS + start
-            async for records in self._portions(key, first, COLUMNS + end if end else _END):
-                verdict = self._hand_over(partition.feed(records))
+            async for portion in self._portions(key, COLUMNS + start, COLUMNS + end if end else _END, head=head):
+                head = False
+                verdict = self._hand_over(partition.feed([*portion.head, *portion.entries]))
                 if verdict is not Next.ROW:
                     return verdict
         return self._finish(partition, alone=behind is None)
@@ -131,7 +128,8 @@ class _Reading:
             return start, min(end, behind) if end else behind
         return max(start, beyond(behind)), end
 
-    async def _portions(self, key: bytes, start: bytes, end: bytes) -> AsyncIterator[list[Stored]]:
+    async def _portions(self, key: bytes, start: bytes, end: bytes, *, head: bool) -> AsyncIterator[Portion]:
+        """The records of a range; the first portion has the partition's head, if that is wanted."""
         reverse = self._plan.reverse
         while start < end:
             wanted = PartitionRead(
@@ -142,9 +140,11 @@ class _Reading:
                 end=end,
                 reverse=reverse,
                 limit=self._limit,
+                head=head,
             )
             portion = await self._executor.read(wanted, self._conditions.level)
-            yield portion.entries
+            yield portion
+            head = False
             if not portion.more:
                 return
             last = portion.entries[-1][0]

@@ -39,7 +39,9 @@ class RowWrite(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRead:
-    """Records of one row with paths in `[start, end)`, at most `limit` of them, from the end when `reverse`."""
+    """Records of one row with paths in `[start, end)`, at most `limit` of them, from the end when `reverse`. `head`:
+    also all that stand before its columns, as they were at the same moment.
+    """
 
     keyspace: str
     family: str
@@ -48,6 +50,7 @@ class PartitionRead:
     end: bytes
     reverse: bool = False
     limit: int = 1000
+    head: bool = False
 
 
 class Portion(NamedTuple):
@@ -55,6 +58,7 @@ class Portion(NamedTuple):
 
     entries: list[Stored]
     more: bool
+    head: Sequence[Stored] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.bson import document_to_python
+from docstore.cql.kept import Statements
 from docstore.node.wide.settings import Settings
 from docstore.wide.errors import family_absent, keyspace_absent, wrong_mode
 from docstore.wide.execution import StoredFamily
@@ -42,6 +43,8 @@ class WideColumns:
 
     def __init__(self, store: Store, wall_clock: Callable[[], float]) -> None:
         self.settings = Settings()
+        self.statements = Statements()
+        """Of CQL, prepared."""
         self._store = store
         self._wall_clock = wall_clock
         self._keyspaces: dict[str, tuple[CollectionOptions, Keyspace]] = {}

@@ -23,13 +23,22 @@ from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.wide.consistency import Level
 from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Stored, StoredFamily
-from docstore.wide.keys import STATISTICS, family_end, family_prefix, row_tail, split_row
+from docstore.wide.keys import (
+    COLUMNS,
+    ROW_DELETION,
+    STATISTICS,
+    family_end,
+    family_prefix,
+    row_tail,
+    split_row,
+)
 from docstore.wide.schema import ColumnFamily, Keyspace
 from docstore.wide.slices import Steps
 from docstore.wide.tokens import Partitioner
 
 _STEP = 256
 _ROWS_AT_ONCE = 64
+_HEAD_ENTRIES = 10_000
 
 
 class NodeExecutor:
@@ -98,10 +107,7 @@ class NodeExecutor:
         needed = check_read(self._node, found.keyspace, level)
         tail = row_tail(found.keyspace.partitioner, wanted.key)
         if needed > 1:
-            quorum = self._quorum(found, level, needed)
-            stretch = Stretch(tail, (), wanted.start, wanted.end, wanted.reverse, wanted.limit)
-            answers = await quorum.read(stretch)
-            return merged_portion([answer.portion for answer in answers], reverse=wanted.reverse)
+            return await read_merged(self._quorum(found, level, needed), tail, wanted)
         view = await self._view(found)
         try:
             check_owned(found, view, wanted.key)
@@ -109,8 +115,7 @@ class NodeExecutor:
             view.release()
             raise
         prefix = family_prefix(found.collection.ident) + tail
-        steps = read_portion(view.reader, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit)
-        portion = driven(self._context, steps, view.release)
+        portion = driven(self._context, portion_steps(view.reader, prefix, wanted), view.release)
         return await portion if isawaitable(portion) else portion
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPortion:
@@ -160,6 +165,40 @@ class NodeExecutor:
     async def _view(self, found: Found) -> View:
         viewing = view_of(self._context)
         return viewing if isinstance(viewing, View) else await viewing
+
+
+async def read_merged(quorum: Quorum, tail: bytes, wanted: PartitionRead) -> Portion:
+    """What several members together hold of a row. The head is read after the rest: a deletion that has come between
+    hides what it would have hidden, and what was written after it is not seen.
+    """
+    answers = await quorum.read(Stretch(tail, (), wanted.start, wanted.end, wanted.reverse, wanted.limit))
+    portion = merged_portion([answer.portion for answer in answers], reverse=wanted.reverse)
+    head: list[Stored] = []
+    start = ROW_DELETION
+    while wanted.head:
+        answers = await quorum.read(Stretch(tail, (), start, COLUMNS, False, _HEAD_ENTRIES))
+        part = merged_portion([answer.portion for answer in answers], reverse=False)
+        head += part.entries
+        if not part.more:
+            break
+        start = part.entries[-1][0] + b"\0"
+    return portion._replace(head=head)
+
+
+def portion_steps(reader: Reader, prefix: bytes, wanted: PartitionRead) -> Steps[Portion]:
+    """What is wanted of a row, whose keys begin with the prefix."""
+    head: list[Stored] = []
+    start = ROW_DELETION
+    while wanted.head:
+        part = yield from read_portion(reader, prefix, start, COLUMNS, reverse=False, limit=_HEAD_ENTRIES)
+        head += part.entries
+        if not part.more:
+            break
+        start = part.entries[-1][0] + b"\0"
+    portion = yield from read_portion(
+        reader, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit
+    )
+    return portion._replace(head=head)
 
 
 def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: RingScan) -> Steps[RingPortion]:

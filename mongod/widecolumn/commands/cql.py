@@ -18,7 +18,8 @@ from docstore.node.wide.executor import executor_of
 async def run(context: Context, arguments: Arguments) -> Result:
     if not parser.is_ready():
         await on_thread(parser.grammar)
-    return await run_statement(executor_of(context), surroundings_of(context), context, arguments)
+    statements = node_of(context).wide.statements
+    return await run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
 
 
 def surroundings_of(context: Context) -> Surroundings:

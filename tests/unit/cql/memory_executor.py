@@ -92,7 +92,8 @@ class MemoryExecutor:
         row = self._row(wanted.keyspace, wanted.family, wanted.key)
         paths = list(row.irange(wanted.start, wanted.end, (True, False), wanted.reverse))
         limit = min(wanted.limit, self.largest)
-        return Portion([(path, row[path]) for path in paths[:limit]], len(paths) > limit)
+        head = [(path, row[path]) for path in row.irange(b"\0", b"\x20", (True, False))] if wanted.head else []
+        return Portion([(path, row[path]) for path in paths[:limit]], len(paths) > limit, head)
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPortion:
         self.reads += 1

@@ -7,7 +7,8 @@ import random
 from typing import Any
 
 from docstore.cql.errors import CqlError
-from docstore.cql.execution import Request, Surroundings, run
+from docstore.cql.execution import Request, Surroundings, execute
+from docstore.cql.kept import Statements
 from docstore.cql.results import Result, Rows
 from docstore.cql.types import CqlType
 from tests.unit.cql.memory_executor import MemoryExecutor
@@ -22,12 +23,17 @@ class Cql:
     def __init__(self, largest: int = 1 << 30) -> None:
         self.executor = MemoryExecutor(largest)
         self.keyspace: str | None = "k"
+        self._statements = Statements()
         self._surroundings = Surroundings(dice=random.Random(1).randbytes)
         self.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 
     def run(self, text: str, *values: bytes | None, **request: Any) -> Result:
         wanted = Request(values=request.pop("values", values), **request)
-        return asyncio.run(run(self.executor, self._surroundings, text, self.keyspace, wanted))
+        return asyncio.run(self._run(text, wanted))
+
+    async def _run(self, text: str, wanted: Request) -> Result:
+        prepared = await self._statements.prepare(self.executor, text, self.keyspace)
+        return await execute(self.executor, self._surroundings, prepared, wanted)
 
     def rows(self, text: str, *values: bytes | None, **request: Any) -> list[tuple[Any, ...]]:
         """The rows of a SELECT as Python values."""
