@@ -8,6 +8,7 @@ from docstore.net.pool import Pool
 from docstore.node.node import DataNode
 from docstore.node.process import Extension, Service
 from docstore.node.settings import ClusterRole
+from docstore.node.wide.collecting import Collector
 from docstore.node.wide.modes import for_documents
 from mongod import migration
 from mongod.document.commands import group, map_reduce, merge_temporary
@@ -25,7 +26,7 @@ def extension(role: ClusterRole) -> Extension:
     if role is not ClusterRole.SHARD:
         return Extension(
             commands=commands,
-            services=lambda node, _pool: (JavaScript(node), LeftOutputs(node)),
+            services=lambda node, _pool: (JavaScript(node), LeftOutputs(node), Collector(node)),
             parameters=(switch.parameter(),),
         )
     tunables = migration.Tunables()
@@ -34,6 +35,7 @@ def extension(role: ClusterRole) -> Extension:
         yield JavaScript(node)
         yield migration.attach(node, pool, tunables)
         yield LeftOutputs(node)
+        yield Collector(node)
 
     return Extension(
         commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS),

@@ -52,6 +52,7 @@ from mongos.commands import (
     split,
     update,
     validate,
+    wide_column,
 )  # fmt: skip
 
 _MODULES = (
@@ -64,7 +65,7 @@ _MODULES = (
 )  # fmt: skip
 
 TABLE = CommandTable(
-    (*BUILTIN, *(module.COMMAND for module in _MODULES)),
+    (*BUILTIN, *(module.COMMAND for module in _MODULES), *wide_column.COMMANDS),
     unsupported={
         "abortReshardCollection": "resharding is not supported yet",
         "addShardToZone": "zones are not supported yet",

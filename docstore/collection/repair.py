@@ -14,6 +14,7 @@ from docstore.bson import encode_key, get_field
 from docstore.bson.layout import record_id_bytes
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, pack_counters
+from docstore.collection.rows import stored_cells
 from docstore.errors import CommandError
 from docstore.storage import Batch, Family
 
@@ -37,6 +38,8 @@ class Repaired:
 def repair_collection(store: Store, coll: Collection) -> Repaired:
     """Rebuild indexes and counters from the records, and take out records that are no documents."""
     engine = store.engine
+    if coll.options.family is not None:
+        return _recount(store, coll)
     done = Repaired(coll.ns, was_valid=store.validate(coll).valid)
     indexes = list(coll.indexes.values())
     batch = Batch()
@@ -78,6 +81,20 @@ def repair_collection(store: Store, coll: Collection) -> Repaired:
     batch.put(Family.META, coll.counters_key, pack_counters(coll.count, coll.size))
     batch.put(Family.META, *store.catalog.row(coll))
     engine.write(batch)
+    return done
+
+
+def _recount(store: Store, coll: Collection) -> Repaired:
+    """Of a column family only the counters can be wrong: its cells are all there is."""
+    done = Repaired(coll.ns, was_valid=store.validate(coll).valid)
+    size = 0
+    for key, record in stored_cells(store.engine, coll):
+        done.count += 1
+        size += len(key) + len(record)
+    coll.count, coll.size = done.count, size
+    batch = Batch()
+    batch.put(Family.META, coll.counters_key, pack_counters(coll.count, coll.size))
+    store.engine.write(batch)
     return done
 
 

@@ -12,14 +12,14 @@ What a column family holds stands in the `wide` family under its ident (`docstor
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.bson import get_field
 from docstore.bson.build import enclosed
 from docstore.storage import Family
-from docstore.wide.cells import TOMBSTONE
-from docstore.wide.keys import STATISTICS, after_name, family_prefix
+from docstore.wide.cells import ESTIMATE, TOMBSTONE
+from docstore.wide.keys import STATISTICS, after_name, family_end, family_prefix
 from docstore.wide.mutations import Entry, merged_record, pack_entries, unpack_entries
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
 
 _WIDE = Family.WIDE
-_STATISTICS = struct.Struct(">qq")
+_STATISTICS = struct.Struct(">Bqq")
 _LENGTH = struct.Struct("<i")
 _LONG = struct.Struct("<q")
 
@@ -43,6 +43,10 @@ class RowSize(NamedTuple):
 EMPTY = RowSize(0, 0)
 
 
+def _unpacked(record: bytes) -> RowSize:
+    return RowSize._make(_STATISTICS.unpack(record)[1:])
+
+
 class Growth(NamedTuple):
     """A row before and after a merge."""
 
@@ -53,7 +57,7 @@ class Growth(NamedTuple):
 def row_size(reader: Reader, coll: Collection, row: bytes) -> RowSize:
     """The statistics of a row, of nothing where it is empty. `row`: token and key."""
     record = reader.get(_WIDE, family_prefix(coll.ident) + row + STATISTICS)
-    return EMPTY if record is None else RowSize._make(_STATISTICS.unpack(record))
+    return EMPTY if record is None else _unpacked(record)
 
 
 class Changed(NamedTuple):
@@ -155,11 +159,30 @@ def _counted(
         return Changed(changed, previous, count, count * len(row), Growth(EMPTY, EMPTY))
     key = family_prefix(coll.ident) + row + STATISTICS
     record = unit.get(_WIDE, key)
-    before = EMPTY if record is None else RowSize._make(_STATISTICS.unpack(record))
+    before = EMPTY if record is None else _unpacked(record)
     after = RowSize(max(before.rows + rows, 0), before.size + size)
-    changed[key] = _STATISTICS.pack(*after) if after.size else None
+    changed[key] = _STATISTICS.pack(ESTIMATE, *after) if after.size else None
     previous.append((key, record))
     return Changed(changed, previous, count, size + count * len(row), Growth(before, after))
+
+
+def stored_cells(reader: Reader, coll: Collection) -> Iterator[tuple[bytes, bytes]]:
+    """(key behind the ident, record) of everything that is counted, in order."""
+    base = family_prefix(coll.ident)
+    at = len(base)
+    for key, record in reader.items(_WIDE, base, family_end(coll.ident)):
+        if not record[0] & ESTIMATE:
+            yield key[at:], record
+
+
+def store_rows(unit: WriteUnit, coll: Collection, rows: Iterable[tuple[bytes, list[tuple[bytes, bytes]]]]) -> None:
+    """Put records as they are where nothing stands yet: those of a copy that is being made."""
+    base = family_prefix(coll.ident)
+    for row, entries in rows:
+        keys: dict[bytes, bytes | None] = {base + row + path: record for path, record in entries}
+        kept = [(path, record) for path, record in entries if not record[0] & ESTIMATE]
+        size = sum(len(row) + len(path) + len(record) for path, record in kept)
+        unit.put_row(coll, Changed(keys, [], len(kept), size, Growth(EMPTY, EMPTY)), bytes)
 
 
 # What the oplog holds of it

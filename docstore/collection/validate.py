@@ -12,8 +12,10 @@ from docstore.bson import get_field
 from docstore.bson.layout import RECORD_ID_BYTES
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, Index
+from docstore.collection.rows import stored_cells
 from docstore.errors import CommandError
 from docstore.storage import DataCorrupted, Family
+from docstore.wide.cells import is_record
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -67,6 +69,8 @@ class Validation:
     def _run(self) -> Iterator[None]:
         """Yields every so often."""
         report, ns = self.report, self._coll.ns
+        if self._coll.options.family is not None:
+            yield from self._check_cells()
         wanted = dict.fromkeys((index.name for index in self._indexes), 0)
         yield from self._check_documents(wanted)
         for index in self._indexes:
@@ -76,6 +80,20 @@ class Validation:
             report.add(f"{ns} holds {report.count} documents, but counts {count}")
         if size != report.size:
             report.add(f"{ns} holds {report.size} bytes, but counts {size}")
+
+    def _check_cells(self) -> Iterator[None]:
+        """Count what a column family holds, and look at each record."""
+        report, ns = self.report, self._coll.ns
+        try:
+            for seen, (key, record) in enumerate(stored_cells(self._reader, self._coll), 1):
+                report.count += 1
+                report.size += len(key) + len(record)
+                if not is_record(record):
+                    report.add(f"what stands under {key.hex()} is neither a cell nor a deletion")
+                if seen % _CLOCK_EVERY == 0:
+                    yield
+        except DataCorrupted as error:
+            report.add(f"rows of {ns} cannot be read: {error}")
 
     def _check_documents(self, wanted: dict[str, int]) -> Iterator[None]:
         """Check each document, and add what it asks for to the sums in `wanted`."""

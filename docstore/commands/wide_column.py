@@ -79,6 +79,27 @@ READ_STRETCH = (
     Parameter("reverse", Type.BOOL, default=False),
     Parameter("limit", Type.INT, default=0),
 )
+SCAN_ROWS = (
+    Parameter("start", Type.ANY, required=True),
+    Parameter("end", Type.ANY, required=True),
+    Parameter("row", Type.ANY),
+    Parameter("path", Type.ANY),
+    Parameter("limit", Type.INT, required=True),
+    Parameter("statistics", Type.BOOL, default=False),
+    CONSISTENCY,
+)
+READ_ROW = (
+    _KEY,
+    Parameter("start", Type.ANY, required=True),
+    Parameter("end", Type.ANY, required=True),
+    Parameter("reverse", Type.BOOL, default=False),
+    Parameter("limit", Type.INT, required=True),
+    CONSISTENCY,
+)
+APPLY_ROWS = (
+    Parameter("writes", Type.DOCUMENTS, required=True),
+    CONSISTENCY,
+)
 LIST_ROWS = (
     Parameter("start", Type.ANY, required=True),
     Parameter("end", Type.ANY, required=True),

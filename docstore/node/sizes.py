@@ -34,8 +34,9 @@ def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
     and nothing takes less than one.
     """
     records = collection.size + collection.count * _RECORD_KEY_BYTES
+    family = Family.RECORDS if collection.options.family is None else Family.WIDE
     return CollectionSizes(
-        _pages(records * engine.ratio(Family.RECORDS)),
+        _pages(records * engine.ratio(family)),
         {
             name: _pages(
                 collection.count * _entry_bytes(engine, index) * engine.ratio(Family.INDEXES) if collection.count else 0

@@ -31,8 +31,10 @@ from docstore.bson.optime import OpTime
 from docstore.collection.index_spec import parse_index_spec
 from docstore.collection.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
 from docstore.collection.options import NO_OPTIONS, CollectionOptions, parse_options
+from docstore.collection.rows import store_rows
 from docstore.log import component
 from docstore.replicaset.applying import SLICE_SECONDS, Applier
+from docstore.replicaset.family_rows import family_rows
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.remote import Remote
 from docstore.replicaset.session_rows import copy_rows
@@ -167,6 +169,9 @@ class InitialSync:
 
     async def _clone(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
         database, _, name = namespace.partition(".")
+        if options.family is not None or options.keyspace is not None:
+            await self._clone_rows(namespace, options, uuid)
+            return
         specs = []
         async for batch in self._remote.cursor(database, {"listIndexes": name, "cursor": {}}):
             specs += [parse_index_spec(raw) for raw in batch]
@@ -179,6 +184,20 @@ class InitialSync:
         find = {"find": name, "noCursorTimeout": True}
         async for batch in self._remote.cursor(database, find):
             await self._insert(collection, batch)
+
+    async def _clone_rows(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
+        """A column family, or the mark of a keyspace, which holds nothing."""
+        with self._store.unit(replicated=False) as unit:
+            collection = self._store.create_collection(unit, namespace, options, uuid=uuid)
+            unit.commit()
+        if options.family is None:
+            return
+        async for rows in family_rows(self._remote, namespace):
+            with self._store.unit(replicated=False) as unit:
+                store_rows(unit, collection, rows)
+                unit.commit()
+            self._progress.documents += len(rows)
+            await asyncio.sleep(0)
 
     async def _insert(self, collection: Collection, documents: list[bytes]) -> None:
         done = 0

@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 TOMBSTONE = 0x01
 EXPIRING = 0x02
+ESTIMATE = 0x40
+"""The flag of a row's statistics, which are no part of the data."""
 WHOLE = 0x80
 """The flag of a deletion of a row, super column or range, which is no cell."""
 
@@ -89,6 +91,18 @@ def unpack_cell(record: bytes) -> Cell:
         return Cell(flags, timestamp, record[_DELETED.size :], local_deletion)
     _, timestamp = _PLAIN.unpack_from(record)
     return Cell(flags, timestamp, record[_PLAIN.size :])
+
+
+def is_record(record: bytes) -> bool:
+    """Whether the bytes are a cell or a deletion."""
+    if not record:
+        return False
+    flags = record[0]
+    if flags == WHOLE:
+        return len(record) == _DELETION.size
+    if flags not in (0, TOMBSTONE, EXPIRING):
+        return False
+    return len(record) >= (_EXPIRES if flags else _PLAIN).size or (flags == TOMBSTONE and len(record) >= _DELETED.size)
 
 
 def _rank(cell: Cell) -> tuple[int, bool, bool, int, bytes, int]:

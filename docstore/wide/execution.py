@@ -64,7 +64,8 @@ class Portion(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingScan:
     """Records of all rows from `start` to before `end`, which are the rows' parts of their keys (`row_tail`), in the
-    order of tokens; an empty `end` is open. With `after`, only what stands behind that (row, path).
+    order of tokens; an empty `end` is open. With `after`, only what stands behind that (row, path). `statistics`: with
+    those of the rows, for a copy of them.
     """
 
     keyspace: str
@@ -73,6 +74,7 @@ class RingScan:
     end: bytes = b""
     after: tuple[bytes, bytes] | None = None
     limit: int = 1000
+    statistics: bool = False
 
 
 class RingPortion(NamedTuple):

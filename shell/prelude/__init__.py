@@ -8,7 +8,7 @@ from importlib import resources
 FILES = (
     "host", "errors", "results", "progress", "help", "mongo", "session", "cursor", "writes", "bulk", "collection",
     "explain", "database", "users", "show", "cql", "replica_set", "sharding", "sharding_status", "assertions", "extras",
-    "load", "completion", "shell",
+    "wide_column", "load", "completion", "shell",
 )  # fmt: skip
 """In the order in which they are joined. A part with helpers of its own comes before `shell`: it adds methods with
 `hide(DB.prototype, {...})`, global names with `hide(globalThis, {...})`, help with `addHelp`, words after `show` in

@@ -177,6 +177,7 @@ def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
         },
         "commands": context.services.figures.by_command([command.name for command in context.services.table]),
         "flushes": Int64(node.replication.flusher.flushes),
+        "wideColumn": _wide_figures(node),
         "ttl": {"deletedDocuments": Int64(node.expiry.deleted), "passes": Int64(node.expiry.passes)},
     }
 
@@ -199,6 +200,22 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "metrics": _metrics,
     "docstore": lambda _context, _node: {"version": docstore.__version__},
 }
+
+
+def _wide_figures(node: DataNode) -> dict[str, Any]:
+    """What the wide-column mode has done since the start."""
+    figures = node.wide.settings.figures
+    return {
+        "reads": Int64(figures.reads),
+        "writes": Int64(figures.writes),
+        "columnsWritten": Int64(figures.columns_written),
+        "keysExamined": Int64(figures.keys_examined),
+        "tombstones": Int64(figures.tombstones),
+        "widePartitions": Int64(figures.wide_partitions),
+        "largeValues": Int64(figures.large_values),
+        "collected": Int64(figures.collected),
+    }
+
 
 COMMAND = Command(
     "serverStatus", run, aliases=("serverstatus",), privilege=Privilege("serverStatus", Resource.CLUSTER),

@@ -216,7 +216,7 @@ def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: Ri
         if tail != standing:
             standing = tail
             shown = is_owned(found, tail, owned)
-        if path == STATISTICS or not shown:
+        if not shown or (path == STATISTICS and not wanted.statistics):
             continue
         if taken >= wanted.limit or size > MAX_BYTES:
             return RingPortion(rows, (rows[-1][0], rows[-1][1][-1][0]))

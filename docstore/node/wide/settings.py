@@ -21,7 +21,6 @@ class Figures:
 
     reads: int = 0
     writes: int = 0
-    columns_read: int = 0
     columns_written: int = 0
     keys_examined: int = 0
     tombstones: int = 0

@@ -44,6 +44,8 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
     node = shard.node
     node.replication.check_write()
     collection = node.store.collection(namespace) or make_collection(node.store, namespace)
+    if collection.options.family is not None:
+        raise CommandError(Code.IllegalOperation, f"{namespace} is a column family, which stays on one shard")
     if collection.options.capped:
         raise CommandError(Code.InvalidOptions, "can't shard a capped collection")
     if collection.collation is not None:

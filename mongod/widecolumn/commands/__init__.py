@@ -5,6 +5,7 @@ from __future__ import annotations
 from docstore.commands.declaration import Command
 from mongod.widecolumn.commands import (
     alter_column_family,
+    apply_rows,
     cql,
     create_column_family,
     create_keyspace,
@@ -14,7 +15,9 @@ from mongod.widecolumn.commands import (
     drop_keyspace,
     list_rows,
     load_storage_conf,
+    read_row,
     read_stretch,
+    scan_rows,
     wc_batch_mutate,
     wc_get,
     wc_get_count,
@@ -27,9 +30,10 @@ from mongod.widecolumn.commands import (
 )
 
 _MODULES = (
-    alter_column_family, cql, create_column_family, create_keyspace, describe_keyspace, describe_keyspaces,
-    drop_column_family, drop_keyspace, list_rows, load_storage_conf, read_stretch, wc_batch_mutate, wc_get,
-    wc_get_count, wc_get_range_slices, wc_get_slice, wc_insert, wc_multiget_slice, wc_remove, wc_truncate,
+    alter_column_family, apply_rows, cql, create_column_family, create_keyspace, describe_keyspace,
+    describe_keyspaces, drop_column_family, drop_keyspace, list_rows, load_storage_conf, read_row, read_stretch,
+    scan_rows, wc_batch_mutate, wc_get, wc_get_count, wc_get_range_slices, wc_get_slice, wc_insert,
+    wc_multiget_slice, wc_remove, wc_truncate,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

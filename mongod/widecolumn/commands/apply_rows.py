@@ -1,0 +1,30 @@
+"""_wcApply: mutations as merges, for a router that has made them."""
+
+from __future__ import annotations
+
+from docstore.bson import get_field
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
+from docstore.commands.wide_column import APPLY_ROWS
+from docstore.node.wide.executor import executor_of
+from docstore.wide.consistency import level_named
+from docstore.wide.execution import RowWrite
+from docstore.wide.mutations import unpack_entries
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    writes = []
+    for raw in arguments["writes"]:
+        key, entries = get_field(raw, "key"), get_field(raw, "entries")
+        assert key is not None, "a router names the row"
+        assert entries is not None, "a router names the entries"
+        writes.append(RowWrite(context.db, arguments.value, key[1][5:], unpack_entries(entries[1][5:])))
+    warnings = await executor_of(context).apply(writes, level_named(arguments["consistency"]))
+    return {"n": len(writes), "warnings": warnings}
+
+
+COMMAND = Command(
+    "_wcApply", run, privilege=INTERNAL, role=Role.ANY, value=Type.COLLECTION, parameters=APPLY_ROWS,
+    help="internal: merge mutations into rows",
+)  # fmt: skip

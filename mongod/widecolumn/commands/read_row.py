@@ -1,0 +1,36 @@
+"""_wcReadRow: records of a row, merged over as many members as the level asks for."""
+
+from __future__ import annotations
+
+from docstore.bson import document_from, from_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
+from docstore.commands.wide_column import READ_ROW
+from docstore.node.wide.executor import executor_of
+from docstore.node.wide.stretches import bytes_of
+from docstore.wide.consistency import level_named
+from docstore.wide.execution import PartitionRead
+from docstore.wide.mutations import Entry, pack_entries
+from docstore.wide.values import binary_value
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    wanted = PartitionRead(
+        keyspace=context.db,
+        family=arguments.value,
+        key=bytes_of(arguments["key"]),
+        start=bytes_of(arguments["start"]),
+        end=bytes_of(arguments["end"]),
+        reverse=arguments["reverse"],
+        limit=arguments["limit"],
+    )
+    portion = await executor_of(context).read(wanted, level_named(arguments["consistency"]))
+    entries = pack_entries([Entry(path, record) for path, record in portion.entries])
+    return document_from([("entries", *binary_value(entries)), ("more", *from_python(portion.more))])
+
+
+COMMAND = Command(
+    "_wcReadRow", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=READ_ROW,
+    help="internal: merged records of a row",
+)  # fmt: skip

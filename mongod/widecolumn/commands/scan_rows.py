@@ -1,0 +1,42 @@
+"""_wcScan: records of the rows of a part of the ring, for whoever copies them or reads them for others."""
+
+from __future__ import annotations
+
+from docstore.bson import document_from, from_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
+from docstore.commands.wide_column import SCAN_ROWS
+from docstore.node.wide.executor import executor_of
+from docstore.node.wide.stretches import bytes_of
+from docstore.wide.consistency import level_named
+from docstore.wide.execution import RingScan
+from docstore.wide.portions import pack_rows
+from docstore.wide.values import binary_value
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    after = None
+    if arguments["row"] is not None:
+        after = bytes_of(arguments["row"]), bytes_of(arguments["path"])
+    wanted = RingScan(
+        keyspace=context.db,
+        family=arguments.value,
+        start=bytes_of(arguments["start"]),
+        end=bytes_of(arguments["end"]),
+        after=after,
+        limit=arguments["limit"],
+        statistics=arguments["statistics"],
+    )
+    portion = await executor_of(context).scan(wanted, level_named(arguments["consistency"]))
+    fields = [("rows", *binary_value(pack_rows(portion.rows))), ("more", *from_python(portion.resume is not None))]
+    if portion.resume is not None:
+        row, path = portion.resume
+        fields += [("row", *binary_value(row)), ("path", *binary_value(path))]
+    return document_from(fields)
+
+
+COMMAND = Command(
+    "_wcScan", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=SCAN_ROWS,
+    help="internal: records of the rows of a part of the ring",
+)  # fmt: skip

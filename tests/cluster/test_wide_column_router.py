@@ -1,0 +1,73 @@
+"""The wide-column mode through a router: a keyspace lives on one shard, and a failed-over write is sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from bson.int64 import Int64
+from pymongo.errors import OperationFailure
+
+from tests.cluster.routed import Cluster, routed_cluster
+
+pytestmark = pytest.mark.cluster
+
+BLOG = """
+<Keyspace Name="BloggyAppy">
+  <ColumnFamily CompareWith="BytesType" Name="Authors"/>
+  <ColumnFamily ColumnType="Super" CompareWith="TimeUUIDType" CompareSubcolumnsWith="BytesType" Name="Comments"/>
+</Keyspace>
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with routed_cluster(tmp_path_factory.mktemp("wide")) as cluster:
+        yield cluster
+
+
+def refused(cluster: Cluster, database: str, command: dict[str, Any]) -> int:
+    with pytest.raises(OperationFailure) as failure:
+        cluster.client[database].command(command)
+    assert failure.value.code is not None
+    return failure.value.code
+
+
+def test_a_keyspace_is_made_written_read_and_dropped(cluster: Cluster) -> None:
+    admin, ks = cluster.client.admin, cluster.client.ks
+    admin.command({"createKeyspace": "ks"})
+    ks.command({"createColumnFamily": "F", "compareWith": "LongType"})
+    stamps = [
+        ks.command({"wcInsert": "F", "key": "k", "column": Int64(name), "value": "v"})["timestamp"]
+        for name in (976, 3, 832416, 123)
+    ]
+    assert stamps == sorted(set(stamps))
+    found = ks.command({"wcGetSlice": "F", "key": "k", "predicate": {"sliceRange": {}}})
+    assert [column["name"] for column in found["columns"]] == [3, 123, 976, 832416]
+    mutations = [{"key": "l", "columnFamily": "F", "insert": {"name": Int64(n), "value": ""}} for n in range(10)]
+    assert ks.command({"wcBatchMutate": 1, "mutations": mutations})["n"] == 10
+    assert cluster.clients[1].ks.command({"wcGetCount": "F", "key": "l"})["n"] == 10
+    ks.command({"wcRemove": "F", "key": "l"})
+    assert refused(cluster, "ks", {"wcGet": "F", "key": "l", "column": Int64(1)}) == 47
+    assert refused(cluster, "ks", {"find": "F"}) == 115
+    assert refused(cluster, "ks", {"insert": "x", "documents": [{"a": 1}]}) == 115
+    assert (
+        refused(cluster, "ks", {"wcInsert": "F", "key": "k", "column": Int64(1), "value": "", "consistency": "TWO"})
+        == 100
+    )
+    assert refused(cluster, "admin", {"shardCollection": "ks.F", "key": {"token": 1}}) == 20
+    ks.command({"dropKeyspace": 1})
+    assert refused(cluster, "ks", {"describeKeyspace": 1}) == 26
+
+
+def test_a_published_definition_is_loaded(cluster: Cluster) -> None:
+    admin = cluster.client.admin
+    loaded = admin.command({"loadStorageConf": BLOG})
+    assert loaded["keyspaces"] == ["BloggyAppy"]
+    assert loaded["columnFamilies"] == ["BloggyAppy.Authors", "BloggyAppy.Comments"]
+    admin.command({"loadStorageConf": BLOG})
+    listed = admin.command({"describeKeyspaces": 1})["keyspaces"]
+    assert [keyspace["keyspace"] for keyspace in listed] == ["BloggyAppy"]
+    assert [family["name"] for family in listed[0]["columnFamilies"]] == ["Authors", "Comments"]
+    cluster.client.BloggyAppy.command({"dropKeyspace": 1})
