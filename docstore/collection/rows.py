@@ -89,14 +89,15 @@ def remove_cells(
 def _merge_changes(unit: WriteUnit, coll: Collection, row: bytes, entries: Sequence[Entry]) -> Changed:
     """What merging the entries into the row would change."""
     prefix = family_prefix(coll.ident) + row
-    get = unit.get
+    get = unit.engine.get
+    pending = unit.batch.changes[_WIDE]
     changed: dict[bytes, bytes | None] = {}
     previous: list[tuple[bytes, bytes | None]] = []
     seen: set[bytes] = set()
     count = size = rows = 0
     for path, record, named in entries:
         key = prefix + path
-        standing = changed.get(key) or get(_WIDE, key)
+        standing = changed.get(key) or (pending[key] if key in pending else get(_WIDE, key))
         if standing is None:
             changed[key] = record
             previous.append((key, None))

@@ -84,7 +84,7 @@ class WriteUnit:
         self.batch = batch
         self.tolerant = tolerant
         self._store = store
-        self._engine = store.engine
+        self.engine = self._engine = store.engine
         self._records = batch.changes[_RECORDS]
         self._indexes = batch.changes[_INDEXES]
         self._journal = journal

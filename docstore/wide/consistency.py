@@ -32,15 +32,16 @@ _QUORUMS = (Level.QUORUM, Level.LOCAL_QUORUM, Level.EACH_QUORUM, Level.SERIAL, L
 _NUMBERS = {
     Level.ZERO: 0, Level.ANY: 1, Level.ONE: 1, Level.LOCAL_ONE: 1, Level.TWO: 2, Level.THREE: 3,
 }  # fmt: skip
+_BY_NAME = {level.value: level for level in Level}
 _SERIAL = (Level.SERIAL, Level.LOCAL_SERIAL)
 
 
 def level_named(name: str) -> Level:
     """The level of that name, in upper or lower case. InvalidRequest."""
-    try:
-        return Level[name.upper()]
-    except KeyError:
-        raise invalid_request(f"unknown consistency level '{name}'") from None
+    level = _BY_NAME.get(name) or _BY_NAME.get(name.upper())
+    if level is None:
+        raise invalid_request(f"unknown consistency level '{name}'")
+    return level
 
 
 def members_needed(level: Level, factor: int) -> int:

@@ -11,7 +11,7 @@ from docstore.wide.cells import EXPIRING
 from docstore.wide.comparators import Comparator
 from docstore.wide.schema import ColumnFamily
 from docstore.wide.slices import Column, SuperColumn
-from docstore.wide.values import content_value, name_value, row_key_value
+from docstore.wide.values import content_value, name_value, name_writer, row_key_value
 
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<q")
@@ -32,8 +32,8 @@ class Form:
         as_text = self._as_text
         documents: list[bytes] = []
         pack = _INT.pack
+        named = name_writer(comparator, as_text=as_text)
         for name, record in columns:
-            code, data = name_value(comparator, name, as_text=as_text)
             flags = record[0]
             value = record[17:] if flags & EXPIRING else record[9:]
             if as_text:
@@ -43,7 +43,7 @@ class Form:
                 shown = b"".join((_VALUE, pack(len(value)), b"\0", value))
             # Big-endian in records, little-endian in documents.
             stamp = record[8:0:-1]
-            head = bytes((code,)) + b"name\0" + data
+            head = named(name)
             tail = self._ttl(record) if flags & EXPIRING else b"\0"
             size = 4 + len(head) + len(shown) + 19 + len(tail)
             documents.append(b"".join((pack(size), head, shown, _TIMESTAMP, stamp, tail)))

@@ -37,16 +37,14 @@ class Writing:
         return replace(self, default_timestamp=timestamp)
 
 
-def fields_of(what: str, value: Value, allowed: tuple[str, ...]) -> Fields:
+def fields_of(what: str, value: Value, allowed: frozenset[str]) -> Fields:
     """The fields of a sub-document, null ones left out. InvalidRequest for others than those allowed."""
     if value[0] != OBJECT:
         raise invalid_request(f"{what} must be a document, not {TYPE_NAMES[value[0]]}")
-    found: Fields = {}
-    for name, code, data in elements(value[1]):
-        if name not in allowed:
-            raise invalid_request(f"{what} has an unknown field '{name}'")
-        if code not in _ABSENT:
-            found[name] = (code, data)
+    found: Fields = {name: (code, data) for name, code, data in elements(value[1]) if code not in _ABSENT}
+    if not allowed.issuperset(found):
+        unknown = next(name for name in found if name not in allowed)
+        raise invalid_request(f"{what} has an unknown field '{unknown}'")
     return found
 
 
@@ -77,7 +75,7 @@ def column_comparator(family: ColumnFamily, super_name: bytes | None) -> Compara
 
 def predicate_of(comparator: Comparator, value: Value) -> Predicate:
     """The names or the range of a predicate."""
-    fields = fields_of("predicate", value, ("columnNames", "sliceRange"))
+    fields = fields_of("predicate", value, frozenset(("columnNames", "sliceRange")))
     names, bounds = fields.get("columnNames"), fields.get("sliceRange")
     if names is None and bounds is None:
         raise invalid_request("predicate column_names and slice_range may not both be null")
@@ -93,7 +91,7 @@ def predicate_of(comparator: Comparator, value: Value) -> Predicate:
 
 def slice_range_of(comparator: Comparator, value: Value) -> SliceRange:
     """The range of a slice; its bounds are in the right order for its direction."""
-    fields = fields_of("sliceRange", value, ("start", "finish", "reversed", "count"))
+    fields = fields_of("sliceRange", value, frozenset(("start", "finish", "reversed", "count")))
     start, finish = fields.get("start"), fields.get("finish")
     wanted = SliceRange(
         b"" if start is None else bound_bytes(comparator, start),
@@ -148,22 +146,19 @@ def insert_entry(
     family: ColumnFamily, super_name: bytes | None, fields: Fields, writing: Writing, *, name_field: str = "name"
 ) -> Entry:
     """One column to insert, from `{name, value, valueType?, timestamp?, ttl?}`."""
-    comparator = column_comparator(family, super_name)
-    for required in (name_field, "value"):
-        if required not in fields:
-            raise invalid_request(f"{required} parameter is not optional")
-    name = name_bytes(comparator, fields[name_field])
-    value = content_bytes(fields["value"], as_long=value_is_long(fields.get("valueType")))
+    named, content = fields.get(name_field), fields.get("value")
+    if named is None or content is None:
+        raise invalid_request(f"{name_field if named is None else 'value'} parameter is not optional")
+    name = name_bytes(column_comparator(family, super_name), named)
+    value = content_bytes(content, as_long=value_is_long(fields.get("valueType")))
     if len(value) > writing.max_value:
         raise invalid_request(
             f"the value of column {name!r} has {len(value)} bytes, more than the limit of {writing.max_value}"
         )
-    cell = value_cell(
-        value,
-        timestamp_of(fields.get("timestamp"), writing.default_timestamp),
-        ttl=ttl_of(fields.get("ttl"), family.default_ttl),
-        now=writing.now,
-    )
+    given, lives = fields.get("timestamp"), fields.get("ttl")
+    timestamp = writing.default_timestamp if given is None else timestamp_of(given, 0)
+    ttl = family.default_ttl if lives is None else ttl_of(lives, 0)
+    cell = value_cell(value, timestamp, ttl=ttl, now=writing.now)
     return column_entry(family, name, super_name, cell)
 
 
@@ -192,27 +187,28 @@ def removal_entry(
     return row_deletion_entry(Deletion(timestamp, now))
 
 
-_COLUMN_FIELDS = ("name", "value", "valueType", "timestamp", "ttl")
+_COLUMN_FIELDS = frozenset(("name", "value", "valueType", "timestamp", "ttl"))
 
 
 def mutation_entries(family: ColumnFamily, fields: Fields, writing: Writing) -> list[Entry]:
     """The entries of one mutation of a batch: of its `insert`, its `insertSuper` or its `deletion`."""
-    insertion = [name for name in ("insert", "insertSuper") if name in fields]
+    insert, supers = fields.get("insert"), fields.get("insertSuper")
     if "deletion" in fields:
-        if insertion:
+        if insert is not None or supers is not None:
             raise invalid_request("Mutation may have either a ColumnOrSuperColumn or a Deletion, but not both")
         return _deletion_entries(family, fields["deletion"], writing)
-    if len(insertion) != 1:
+    if (insert is None) == (supers is None):
         raise invalid_request("Mutation must have one ColumnOrSuperColumn or one Deletion")
-    if insertion == ["insert"]:
+    if insert is not None:
         if family.is_super:
             raise invalid_request(f"supercolumn parameter is not optional for super CF {family.name}")
-        return [insert_entry(family, None, fields_of("insert", fields["insert"], _COLUMN_FIELDS), writing)]
-    return _super_entries(family, fields["insertSuper"], writing)
+        return [insert_entry(family, None, fields_of("insert", insert, _COLUMN_FIELDS), writing)]
+    assert supers is not None, "one of both is given"
+    return _super_entries(family, supers, writing)
 
 
 def _super_entries(family: ColumnFamily, value: Value, writing: Writing) -> list[Entry]:
-    found = fields_of("insertSuper", value, ("name", "columns"))
+    found = fields_of("insertSuper", value, frozenset(("name", "columns")))
     if "name" not in found or "columns" not in found or found["columns"][0] != ARRAY:
         raise invalid_request("insertSuper needs a name and an array of columns")
     super_name = super_name_of(family, found["name"])
@@ -223,7 +219,9 @@ def _super_entries(family: ColumnFamily, value: Value, writing: Writing) -> list
 
 
 def _deletion_entries(family: ColumnFamily, value: Value, writing: Writing) -> list[Entry]:
-    found = fields_of("deletion", value, ("timestamp", "superColumn", "columnNames", "sliceRange", "predicate"))
+    found = fields_of(
+        "deletion", value, frozenset(("timestamp", "superColumn", "columnNames", "sliceRange", "predicate"))
+    )
     if "sliceRange" in found or "predicate" in found:
         raise invalid_request("Deletion does not yet support SliceRange predicates.")
     timestamp = timestamp_of(found.get("timestamp"), writing.default_timestamp)
@@ -259,7 +257,7 @@ def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]
     """The stretches of the ring that a key range stands for, in the order of the ring."""
     if raw is None:
         return [RowRange(b"", b"")]
-    fields = fields_of("range", (OBJECT, raw), ("startKey", "endKey", "startToken", "endToken"))
+    fields = fields_of("range", (OBJECT, raw), frozenset(("startKey", "endKey", "startToken", "endToken")))
     keys = [fields.get(name) for name in ("startKey", "endKey")]
     tokens = [fields.get(name) for name in ("startToken", "endToken")]
     if (keys == [None, None]) == (tokens == [None, None]):

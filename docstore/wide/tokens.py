@@ -19,7 +19,7 @@ _MASK = (1 << 64) - 1
 _C1 = 0x87C37B91114253D5
 _C2 = 0x4CF5AD432745937F
 _BLOCK = struct.Struct("<QQ")
-_TAIL = struct.Struct("<16b")
+_SIGNS = 0x8080808080808080
 _TOKEN = struct.Struct(">Q")
 MIN_TOKEN = -(1 << 63)
 MAX_TOKEN = (1 << 63) - 1
@@ -42,13 +42,10 @@ def murmur3_token(key: bytes) -> int:
         h2 = (_rotated(h2, 31) + h1) & _MASK
         h2 = (h2 * 5 + 0x38495AB5) & _MASK
     if length > whole:
-        tail = _TAIL.unpack(key[whole:].ljust(16, b"\0"))
-        k1 = k2 = 0
-        for place in range(8):
-            k1 ^= tail[place] << (8 * place)
-            k2 ^= tail[8 + place] << (8 * place)
-        h2 ^= _mixed(k2 & _MASK, _C2, 33, _C1)
-        h1 ^= _mixed(k1 & _MASK, _C1, 31, _C2)
+        k1, k2 = _BLOCK.unpack(key[whole:].ljust(16, b"\0"))
+        if length - whole > 8:
+            h2 ^= _mixed(_extended(k2), _C2, 33, _C1)
+        h1 ^= _mixed(_extended(k1), _C1, 31, _C2)
     h1 ^= length
     h2 ^= length
     h1 = (h1 + h2) & _MASK
@@ -56,6 +53,17 @@ def murmur3_token(key: bytes) -> int:
     h1 = (_finished(h1) + _finished(h2)) & _MASK
     token = h1 - (1 << 64) if h1 >> 63 else h1
     return MAX_TOKEN if token == MIN_TOKEN else token
+
+
+def _extended(k: int) -> int:
+    """The bytes of the number as signed ones, each extended over those above it, all of them xored."""
+    if not k & _SIGNS:
+        return k
+    extended = 0
+    for place in range(0, 64, 8):
+        byte = k >> place & 0xFF
+        extended ^= (byte - 256 if byte > 127 else byte) << place
+    return extended & _MASK
 
 
 def _mixed(k: int, first: int, turn: int, second: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Callable
 
 from docstore.bson import BINARY, INT32, INT64, STRING, Value
 from docstore.query.values import TYPE_NAMES, integral_of, text_of
@@ -86,6 +87,9 @@ def name_bytes(comparator: Comparator, value: Value, kind: str = "column") -> by
 
 def bound_bytes(comparator: Comparator, value: Value) -> bytes:
     """The bytes of a name or of a bound of names; empty bounds are open ones."""
+    if value[0] == INT64 and comparator is LONG:
+        # Little-endian in documents, big-endian in names.
+        return value[1][::-1]
     data = _natural_bytes(_natural(comparator), value)
     if data:
         try:
@@ -159,6 +163,22 @@ def name_value(comparator: Comparator, name: bytes, *, as_text: bool = False) ->
     if kind == INTEGER.name and 0 < len(name) <= 8:
         return long_value(int.from_bytes(name, "big", signed=True))
     return content_value(name, as_text=as_text)
+
+
+def name_writer(comparator: Comparator, *, as_text: bool = False) -> Callable[[bytes], bytes]:
+    """What makes the encoded field `name` of a name, as `name_value` gives it."""
+    kind = _natural(comparator)
+    pack = _LENGTH.pack
+    if kind == LONG.name:
+        return lambda name: b"\x12name\0" + name[::-1] if name else b"\x05name\0" + pack(0) + b"\0"
+    if kind not in _TEXTS and kind not in _UUIDS and kind not in _WIDTHS and kind != INTEGER.name and not as_text:
+        return lambda name: b"".join((b"\x05name\0", pack(len(name)), b"\0", name))
+
+    def written(name: bytes) -> bytes:
+        code, data = name_value(comparator, name, as_text=as_text)
+        return bytes((code,)) + b"name\0" + data
+
+    return written
 
 
 def content_bytes(value: Value, *, as_long: bool = False) -> bytes:

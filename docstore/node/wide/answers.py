@@ -12,15 +12,15 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.reading import View, view_of
+from docstore.node.reading import View, newest, view_of
 from docstore.node.wide.columns import Found
 from docstore.node.wide.members import check_read
-from docstore.node.wide.reading import RowQuery, WideCells, quorum_of, read_row, row_reader
+from docstore.node.wide.reading import RowQuery, WideCells, check_owned, quorum_of, read_row, row_reader
 from docstore.node.wide.rows import key_of_tail, row_tails
 from docstore.node.wide.slicing import driven
-from docstore.wide.consistency import level_named
+from docstore.wide.consistency import Level, level_named
 from docstore.wide.errors import invalid_request, not_found
-from docstore.wide.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION
+from docstore.wide.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION, row_tail
 from docstore.wide.replies import Form, array_field, long_field
 from docstore.wide.requests import RowRange, column_comparator, predicate_of, super_name_of
 from docstore.wide.slices import Predicate, RowReader, SliceRange, Steps
@@ -176,10 +176,30 @@ def tail_fields(query: RowQuery, wanted: Wanted, rows: int, scan: str) -> bytes:
 
 def reply_get(query: RowQuery, key: bytes, wanted: Wanted) -> bytes | Awaitable[bytes]:
     """The reply with one column or super column. NotFound."""
-    documents = row_documents(query, key, wanted)
+    newest_column = _newest_column(query, key, wanted)
+    documents = row_documents(query, key, wanted) if newest_column is None else newest_column
     if isinstance(documents, list):
         return _get_reply(query, documents, wanted)
     return _later(documents, lambda found: _get_reply(query, found, wanted))
+
+
+def _newest_column(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] | None:
+    """One column as this node has it now, where one member is enough: no state need be kept for that. None where more
+    is to be done.
+    """
+    found = query.found
+    if query.level is not Level.ONE or not isinstance(wanted.predicate, tuple) or supers_shown(found, wanted):
+        return None
+    at_once, owned = newest(query.context)
+    if not at_once:
+        return None
+    check_owned(found, owned, key)
+    tail = row_tail(found.keyspace.partitioner, key)
+    column = row_reader(query, WideCells(query.node.engine), tail).column(wanted.predicate[0], wanted.super_name)
+    if column is None:
+        return []
+    form = Form(found.definition, query.now, as_text=wanted.as_text)
+    return form.columns((column,), column_comparator(found.definition, wanted.super_name))
 
 
 def _get_reply(query: RowQuery, documents: Sequence[bytes], wanted: Wanted) -> bytes:

@@ -18,7 +18,7 @@ from docstore.wide.requests import Fields, Writing, fields_of, mutation_entries
 from docstore.wide.slices import Steps
 from docstore.wide.values import row_key_of
 
-_FIELDS = ("key", "columnFamily", "insert", "insertSuper", "deletion")
+_FIELDS = frozenset(("key", "columnFamily", "insert", "insertSuper", "deletion"))
 _STEP = 128
 
 

@@ -110,7 +110,7 @@ class NodeExecutor:
             return await read_merged(self._quorum(found, level, needed), tail, wanted)
         view = await self._view(found)
         try:
-            check_owned(found, view, wanted.key)
+            check_owned(found, view.owned, wanted.key)
         except BaseException:
             view.release()
             raise

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TypeVar
 
+from docstore.bson import Predicate
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
@@ -113,7 +114,7 @@ def _read_own(
     query: RowQuery, view: View, key: bytes, tail: bytes, act: Callable[[RowReader], Steps[T]]
 ) -> T | Awaitable[T]:
     try:
-        check_owned(query.found, view, key)
+        check_owned(query.found, view.owned, key)
         reader = row_reader(query, WideCells(view.reader), tail)
     except BaseException:
         view.release()
@@ -127,9 +128,9 @@ def row_reader(query: RowQuery, cells: Cells, tail: bytes) -> RowReader:
     return RowReader(cells, query.found.definition, prefix, query.now, query.counts)
 
 
-def check_owned(found: Found, view: View, key: bytes) -> None:
+def check_owned(found: Found, owned: Predicate | None, key: bytes) -> None:
     """StaleConfig for a row of a range that is not this shard's."""
-    if view.owned is not None and not view.owned.matches(ring_document(found.keyspace.partitioner, key)):
+    if owned is not None and not owned.matches(ring_document(found.keyspace.partitioner, key)):
         raise CommandError(Code.StaleConfig, f"row {shown_key(key)} of {found.collection.ns} is not here")
 
 

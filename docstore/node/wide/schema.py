@@ -149,4 +149,7 @@ def _order_of(family: ColumnFamily) -> tuple[Any, ...]:
 async def change_schema(context: Context, act: Callable[[SchemaChange], None]) -> dict[str, Any]:
     """Change the schema in one unit; the reply, which holds a writeConcernError where the change is not safe yet."""
     node = node_of(context)
+    if not context.namespace and context.db != "admin":
+        # What the request was routed by: a keyspace lives where its mark does.
+        context.namespace = f"{context.db}.{MARK}"
     return await change(context, {}, lambda unit: act(SchemaChange(node, unit)))

@@ -57,13 +57,34 @@ def write_rows(
     for row in rows:
         if len(row.entries) > 1:
             _check_size(row)
-    needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
+    if len(rows) == 1:
+        needed = check_write(node, rows[0].found.keyspace, level)
+    else:
+        needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
+    if needed == 1 and len(rows) == 1 and node.ownership is None and not node.store.write_lock.held:
+        return _write_one(node, rows[0])
     writing = _Writing(context, node, rows)
     if not node.store.write_lock.held and node.ownership is None and writing.advance(None):
         if needed == 1:
             return writing.warnings
         return _acknowledged(writing, level, needed)
     return _write_on(writing, level, needed)
+
+
+def _write_one(node: DataNode, row: RowChange) -> list[str]:
+    """One row that nobody waits for: most writes are of this kind."""
+    found = row.found
+    unit = node.store.unit()
+    try:
+        growth = merge_row(unit, found.collection, row_tail(found.keyspace.partitioner, row.key), row.entries)
+        unit.commit()
+    except BaseException:
+        unit.abort()
+        raise
+    figures = node.wide.settings.figures
+    figures.writes += 1
+    figures.columns_written += len(row.entries)
+    return _warnings(node, row, growth)
 
 
 def _keyspaces(rows: Sequence[RowChange]) -> list[Keyspace]:
@@ -171,7 +192,7 @@ class _Writing:
         figures.writes += len(grown)
         figures.columns_written += entries
         for row, growth in grown:
-            self._warn(row, growth)
+            self.warnings += _warnings(node, row, growth)
 
     def _merge(self, unit: WriteUnit, row: RowChange, owned: Predicate | None) -> Growth:
         partitioner = row.found.keyspace.partitioner
@@ -179,18 +200,20 @@ class _Writing:
             raise CommandError(Code.StaleConfig, f"row {shown_key(row.key)} of {row.found.collection.ns} is not here")
         return merge_row(unit, row.found.collection, row_tail(partitioner, row.key), row.entries)
 
-    def _warn(self, row: RowChange, growth: Growth) -> None:
-        settings = self.node.wide.settings
-        before, after = growth
-        if before.size >= after.size and before.rows >= after.rows:
-            return
-        name = f"{row.found.keyspace.name}/{row.found.definition.name}:{shown_key(row.key)}"
-        if before.rows <= settings.warn_rows < after.rows:
-            self._tell(f"Writing large partition {name} ({after.rows} rows)")
-        if before.size <= settings.warn_bytes < after.size:
-            self._tell(f"Writing large partition {name} ({after.size} bytes)")
 
-    def _tell(self, warning: str) -> None:
-        self.node.wide.settings.figures.wide_partitions += 1
+def _warnings(node: DataNode, row: RowChange, growth: Growth) -> list[str]:
+    """What is to be told of a row that has grown past a limit."""
+    settings = node.wide.settings
+    before, after = growth
+    if after.rows <= settings.warn_rows and after.size <= settings.warn_bytes:
+        return []
+    name = f"{row.found.keyspace.name}/{row.found.definition.name}:{shown_key(row.key)}"
+    warnings: list[str] = []
+    if before.rows <= settings.warn_rows < after.rows:
+        warnings.append(f"Writing large partition {name} ({after.rows} rows)")
+    if before.size <= settings.warn_bytes < after.size:
+        warnings.append(f"Writing large partition {name} ({after.size} bytes)")
+    for warning in warnings:
+        settings.figures.wide_partitions += 1
         LOG.warning(warning)
-        self.warnings.append(warning)
+    return warnings

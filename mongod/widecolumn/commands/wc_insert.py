@@ -25,7 +25,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     key = row_key_of(arguments["key"])
     super_name = super_column_of(found, arguments)
     check_path(found.definition, super_name, given(arguments["column"]), whole_super=False)
-    fields = {name: arguments[name] for name in _FIELDS if given(arguments[name]) is not None}
+    fields = {name: value for name, value in arguments.given().items() if name in _FIELDS and given(value) is not None}
     entry = insert_entry(found.definition, super_name, fields, writing_of(node), name_field="column")
     row = RowChange(found, key, (entry,))
     warnings = large_values(node, row)
@@ -39,7 +39,7 @@ async def _later(written: Awaitable[list[str]], record: bytes, warnings: list[st
     return reply_written(record, warnings + await written)
 
 
-_FIELDS = ("column", "value", "valueType", "timestamp", "ttl")
+_FIELDS = frozenset(("column", "value", "valueType", "timestamp", "ttl"))
 
 
 COMMAND = Command(
