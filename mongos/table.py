@@ -15,6 +15,7 @@ from mongos.commands import (
     coll_stats,
     convert_to_capped,
     count,
+    cql,
     create,
     create_indexes,
     current_op,
@@ -57,7 +58,7 @@ from mongos.commands import (
 
 _MODULES = (
     add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clone_collection_as_capped, coll_mod,
-    coll_stats, convert_to_capped, count, create, create_indexes, current_op, db_stats, delete, distinct, drop,
+    coll_stats, convert_to_capped, count, cql, create, create_indexes, current_op, db_stats, delete, distinct, drop,
     drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify, flush_router_config,
     get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert, is_db_grid, is_master,
     list_collections, list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard,

@@ -1,0 +1,85 @@
+"""CQL through two routers: one schema, one set of rows, pages that either router goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pymongo.errors import OperationFailure
+
+from tests.cluster.routed import Cluster, routed_cluster
+
+pytestmark = pytest.mark.cluster
+
+REPLICATION = "replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+
+
+class Routers:
+    """The routers in turn."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._clients = cluster.clients
+        self._turn = 0
+
+    def cql(self, text: str, *params: Any, database: str = "gyms", **fields: Any) -> dict[str, Any]:
+        self._turn += 1
+        client = self._clients[self._turn % len(self._clients)]
+        return client[database].command({"cql": text, "params": list(params), **fields})
+
+    def refused(self, text: str, **options: Any) -> str:
+        with pytest.raises(OperationFailure) as caught:
+            self.cql(text, **options)
+        assert caught.value.details is not None
+        assert "cqlCode" in caught.value.details
+        return str(caught.value.details["errmsg"])
+
+
+@pytest.fixture(scope="module")
+def routers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Routers]:
+    with routed_cluster(tmp_path_factory.mktemp("cql")) as cluster:
+        yield Routers(cluster)
+
+
+def test_statements_run_through_either_router(routers: Routers) -> None:
+    assert routers.refused("USE gyms", database="admin") == "Keyspace 'gyms' does not exist"
+    assert routers.refused("SELECT * FROM t", database="admin").startswith("No keyspace has been specified.")
+    routers.cql(f"CREATE KEYSPACE gyms WITH {REPLICATION}", database="admin")
+    assert routers.refused(f"CREATE KEYSPACE gyms WITH {REPLICATION}") == 'Cannot add existing keyspace "gyms"'
+    routers.cql("CREATE TABLE t (a text, b int, v text, PRIMARY KEY (a, b))")
+    for number in range(60):
+        routers.cql("INSERT INTO t (a, b, v) VALUES (?, ?, ?)", f"p{number % 5}", number, f"v{number}")
+    whole = routers.cql("SELECT a, b, v FROM gyms.t", database="admin")["rows"]
+    assert sorted(row[1] for row in whole) == list(range(60))
+    paged: list[Any] = []
+    fields: dict[str, Any] = {"pageSize": 7}
+    while True:
+        reply = routers.cql("SELECT a, b, v FROM t", **fields)
+        paged += reply["rows"]
+        if "pagingState" not in reply:
+            break
+        fields["pagingState"] = reply["pagingState"]
+    assert paged == whole
+    routers.cql("DELETE FROM t WHERE a = 'p1' AND b > 20")
+    assert [row[0] for row in routers.cql("SELECT b FROM t WHERE a = 'p1'")["rows"]] == [1, 6, 11, 16]
+    assert routers.refused("SELECT * FROM nope") == "table nope does not exist"
+    assert routers.refused("SELEC").startswith("line 1:0 ")
+
+
+def test_a_tie_of_two_routers_leaves_a_row_that_neither_wrote(routers: Routers) -> None:
+    routers.cql(f"CREATE KEYSPACE ties WITH {REPLICATION}", database="admin")
+    routers.cql("CREATE TABLE t (k int PRIMARY KEY, x text, y text)", database="ties")
+    routers.cql("INSERT INTO t (k, x, y) VALUES (1, '1', '9') USING TIMESTAMP 5", database="ties")
+    routers.cql("INSERT INTO t (k, x, y) VALUES (1, '5', '2') USING TIMESTAMP 5", database="ties")
+    assert routers.cql("SELECT x, y FROM t", database="ties")["rows"] == [["5", "9"]]
+    assert routers.cql("SELECT x FROM t WHERE k = 1", database="ties", consistency="QUORUM")["rows"] == [["5"]]
+
+
+def test_a_keyspace_that_was_dropped_can_be_made_again(routers: Routers) -> None:
+    for _ in range(2):
+        routers.cql(f"CREATE KEYSPACE brief WITH {REPLICATION}", database="admin")
+        routers.cql("CREATE TABLE t (a int PRIMARY KEY)", database="brief")
+        assert routers.cql("SELECT * FROM t", database="brief")["rows"] == []
+        routers.cql("INSERT INTO t (a) VALUES (1)", database="brief")
+        routers.cql("DROP KEYSPACE brief", database="brief")
+    assert routers.refused("USE brief", database="admin") == "Keyspace 'brief' does not exist"
