@@ -109,7 +109,8 @@ class KeyPattern:
     def marked_keys(self, raw: bytes) -> tuple[list[bytes], int, bytes]:
         """As `keys`, and the marks of `docstore.bson.key_values`; none where values were folded.
 
-        A field whose own value is an array has no mark: its entries do not tell of it.
+        A field whose own value is an array has no mark: its entries do not tell of it. Where a member's key cannot be
+        read back, no entry of the document is.
         """
         key: bytes | None
         keys: list[bytes]
@@ -236,6 +237,8 @@ class KeyPattern:
         while at < stop:
             begin = name_end(raw, at + 1, stop) + 1
             end = value_end(raw, raw[at], begin, stop)
+            if raw[at] == ARRAY or mark_of(raw[at], raw, begin) == OPAQUE_MARK:
+                self._opaque = True
             found.add(before + self._directed(raw[at], raw, begin, end, descending) + after)
             at = end
         return found

@@ -74,6 +74,7 @@ class DataNode:
     outputs: set[str] = field(default_factory=set)
     pool: Pool | None = None
     wide: WideColumns = field(init=False)
+    _last_timestamp: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.wide = WideColumns(self.store, self.wall_clock)
@@ -85,8 +86,10 @@ class DataNode:
     def timestamp(self) -> bytes:
         """The bytes of a BSON timestamp of now, unlike every other one of this node."""
         oplog = self.store.oplog
-        packed = int(self.wall_clock()) << 32 | 1 if oplog is None else oplog.next_timestamp()
-        return packed.to_bytes(8, "little")
+        if oplog is not None:
+            return oplog.next_timestamp().to_bytes(8, "little")
+        self._last_timestamp = max(self._last_timestamp + 1, int(self.wall_clock()) << 32 | 1)
+        return self._last_timestamp.to_bytes(8, "little")
 
 
 def node_of(context: Context) -> DataNode:

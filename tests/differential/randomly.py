@@ -183,6 +183,8 @@ def tree(dice: Random, depth: int = 0) -> Case:
 
 
 def projection(dice: Random) -> Case:
+    if dice.random() < 0.2:
+        return {"_id": 1}
     names = dice.sample(["a", "b", "c", "a.b", "b.a", "a.c", "c.a.b"], dice.randint(1, 3))
     return dict.fromkeys(names, dice.randint(0, 1)) | dice.choice([{}, {}, {"_id": 0}])
 
@@ -194,6 +196,8 @@ def sort(dice: Random) -> Case:
 def index(dice: Random, number: int) -> Case:
     """The specification of an index of any kind."""
     key: Case = {path: dice.choice([1, -1]) for path in dice.sample(PATHS, dice.randint(1, 3))}
+    if dice.random() < 0.4:
+        key["_id"] = 1
     options: Case = {}
     match dice.randint(0, 8):
         case 0:

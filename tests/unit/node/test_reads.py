@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
@@ -305,5 +306,20 @@ def test_operations_in_progress_can_be_run_through_a_pipeline() -> None:
         assert [entry["ns"] for entry in found["cursor"]["firstBatch"]] == ["admin.$cmd.aggregate"]
         refused = await node.reply({"aggregate": 1, "pipeline": pipeline, "cursor": {}})
         assert refused["code"] == Code.InvalidNamespace
+
+    loop(work())
+
+
+def test_an_index_with_arrays_of_anything_answers_for_its_other_fields() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1, "_id": 1}, "name": "i"}]})
+        members = [1, {"b": 1}, [1], Decimal128("0.1"), None, "x", float("nan")]
+        arrays = [[member] for member in members] + [[], [1, {"b": [1]}]]
+        await node.insert("c", *({"_id": float(number), "a": array} for number, array in enumerate(arrays)))
+        find = {"find": "c", "sort": {"a": 1, "_id": 1}, "hint": "i", "projection": {"_id": 1}}
+        found = (await node.run(find))["cursor"]["firstBatch"]
+        assert sorted(document["_id"] for document in found) == [float(number) for number in range(len(arrays))]
+        assert all(type(document["_id"]) is float for document in found)
 
     loop(work())

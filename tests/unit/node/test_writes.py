@@ -7,6 +7,7 @@ from typing import Any
 import bson
 import pytest
 from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
 
 from docstore.errors import Code
 from tests.unit.node.local import LocalNode, LonePrimary, loop, session
@@ -370,5 +371,15 @@ def test_a_long_update_changes_each_document_once_also_when_others_write_in_its_
         node.node.pause = original
         found = await node.documents("c", {})
         assert {row["_id"]: row["n"] for row in found} == {n: 11 if n == 1498 else 1 for n in range(1499)}
+
+    loop(work())
+
+
+def test_empty_timestamps_of_one_document_become_different_ones() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", {"_id": 1, "a": Timestamp(0, 0), "b": Timestamp(0, 0)}, {"_id": 2, "a": Timestamp(0, 0)})
+        first, second = await node.documents("c")
+        assert Timestamp(0, 0) < first["a"] < first["b"] < second["a"]
 
     loop(work())
