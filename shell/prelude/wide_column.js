@@ -6,7 +6,7 @@ function shownBytes(value) {
   if (typeof value === "string") return PRINTABLE.test(value) ? value : JSON.stringify(value);
   if (value !== null && typeof value === "object" && typeof value.hex === "function" && value.subtype() === 0)
     return "0x" + value.hex();
-  return typeof value === "object" ? String(value.tojson ? value.tojson() : value) : String(value);
+  return String(value).replace(/^NumberLong\("?(-?\d+)"?\)$/, "$1");
 }
 
 function printColumns(columns, indent) {
@@ -26,7 +26,7 @@ function printRow(found, indent) {
 
 // What a read gives: the reply's own fields, printed as columns.
 function columnsOf(fields) {
-  return hide(fields, {
+  hide(fields, {
     shellPrint() {
       for (const warning of fields.warnings || []) print("warning: " + warning);
       if (fields.rows === undefined) return printRow(fields, "");
@@ -36,6 +36,7 @@ function columnsOf(fields) {
       }
     },
   });
+  return fields;
 }
 
 function predicateOf(wanted) {
