@@ -25,10 +25,13 @@ from docstore.cql.errors import invalid, protocol
 from docstore.cql.execution import Request, Surroundings, execute
 from docstore.cql.kept import Statements
 from docstore.cql.preparing import Prepared
+from docstore.cql.reading import Pause
 from docstore.cql.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
 from docstore.query.values import TYPE_NAMES
 from docstore.wide.consistency import level_named
 from docstore.wide.execution import Executor
+
+_SLICE = 500
 
 PARAMETERS = (
     Parameter("params", Type.ANY),
@@ -50,7 +53,8 @@ async def run_statement(
         page_size=arguments["pageSize"],
         paging_state=_paging_state(arguments["pagingState"]),
     )
-    return reply_of(await execute(executor, surroundings, prepared, request))
+    result = await execute(executor, surroundings, prepared, request)
+    return await reply_of(result, surroundings.pause)
 
 
 def _values(prepared: Prepared, params: Value | None) -> list[Bound] | dict[str, Bound]:
@@ -82,11 +86,11 @@ def _paging_state(value: Value | None) -> bytes | None:
     return value[1][5:]
 
 
-def reply_of(result: Result) -> dict[str, Any]:
-    """The reply's fields."""
+async def reply_of(result: Result, pause: Pause) -> dict[str, Any]:
+    """The reply's fields; `pause` is awaited between slices of many rows."""
     reply: dict[str, Any] = {}
     if isinstance(result, Rows):
-        reply = _rows_reply(result)
+        reply = await _rows_reply(result, pause)
     elif isinstance(result, KeyspaceSet):
         reply["keyspace"] = result.keyspace
     elif isinstance(result, SchemaChanged):
@@ -97,14 +101,19 @@ def reply_of(result: Result) -> dict[str, Any]:
     return reply
 
 
-def _rows_reply(found: Rows) -> dict[str, Any]:
+async def _rows_reply(found: Rows, pause: Pause) -> dict[str, Any]:
     showers = [shower_of(column.type) for column in found.columns]
+    rows: list[list[Any]] = []
+    for at in range(0, len(found.rows), _SLICE):
+        if at:
+            await pause()
+        rows += [
+            [None if value is None else show(value) for show, value in zip(showers, row, strict=True)]
+            for row in found.rows[at : at + _SLICE]
+        ]
     reply: dict[str, Any] = {
         "columns": [{"name": column.name, "type": column.type.name} for column in found.columns],
-        "rows": [
-            [None if value is None else show(value) for show, value in zip(showers, row, strict=True)]
-            for row in found.rows
-        ],
+        "rows": rows,
     }
     if found.paging_state is not None:
         reply["pagingState"] = found.paging_state

@@ -24,7 +24,7 @@ from docstore.wide.execution import Executor
 from docstore.wide.slices import Counts
 
 DEFAULT_MAX_VALUE = 16 * 1024 * 1024
-DEFAULT_MAX_PAGE = 8 * 1024 * 1024
+DEFAULT_MAX_PAGE = 2 * 1024 * 1024
 DEFAULT_TOMBSTONE_LIMIT = 100_000
 DEFAULT_TOMBSTONE_WARNING = 1000
 

@@ -23,7 +23,7 @@ from docstore.wide.execution import Executor, PartitionRead, Portion, RingScan
 from docstore.wide.keys import COLUMNS, after_part, row_end, row_tail
 from docstore.wide.slices import Counts
 
-_LEAST, _MOST = 32, 2000
+_LEAST, _MOST = 32, 800
 """Stored entries read at once: few enough for a reply and for the event loop, enough to be quick."""
 
 _END = after_part(COLUMNS)
