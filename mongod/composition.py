@@ -13,26 +13,27 @@ from docstore.node.wide.modes import for_documents
 from mongod import migration
 from mongod.document.commands import group, map_reduce, merge_temporary
 from mongod.document.commands.evaluate import EvalSwitch
-from mongod.document.javascript import JavaScript
+from mongod.document.javascript import HeapLimit, JavaScript
 from mongod.document.left_outputs import LeftOutputs
 from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 
 def extension(role: ClusterRole) -> Extension:
     """The commands, services and parameters of a data node in that role."""
-    switch = EvalSwitch()
+    switch, heap = EvalSwitch(), HeapLimit()
+    parameters = (switch.parameter(), heap.parameter())
     documents = (map_reduce.COMMAND, group.COMMAND, switch.command())
     commands = (*map(for_documents, documents), *WIDE_COLUMN)
     if role is not ClusterRole.SHARD:
         return Extension(
             commands=commands,
-            services=lambda node, _pool: (JavaScript(node), LeftOutputs(node), Collector(node)),
-            parameters=(switch.parameter(),),
+            services=lambda node, _pool: (JavaScript(node, heap), LeftOutputs(node), Collector(node)),
+            parameters=parameters,
         )
     tunables = migration.Tunables()
 
     def services(node: DataNode, pool: Pool) -> Iterable[Service]:
-        yield JavaScript(node)
+        yield JavaScript(node, heap)
         yield migration.attach(node, pool, tunables)
         yield LeftOutputs(node)
         yield Collector(node)
@@ -40,5 +41,5 @@ def extension(role: ClusterRole) -> Extension:
     return Extension(
         commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS),
         services=services,
-        parameters=(switch.parameter(), *tunables.parameters()),
+        parameters=(*parameters, *tunables.parameters()),
     )

@@ -40,6 +40,7 @@ Collection = pymongo.collection.Collection[dict[str, Any]]
 Database = pymongo.database.Database[dict[str, Any]]
 POSTS = 200_000
 MAP = Code("function () { for (var i in this.tags) { emit(this.tags[i], 1) } }")
+MAP_EACH = Code("function () { emit(this._id, {n: this.n, tags: this.tags.length}) }")
 REDUCE = Code("function (key, values) { var n = 0; for (var i in values) { n += values[i] } return n }")
 
 
@@ -154,6 +155,16 @@ def map_reduce(_: Collection, posts: Collection) -> None:
     posts.database.command("mapReduce", posts.name, map=MAP, reduce=REDUCE, out={"inline": 1})
 
 
+def map_reduce_each(scratch: Collection, posts: Collection) -> None:
+    """A key for every document, into a collection."""
+    posts.database.command("mapReduce", posts.name, map=MAP_EACH, reduce=REDUCE, out=scratch.name)
+
+
+def where(_: Collection, posts: Collection) -> None:
+    found = list(posts.find({"$where": "this.n % 1000 == 0"}))
+    assert len(found) == POSTS // 1000
+
+
 WORKLOADS = [
     Workload("insert_one w:1", 2000, insert_one(2000, WriteConcern(1)), 1.2),
     Workload("insert_one j:true", 200, insert_one(200, WriteConcern(1, j=True))),
@@ -174,6 +185,8 @@ WORKLOADS = [
     ),
     Workload("$sort + $limit 100", POSTS, aggregate({"$sort": {"content": 1}}, {"$limit": 100}), 0.8),
     Workload("map-reduce inline", POSTS, map_reduce, 8.0),
+    Workload("map-reduce to a collection", POSTS, map_reduce_each, 3.0),
+    Workload("$where", POSTS, where, 15.0),
     Workload("find by _id, 4 clients", 4000, in_threads(4, by_id(1000)), 1.2),
     Workload("insert_one, 4 clients", 4000, in_threads(4, insert_one(1000, WriteConcern(1)))),
     Workload("find by _id, 64 clients", 6400, in_threads(64, by_id(100))),

@@ -13,7 +13,7 @@ objects.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from docstore.bson import Value
 from docstore.query.collation import Collation
@@ -22,7 +22,7 @@ from docstore.query.ordering import Ordering, ordering_of
 MEBIBYTE = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """Bounds on one operation in a worker.
 
@@ -35,6 +35,11 @@ class Limits:
     data: int = 2600 * MEBIBYTE
     spill: int = 320 * MEBIBYTE
     seconds: float | None = None
+
+    def within(self, heap: int) -> Limits:
+        """With a heap of so many bytes at most; a third of it may be grouped state."""
+        allowed = min(self.heap, heap)
+        return replace(self, heap=allowed, spill=min(self.spill, allowed // 3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from pathlib import Path
 from typing import IO
 
-from docstore.bson import document_from, elements, encode_key, get_field
+from docstore.bson import get_field
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
 from docstore.js.frames import split_documents
@@ -90,10 +90,8 @@ async def reduce_with_existing(
 ) -> Counts:
     """Give each result to the sink, reduced with the document that the target has under its key, if it has one.
 
-    Such a document keeps its other fields. A result that stands alone is not reduced. Reduced results come after those
-    around them that stand alone.
+    A result that stands alone is not reduced. Reduced results come after those around them that stand alone.
     """
-    others: dict[bytes, bytes] = {}
 
     async def pairs() -> AsyncIterator[list[bytes]]:
         for batch in results.batches():
@@ -104,31 +102,11 @@ async def reduce_with_existing(
             together: list[bytes] = []
             for result, before in zip(batch, found, strict=True):
                 if before is not None:
-                    key = _key(before)
-                    if [name for name, _, _ in elements(before)] != ["_id", "value"]:
-                        others[encode_key(key)] = before
-                    value = get_field(before, "value")
-                    together.append(document_from([("_id", *key), *([] if value is None else [("value", *value)])]))
-                    together.append(result)
+                    together += (before, result)
             if together:
                 yield together
 
-    async def with_other_fields(reduced: list[bytes]) -> None:
-        if others:
-            reduced = [_changed(others.pop(encode_key(_key(result)), None), result) for result in reduced]
-        await sink(reduced)
-
-    return await workers.merge_reduce(job, [pairs()], with_other_fields)
-
-
-def _changed(before: bytes | None, result: bytes) -> bytes:
-    if before is None:
-        return result
-    value = get_field(result, "value")
-    assert value is not None, "a result has a value"
-    fields = {name: (name, code, data) for name, code, data in elements(before)}
-    fields["value"] = ("value", *value)
-    return document_from(fields.values())
+    return await workers.merge_reduce(job, [pairs()], sink)
 
 
 def _key(result: bytes) -> Value:

@@ -167,11 +167,13 @@ class Session:
         if job.finalize is not None:
             functions["finalize"] = job.finalize
         sources = {}
-        scopes = [each for each in (job.stored, job.scope) if each is not None]
+        scopes = [] if job.scope is None else [job.scope]
         for name, value in functions.items():
             sources[name], scope = function_source(value)
             if scope is not None:
                 scopes.append(scope)
+        if job.stored is not None:
+            scopes.append(job.stored)  # these hide all others of their names
         others = [text for name, text in sources.items() if name != "map"]
         fields = None if scopes else fields_read(sources["map"], others)
         definition = bson.encode(

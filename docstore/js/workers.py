@@ -49,11 +49,19 @@ class Workers:
     """At most `size` operations at once; further ones wait for a free worker.
 
     `spill` is a directory for sorted runs, used by no other pool. `on_print` gets what user code printed, a piece of
-    several lines at a time.
+    several lines at a time. `heap` gives the most bytes that the objects of one operation may take.
     """
 
-    def __init__(self, size: int, *, spill: Path, on_print: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        spill: Path,
+        on_print: Callable[[str], None] | None = None,
+        heap: Callable[[], int] = lambda: Limits.heap,
+    ) -> None:
         self._spill = spill
+        self._heap = heap
         self.on_print = on_print
         self._free = asyncio.Semaphore(size)
         self._idle: list[_Process] = []
@@ -79,18 +87,21 @@ class Workers:
         self, job: MapReduceJob, batches: AsyncIterator[list[bytes]], sink: Sink, *, partial: bool = False
     ) -> Counts:
         """Map every document of `batches` (lists of raw documents), reduce, finalize unless `partial`."""
-        return await self._operate(_describe(job, merge=False, final=not partial), batches, sink, job.limits.seconds)
+        description = _describe(job, job.limits.within(self._heap()), merge=False, final=not partial)
+        return await self._operate(description, batches, sink, job.limits.seconds)
 
     async def merge_reduce(self, job: MapReduceJob, runs: Sequence[AsyncIterator[list[bytes]]], sink: Sink) -> Counts:
         """Merge partial results, each sorted by `_id`: reduce once per key with several values, finalize every key
         once.
         """
         batches = merge_streams(runs, job.ordering)
-        return await self._operate(_describe(job, merge=True, final=True), batches, sink, job.limits.seconds)
+        description = _describe(job, job.limits.within(self._heap()), merge=True, final=True)
+        return await self._operate(description, batches, sink, job.limits.seconds)
 
     @asynccontextmanager
     async def lease(self, limits: Limits) -> AsyncIterator[Lease]:
         """A worker that answers calls (`docstore.js.evaluation`) for as long as the context lasts."""
+        limits = limits.within(self._heap())
         fields = {"heap": limits.heap, "data": limits.data, "spill": limits.spill}
         async with self._worker() as process:
             lease = Lease(process, self)
@@ -313,11 +324,10 @@ class _Process:
         shutil.rmtree(self._directory)
 
 
-def _describe(job: MapReduceJob, *, merge: bool, final: bool) -> bytes:
+def _describe(job: MapReduceJob, limits: Limits, *, merge: bool, final: bool) -> bytes:
     functions = {"map": job.map, "reduce": job.reduce}
     if job.finalize is not None:
         functions["finalize"] = job.finalize
-    limits = job.limits
     fields: dict[str, object] = {
         "functions": {name: {"type": kind, "value": value} for name, (kind, value) in functions.items()},
         "merge": merge, "final": final, "heap": limits.heap, "data": limits.data, "spill": limits.spill,

@@ -19,11 +19,21 @@ function withoutComments(source) {
 function compileFunction(source) {
   const text = withoutComments(source);
   if (text === "") throw new SyntaxError("the source of a function may not be empty");
+  let failure;
   if (FUNCTION_LIKE.test(text)) {
-    const compiled = globalEval(`(${text.replace(/[;\s]+$/, "")}\n)\n//# sourceURL=${SOURCE_NAME}`);
-    if (typeof compiled === "function") return compiled;
+    try {
+      const compiled = globalEval(`(${text.replace(/[;\s]+$/, "")}\n)\n//# sourceURL=${SOURCE_NAME}`);
+      if (typeof compiled === "function") return compiled;
+    } catch (thrown) {
+      if (!(thrown instanceof SyntaxError)) throw thrown;
+      failure = thrown; // statements may begin with a function too
+    }
   }
-  return globalEval(`(function(){${text}\n})\n//# sourceURL=${SOURCE_NAME}`);
+  try {
+    return globalEval(`(function(){${text}\n})\n//# sourceURL=${SOURCE_NAME}`);
+  } catch (thrown) {
+    throw failure ?? thrown;
+  }
 }
 
 // [code, message] for whatever was thrown, worded as the server words it

@@ -93,7 +93,7 @@ function decimalFromText(text) {
     return new NumberDecimalBody(special[1] === "-" ? 0xf800000000000000n : 0x7800000000000000n, 0n);
   }
   const match = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,9}))?$/.exec(text);
-  if (match === null || (!match[2] && !match[3])) throw new Error("Input is not a valid Decimal128 value.");
+  if (match === null || (!match[2] && !match[3])) throw new Refusal(2, "Input is not a valid Decimal128 value.");
   const fraction = match[3] || "";
   let [coefficient, exponent] = roundCoefficient(
     BigInt((match[2] || "") + fraction),
@@ -108,7 +108,7 @@ function decimalFromText(text) {
     exponent += 1;
   }
   if (coefficient === 0n) exponent = Math.max(-6176, Math.min(6111, exponent));
-  if (exponent > 6111 || exponent < -6176) throw new Error("Input is not a valid Decimal128 value.");
+  if (exponent > 6111 || exponent < -6176) throw new Refusal(2, "Input is not a valid Decimal128 value.");
   return decimalFromParts(match[1] === "-", coefficient, exponent);
 }
 

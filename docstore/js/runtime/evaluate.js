@@ -18,7 +18,7 @@ const apply = Reflect.apply;
 // A filter's text may be an expression whose value counts.
 function compileExpression(source) {
   const text = withoutComments(source);
-  if (FUNCTION_LIKE.test(text) || RETURNS.test(text)) return compileFunction(source);
+  if (text === "" || FUNCTION_LIKE.test(text) || RETURNS.test(text)) return compileFunction(source);
   try {
     return globalEval(`(function(){return (${text.replace(/[;\s]+$/, "")}\n)})\n//# sourceURL=${SOURCE_NAME}`);
   } catch (failure) {

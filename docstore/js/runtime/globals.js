@@ -52,23 +52,16 @@ function fail(message) {
   );
 }
 
-// The end of a failure's text: why, where the caller says so.
-function because(message) {
-  if (message === undefined) return "";
-  const text = typeof message === "function" ? message() : message;
-  return ` : ${text !== null && typeof text === "object" ? tojson(text) : text}`;
-}
-
 function assert(condition, message) {
-  if (!condition) fail(`assert failed${because(message)}`);
+  if (!condition) fail(message === undefined ? "assert failed" : `assert failed : ${message}`);
 }
 
 hide(assert, {
   eq(a, b, message) {
-    if (compareValues(a, b) !== 0) fail(`[${tojson(a)}] != [${tojson(b)}] are not equal${because(message)}`);
+    if (compareValues(a, b) !== 0) fail(`[${tojson(a)}] != [${tojson(b)}] are not equal : ${message}`);
   },
   neq(a, b, message) {
-    if (compareValues(a, b) === 0) fail(`[${tojson(a)}] == [${tojson(b)}] are equal${because(message)}`);
+    if (compareValues(a, b) === 0) fail(`[${tojson(a)}] == [${tojson(b)}] are equal : ${message}`);
   },
   throws(body, parameters, message) {
     try {
@@ -76,7 +69,7 @@ hide(assert, {
     } catch (error) {
       return error;
     }
-    return fail(`did not throw exception${because(message)}`);
+    return fail(`did not throw exception: ${message}`);
   },
 });
 
@@ -130,8 +123,16 @@ const NAMES = {
   isObject: (value) => typeof value === "object",
   isString: (value) => typeof value === "string",
   isNumber: (value) => typeof value === "number",
-  hex_md5: md5,
-  bsonWoCompare: (a, b) => compareValues(a, b),
+  hex_md5(text) {
+    if (arguments.length !== 1 || typeof text !== "string") {
+      throw new Refusal(10261, "hex_md5 takes a single string argument -- hex_md5(string)");
+    }
+    return md5(text);
+  },
+  bsonWoCompare(a, b) {
+    if (arguments.length !== 2) throw new Refusal(2, "bsonWoCompare needs 2 arguments");
+    return compareValues(a, b);
+  },
   bsonBinaryEqual: (a, b) => bsonBytes(a) === bsonBytes(b),
   friendlyEqual: (a, b) => compareValues(a, b) === 0,
 };

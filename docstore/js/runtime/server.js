@@ -128,7 +128,10 @@ installGlobals({
   print,
   printjson: (value) => print(tojson(value)),
   printjsononeline: (value) => print(tojsononeline(value)),
-  sleep: (milliseconds) => {
+  sleep(milliseconds) {
+    if (typeof milliseconds !== "number") {
+      throw new Refusal(16259, "sleep takes a single numeric argument -- sleep(milliseconds)");
+    }
     wait(never, 0, 0, Number(milliseconds));
   },
   gc: () => undefined,

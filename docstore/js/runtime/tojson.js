@@ -92,8 +92,13 @@ function tojsononeline(value) {
 }
 
 // JavaScript's own types get their classic-shell text too.
+const nativeDateText = Date.prototype.toString;
+
 function extendNativeTypes() {
   hide(Date.prototype, {
+    toString() {
+      return nativeDateText.call(this).replace("(Coordinated Universal Time)", "(UTC)");
+    },
     tojson() {
       return isoText(this);
     },

@@ -89,8 +89,8 @@ const ObjectId = factoryFor(ObjectIdBody, function ObjectId(hex) {
   if (hex === undefined) return freshObjectId();
   if (hex instanceof ObjectIdBody) return new ObjectIdBody(ObjectIdBody.raw(hex));
   const text = String(hex);
-  if (text.length !== 24) throw new Error("invalid object id: length");
-  if (!/^[0-9a-fA-F]{24}$/.test(text)) throw new Error("invalid object id: not hex");
+  if (text.length !== 24) throw new Refusal(10448, "invalid object id: length");
+  if (!/^[0-9a-fA-F]{24}$/.test(text)) throw new Refusal(10430, "invalid object id: not hex");
   return new ObjectIdBody(hexToLatin1(text.toLowerCase()));
 });
 hide(ObjectId, {
@@ -164,9 +164,9 @@ function longFromBigInt(value) {
 
 function longFromText(text) {
   const digits = text.trim();
-  if (!/^[+-]?[0-9]+$/.test(digits)) throw new Error("could not convert string to long long");
+  if (!/^[+-]?[0-9]+$/.test(digits)) throw new Refusal(2, "could not convert string to long long");
   const value = BigInt(digits.replace(/^\+/, ""));
-  if (value < INT64_MIN || value > INT64_MAX) throw new Error("could not convert string to long long");
+  if (value < INT64_MIN || value > INT64_MAX) throw new Refusal(2, "could not convert string to long long");
   return longFromBigInt(value);
 }
 
@@ -180,7 +180,7 @@ const NumberLong = factoryFor(NumberLongBody, function NumberLong(value, top, bo
   if (typeof value === "string") return longFromText(value);
   const number = Number(value);
   if (!Number.isInteger(number) || number < -9223372036854775808 || number >= 9223372036854775808) {
-    throw new Error("number passed to NumberLong must be representable as an int64_t");
+    throw new Refusal(2, "number passed to NumberLong must be representable as an int64_t");
   }
   return longFromBigInt(BigInt(number));
 });
@@ -219,11 +219,11 @@ const NumberInt = factoryFor(NumberIntBody, function NumberInt(value) {
 
 function timestampPart(value, label) {
   if (typeof value !== "number" && !(value instanceof NumberLongBody) && !(value instanceof NumberIntBody)) {
-    throw new Error(`Timestamp ${label} must be a number`);
+    throw new Refusal(2, `Timestamp ${label} must be a number`);
   }
   const number = Number(value);
   if (!(number >= 0 && number <= 4294967295)) {
-    throw new Error(`Timestamp ${label} must be non-negative and not greater than 4294967295, got ${number}`);
+    throw new Refusal(2, `Timestamp ${label} must be non-negative and not greater than 4294967295, got ${number}`);
   }
   return Math.trunc(number);
 }
@@ -252,7 +252,7 @@ class TimestampBody {
 
 const Timestamp = factoryFor(TimestampBody, function Timestamp(seconds, ordinal) {
   if (arguments.length === 0) return new TimestampBody(0, 0);
-  if (arguments.length !== 2) throw new Error("Timestamp needs 0 or 2 arguments");
+  if (arguments.length !== 2) throw new Refusal(2, "Timestamp needs 0 or 2 arguments");
   return new TimestampBody(timestampPart(seconds, "time (seconds)"), timestampPart(ordinal, "ordinal"));
 });
 
@@ -274,7 +274,7 @@ function base64FromLatin1(raw) {
 }
 
 function latin1FromBase64(text) {
-  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) throw new Error("invalid base64");
+  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) throw new Refusal(10270, "invalid base64");
   let raw = "";
   for (let i = 0; i < text.length; i += 4) {
     const [a, b, c, d] = [0, 1, 2, 3].map((k) => BASE64.indexOf(text[i + k]));
@@ -331,28 +331,28 @@ class BinDataBody {
 }
 
 const BinData = factoryFor(BinDataBody, function BinData(subtype, base64) {
-  if (arguments.length !== 2) throw new Error("BinData takes 2 arguments -- BinData(subtype,data)");
+  if (arguments.length !== 2) throw new Refusal(2, "BinData takes 2 arguments -- BinData(subtype,data)");
   const number = Number(subtype);
   if (!(number >= 0 && number <= 255))
-    throw new Error("BinData subtype must be a Number between 0 and 255 inclusive");
-  if (typeof base64 !== "string") throw new Error("BinData data must be a String");
+    throw new Refusal(2, "BinData subtype must be a Number between 0 and 255 inclusive");
+  if (typeof base64 !== "string") throw new Refusal(2, "BinData data must be a String");
   return new BinDataBody(number, latin1FromBase64(base64));
 });
 
 function binaryFromHex(subtype, hex) {
   if (typeof hex !== "string" || hex.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(hex)) {
-    throw new Error("HexData data must be an even number of hexadecimal digits");
+    throw new Refusal(2, "HexData data must be an even number of hexadecimal digits");
   }
   return new BinDataBody(subtype, hexToLatin1(hex));
 }
 
 function HexData(subtype, hex) {
-  if (arguments.length !== 2) throw new Error("HexData takes 2 arguments -- HexData(subtype,hex)");
+  if (arguments.length !== 2) throw new Refusal(2, "HexData takes 2 arguments -- HexData(subtype,hex)");
   return binaryFromHex(Number(subtype), hex);
 }
 
 function MD5(hex) {
-  if (typeof hex !== "string" || hex.length !== 32) throw new Error("MD5 string must have 32 characters");
+  if (typeof hex !== "string" || hex.length !== 32) throw new Refusal(2, "MD5 string must have 32 characters");
   return binaryFromHex(5, hex);
 }
 
@@ -366,7 +366,7 @@ function UUID(hex) {
   }
   if (typeof hex === "string" && /^[0-9a-fA-F]{32}$/.test(hex)) return binaryFromHex(3, hex); // the old, undashed form
   if (typeof hex !== "string" || !/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/.test(hex)) {
-    throw new Error("Invalid UUID string: " + hex);
+    throw new Refusal(207, "Invalid UUID string: " + hex);
   }
   return binaryFromHex(4, hex.replace(/-/g, ""));
 }
@@ -416,8 +416,8 @@ class DBRefBody {
 }
 
 const DBRef = factoryFor(DBRefBody, function DBRef(collection, id, database) {
-  if (arguments.length < 2 || arguments.length > 3) throw new Error("DBRef needs 2 or 3 arguments");
-  if (typeof collection !== "string") throw new Error("DBRef 1st parameter must be a string");
+  if (arguments.length < 2 || arguments.length > 3) throw new Refusal(2, "DBRef needs 2 or 3 arguments");
+  if (typeof collection !== "string") throw new Refusal(2, "DBRef 1st parameter must be a string");
   return new DBRefBody(collection, id, database);
 });
 
@@ -441,9 +441,9 @@ class DBPointerBody {
 }
 
 const DBPointer = factoryFor(DBPointerBody, function DBPointer(namespace, id) {
-  if (arguments.length !== 2) throw new Error("DBPointer needs 2 arguments");
-  if (typeof namespace !== "string") throw new Error("DBPointer 1st parameter must be a string");
-  if (!(id instanceof ObjectIdBody)) throw new Error("DBPointer 2nd parameter must be an ObjectId");
+  if (arguments.length !== 2) throw new Refusal(2, "DBPointer needs 2 arguments");
+  if (typeof namespace !== "string") throw new Refusal(2, "DBPointer 1st parameter must be a string");
+  if (!(id instanceof ObjectIdBody)) throw new Refusal(2, "DBPointer 2nd parameter must be an ObjectId");
   return new DBPointerBody(namespace, id);
 });
 

@@ -1,0 +1,170 @@
+"""Cases of users' JavaScript on servers: commands over `TYPED` and `SMALL`, by name.
+
+A case is a list of commands, carried out in order; the replies of all of them count.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson.code import Code
+
+from tests.differential import javascript_texts as texts
+from tests.differential.javascript_texts import FIRST, SUM
+
+Command = dict[str, Any]
+
+
+def map_reduce(source: Any, reduce: Any = SUM, collection: str = "small", **rest: Any) -> Command:
+    return {"mapReduce": collection, "map": source, "reduce": reduce, "out": {"inline": 1}, **rest}
+
+
+def emitting(key: str, value: str) -> str:
+    return f"function () {{ emit({key}, {value}) }}"
+
+
+def project(body: Any, args: Any, collection: str = "small", **rest: Any) -> Command:
+    function = {"body": body, "args": args, "lang": "js", **rest}
+    pipeline = [{"$sort": {"_id": 1}}, {"$limit": 3}, {"$project": {"r": {"$function": function}}}]
+    return {"aggregate": collection, "pipeline": pipeline, "cursor": {}}
+
+
+def accumulate(collection: str = "small", key: Any = None, **changes: Any) -> Command:
+    given = {
+        "init": "function () { return {n: 0, s: ''} }",
+        "accumulate": "function (state, n) { return {n: state.n + n, s: state.s + typeof n} }",
+        "accumulateArgs": ["$n"],
+        "merge": "function (a, b) { return {n: a.n + b.n, s: a.s + b.s} }",
+        "lang": "js",
+        **changes,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    pipeline = [{"$sort": {"_id": 1}}, {"$group": {"_id": key, "r": {"$accumulator": given}}}, {"$sort": {"_id": 1}}]
+    return {"aggregate": collection, "pipeline": pipeline, "cursor": {}}
+
+
+def find(condition: Any, collection: str = "small") -> Command:
+    return {"find": collection, "filter": condition, "sort": {"_id": 1}}
+
+
+def _written(out: Any) -> list[Command]:
+    target = "out2" if out == {"replace": "out2"} else "out"
+    return [
+        {"delete": "out", "deletes": [{"q": {}, "limit": 0}]},
+        {"insert": "out", "documents": [{"_id": "a", "value": 100, "x": 1}, {"_id": "old", "value": 1}]},
+        {**map_reduce(emitting("'' + this.s", "1")), "out": out},
+        find({}, target),
+    ]
+
+
+ACCUMULATORS: dict[str, Command] = {
+    "plain": accumulate(),
+    "by field": accumulate(key="$s"),
+    "by expression": accumulate(key={"$type": "$n"}),
+    "finalize": accumulate(finalize="function (state) { return state.n }"),
+    "finalize undefined": accumulate(finalize="function (state) { }"),
+    "init arguments": accumulate(init="function (k) { return {n: k, s: ''} }", initArgs=[10]),
+    "init of the key": accumulate(
+        key={"k": "$s"}, init="function (k) { return {n: 0, s: tojson(k)} }", initArgs=["$k"]
+    ),
+    "init throws": accumulate(init="function () { throw 1 }"),
+    "accumulate throws": accumulate(accumulate="function () { throw new Error('x') }"),
+    "finalize throws": accumulate(finalize="function () { throw 'x' }"),
+    "no merge": accumulate(merge=None),
+    "no init": accumulate(init=None),
+    "wrong language": accumulate(lang="py"),
+    "unknown": accumulate(more=1),
+    "argument number": accumulate(accumulateArgs=1),
+    "strings": accumulate(accumulateArgs=["$s"]),
+    "missing": accumulate(
+        accumulateArgs=["$missing"], accumulate="function (s, m) { return {n: 0, s: s.s + typeof m + m} }"
+    ),
+    "number state": accumulate(
+        init="function () { return 0 }",
+        accumulate="function (s, n) { return s + n }",
+        merge="function (a, b) { return a + b }",
+    ),
+    "null state": accumulate(
+        init="function () { return null }",
+        accumulate="function (s, n) { return s }",
+        merge="function (a, b) { return a }",
+    ),
+    "undefined state": accumulate(
+        init="function () { }", accumulate="function (s, n) { return s }", merge="function (a, b) { return a }"
+    ),
+}
+
+STORED_DOCUMENTS = [
+    {"_id": "twice", "value": Code("function (x) { return 2 * x }")},
+    {"_id": "five", "value": 5},
+    {"_id": "shape", "value": {"a": [1]}},
+    {"_id": "text", "value": "function () { return 1 }"},
+]
+STORED = [
+    {"insert": "system.js", "documents": STORED_DOCUMENTS},
+    find({"$where": "twice(this.n) == 5"}),
+    find({"$where": "five == this.n"}),
+    find({"$where": "typeof text == 'string'"}),
+    map_reduce(emitting("this.s", "twice(this.n)")),
+    map_reduce(emitting("1", "1"), "function (k, v) { return shape.a[0] + v.length }"),
+    map_reduce(emitting("1", "1"), SUM, finalize="function (k, v) { return twice(v) }"),
+    map_reduce(emitting("1", "twice.toString().length")),
+    map_reduce(emitting("1", "five"), SUM, scope={"five": 6}),
+    project("function (n) { return twice(n) }", ["$n"]),
+    project("function (n) { return typeof five }", ["$n"]),
+    {"insert": "system.js", "documents": [{"_id": "scoped", "value": Code("function () { return q }", {"q": 1})}]},
+    find({"$where": "true"}),
+    map_reduce(emitting("1", "1")),
+    project("function (n) { return n }", ["$n"]),
+    {"delete": "system.js", "deletes": [{"q": {}, "limit": 0}]},
+]
+
+
+def cases() -> dict[str, list[Command]]:
+    """Every case by name."""
+    made: dict[str, list[Command]] = {}
+
+    def add(family: str, name: str, *commands: Command) -> None:
+        made[f"{family}: {name}"] = list(commands)
+
+    for name in texts.NAMES:
+        add("field out", name, map_reduce(emitting("1", f"this.{name}"), FIRST, "typed"))
+        text = f"[typeof this.{name}, tojson(this.{name}), '' + this.{name}]"
+        add("field as text", name, map_reduce(emitting("1", text), FIRST, "typed"))
+        add(
+            "argument",
+            name,
+            project("function (v) { return {t: typeof v, v: v} }", [f"${name}"], "typed"),
+        )
+    for name, value in texts.MADE.items():
+        add("value out", name, map_reduce(emitting("1", f"{{v: {value}}}"), FIRST, "typed"))
+    for name, value in texts.MADE.items():
+        add("function gives", name, project(f"function () {{ return {value} }}", [], "typed"))
+    for name, key in texts.KEYS.items():
+        add("key", name, map_reduce(emitting(key, "1")))
+    for name, source in texts.REDUCES.items():
+        add("reduce", name, map_reduce("function () { emit('k', this.n); emit('k', 2) }", source))
+    for name, source in texts.FINALIZES.items():
+        add("finalize", name, map_reduce(emitting("this.s", "1"), SUM, finalize=source))
+    for name, source in texts.ERRORS.items():
+        add("map throws", name, map_reduce(f"function () {{ {source} }}"))
+        add("where throws", name, find({"$where": f"function () {{ {source}; return true }}"}))
+        add("function throws", name, project(f"function () {{ {source} }}", []))
+    for name, source in texts.SOURCES.items():
+        add("source", name, map_reduce(source))
+        add("body", name, project(source, ["$n"]))
+    for name, scope in texts.SCOPES.items():
+        add("scope", name, map_reduce(emitting("1", "{t: typeof given, v: given}"), FIRST, "typed", scope=scope))
+    for name, out in texts.OUTS.items():
+        add("out", name, *_written(out))
+    for name, options in texts.OPTIONS.items():
+        add("option", name, map_reduce(emitting("this.s", "1"), SUM, **options))
+    for name, condition in texts.WHERES.items():
+        add("where", name, find({"$where": condition}))
+    for name, source in texts.LANGUAGE.items():
+        add("language", name, project(f"function () {{ {source} }}", [], "typed"))
+    for name, command in ACCUMULATORS.items():
+        add("accumulator", name, command)
+    for position, command in enumerate(STORED):
+        add("stored", str(position), command)
+    return made
