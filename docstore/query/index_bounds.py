@@ -131,9 +131,16 @@ def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
         bounds = field_bounds(tree, index.fields, arrays=index.arrays)
     if index.sparse and not any(asks_for_presence(tree, path) for path, _ in index.fields):
         for position, item in enumerate(bounds):
-            if any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges):
+            holds_null = any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges)
+            if holds_null or ("." in item.path and _is_negated(tree, item.path)):
                 return bounds[:position]
     return bounds
+
+
+def _is_negated(tree: Filter, path: str) -> bool:
+    """Whether there is a negation on the path: {a: [1]} is one of the documents without an a.b that is not null."""
+    entry = conditions(tree).get(path)
+    return entry is not None and any(isinstance(found, Not) for found in entry.single)
 
 
 def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:

@@ -233,6 +233,13 @@ def test_a_sparse_index_does_not_answer_for_missing_fields() -> None:
     assert isinstance(plan({"a": None}, index("a_1", ("a", 1), sparse=True)).access, CollectionScan)
 
 
+def test_a_sparse_index_does_not_answer_for_fields_missing_in_arrays() -> None:
+    nested = index("a.b_1", ("a.b", 1), sparse=True)
+
+    assert isinstance(plan({"a.b": {"$ne": None}}, nested).access, CollectionScan)
+    assert used(plan({"a": {"$ne": None}}, index("a_1", ("a", 1), sparse=True))) == "a_1"
+
+
 def test_a_disjunction_is_a_union_when_every_branch_has_an_index() -> None:
     a, b = index("a_1", ("a", 1)), index("b_1", ("b", 1))
 
