@@ -31,12 +31,13 @@ class ClientCursor:
 
     `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
     currentOp. `scripted`: its batches run scripts. `created`, `last_used`: seconds of the registry's clock.
-    `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
+    `at_cluster_time`: the packed timestamp of the state that a snapshot read sees. `time_left`: the seconds that its
+    batches may still take together; None: no limit.
     """
 
     __slots__ = (
         "at_cluster_time", "batches", "created", "id", "killed", "last_used", "lsid", "namespace", "no_timeout",
-        "origin", "pinned", "returned", "scripted", "source",
+        "origin", "pinned", "returned", "scripted", "source", "time_left",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +62,7 @@ class ClientCursor:
         self.scripted = False
         self.returned = 0
         self.at_cluster_time: int | None = None
+        self.time_left: float | None = None
         self.batches = 0
 
 

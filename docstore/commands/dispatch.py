@@ -85,7 +85,8 @@ class Pending:
         self.context = context
         self.operation: Operation = context.operation
         self.convert: Callable[[bytes], bytes | None] | None = None
-        self.deadline = None if context.command.own_deadline else context.deadline
+        # A command with a deadline of its own means something else by maxTimeMS.
+        self.deadline = None if context.command.own_deadline and context.max_time_ms else context.deadline
 
     @property
     def wants_reply(self) -> bool:

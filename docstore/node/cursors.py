@@ -274,6 +274,8 @@ def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, 
         cursor.returned = len(filling.documents)
         cursor.batches = 1
         cursor.at_cluster_time = context.at_cluster_time
+        if context.deadline is not None:
+            cursor.time_left = context.deadline - node_of(context).clock()
         filling.cursor_id = cursor.id
     return filled_reply(filling, namespace, catalog=catalog, at=context.at_cluster_time)
 

@@ -46,7 +46,8 @@ class DataNode:
     `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `ownership` is installed by a shard, `workers` where
     JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
     map-reduce may have too.
-    `shutdown` asks the process to end, `network` gives the listener's figures once there is one, `links` those of the
+    `shutdown` asks the process to end, for which a member of a set takes its leave in `shutdown_seconds`;
+    `network` gives the listener's figures once there is one, `links` those of the
     connections to others, by address. `pool` reaches other members, `wide` knows the keyspaces.
     `outputs` names the temporary collections of map-reduces under way.
     `pause` is awaited between two slices of long work. `dice` gives numbers from 0 up to 1.
@@ -67,6 +68,7 @@ class DataNode:
     workers: Workers | None = None
     evaluators: Workers | None = None
     shutdown: Callable[[], None] = lambda: None
+    shutdown_seconds: float = 15.0
     pause: Callable[[], Awaitable[None]] = let_others_run
     dice: Callable[[], float] = random
     network: Callable[[], NetworkStatistics] | None = None

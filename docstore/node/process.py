@@ -1,13 +1,14 @@
 """From settings to a running node, and back: the parts are made in one order and ended in the other.
 
 Start: engine (which locks the directory), store, replication, the executable's own services, listener. A node accepts
-its first connection when everything behind it is ready. Stop: listener (operations end with InterruptedAtShutdown), own
-services, replication (hands over and flushes), engine. Whatever start has reached when it fails is ended in the same
+its first connection when everything behind it is ready. Stop: the office is handed over, listener (operations end with
+InterruptedAtShutdown), own services, replication (flushes), engine. Whatever start has reached when it fails is ended in the same
 order.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -18,7 +19,7 @@ from docstore.collection.store import Store
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher
-from docstore.commands.operations import OperationRegistry
+from docstore.commands.operations import Operation, OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import carry_out
@@ -42,6 +43,7 @@ from docstore.replicaset.standalone import Standalone
 from docstore.storage import DataCorrupted, DiskFull, Engine, StorageError, open_engine
 
 LOG = component("CONTROL")
+_DRAIN_SECONDS = 0.01
 
 
 class Service(Protocol):
@@ -86,6 +88,7 @@ class NodeProcess:
         self._extension = extension
         self._max_connections = max_connections
         self._parts = AsyncExitStack()
+        self._stopping = False
 
     async def start(self) -> None:
         """Errors: DatabaseLocked, StorageError, OSError when the port cannot be had."""
@@ -94,9 +97,26 @@ class NodeProcess:
             self._parts = parts.pop_all()
 
     async def stop(self) -> None:
-        """End everything in order; safe to call twice."""
+        """End everything in order; safe to call twice.
+
+        A member of a set first leaves its office and tells its clients, and lets running operations end, in the time
+        that the node's `shutdown_seconds` allow.
+        """
         LOG.info("Shutting down")
+        if not self._stopping:
+            self._stopping = True
+            await self._take_leave()
         await self._parts.aclose()
+
+    async def _take_leave(self) -> None:
+        node = self.node
+        until = node.clock() + node.shutdown_seconds
+        await node.replication.hand_over(node.shutdown_seconds)
+        node.replication.announce_shutdown()
+        if node.replication.set_name is None:
+            return
+        while node.clock() < until and any(_is_at_work(operation) for operation in self._operations):
+            await asyncio.sleep(_DRAIN_SECONDS)
 
     async def _start(self, parts: AsyncExitStack) -> None:
         started = time.monotonic()
@@ -111,7 +131,7 @@ class NodeProcess:
         store = Store(engine, clock=time.time)
         self.pool = Pool(application=settings.process)
         parts.push_async_callback(self.pool.close)
-        operations = OperationRegistry(time.monotonic)
+        operations = self._operations = OperationRegistry(time.monotonic)
         replication = self._replication(engine, store, operations)
         expiry = Expiry()
         self.node = DataNode(
@@ -172,6 +192,12 @@ class NodeProcess:
         return Listener(
             dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections
         )
+
+
+def _is_at_work(operation: Operation) -> bool:
+    """Whether an operation is more than waiting for news."""
+    command = operation.context.command
+    return not command.own_deadline and command.following is None and command.name != "shutdown"
 
 
 def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset[str]:

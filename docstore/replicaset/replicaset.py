@@ -47,8 +47,8 @@ _CLUSTER_TIME_TOO_FAR = 205
 
 
 class ReplicaSet:
-    """One member. Compose it with the store; start it before the listener accepts; call `hand_over` while the listener
-    still serves (for secondaries that have to catch up first), and `stop` when it no longer does.
+    """One member. Compose it with the store; start it before the listener accepts; call `hand_over` and
+    `announce_shutdown` while the listener still serves, and `stop` when it no longer does.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class ReplicaSet:
         self._tails: list[asyncio.Future[None]] = []
         self._topology = Waiters()
         self._topology_counter = 0
+        self._closing = False
         self._appearance: tuple[object, ...] = ()
         self._noted = (NULL_OPTIME, NULL_OPTIME)
         self._gossip = NO_GOSSIP
@@ -101,20 +102,32 @@ class ReplicaSet:
         self._store.watchers.append(self._committed)
         await self.membership.start()
 
-    async def hand_over(self, seconds: float = HAND_OVER_SECONDS) -> None:
-        """Leave office if primary, as soon as a secondary can take over; give up after so many seconds.
+    async def hand_over(self, seconds: float = HAND_OVER_SECONDS) -> CommandError | None:
+        """Leave office if primary, as soon as a secondary can take over; what was refused after so many seconds.
 
-        Secondaries can catch up only while the listener serves them.
+        Secondaries can catch up only while the listener serves them; where none is heard of, none is waited for.
         """
         state = self.membership.state
         if not state.writable or not state.peers:
-            return
+            return None
         LOG.info("Handing over before shutdown")
+        wait = seconds if any(peer.up for peer in state.peers.values()) else 0.0
+        refused: CommandError | None = None
         try:
-            await self.membership.request(lambda token: StepDown(seconds=60.0, catch_up_seconds=seconds, token=token))
+            await self.membership.request(
+                lambda token: StepDown(seconds=max(60.0, wait), catch_up_seconds=wait, token=token)
+            )
         except CommandError as refusal:
             LOG.info("No hand-over", reason=refusal.message)
+            refused = refusal
         await self.membership.driver.sent(HAND_OVER_SENT_SECONDS)
+        return refused
+
+    def announce_shutdown(self) -> None:
+        """From now on hello is refused with ShutdownInProgress, those that await news included."""
+        self._closing = True
+        self._topology_counter += 1
+        self._topology.wake()
 
     async def stop(self) -> None:
         """Hand over to a secondary that has everything, end all activity, flush."""
@@ -161,6 +174,8 @@ class ReplicaSet:
         """The set's fields of a hello reply; `isreplicaset` before initiation. The legacy command renames
         isWritablePrimary to ismaster.
         """
+        if self._closing:
+            raise CommandError(Code.ShutdownInProgress, "The server is in quiesce mode and will shut down")
         state = self.membership.state
         return hello_fields(state, self._store.last_optime, state.commit_point)
 

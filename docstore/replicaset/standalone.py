@@ -50,8 +50,11 @@ class Standalone:
     def _committed(self, optime: OpTime | None) -> None:
         self.flusher.touched()
 
-    async def hand_over(self) -> None:
+    async def hand_over(self, _seconds: float = 0.0) -> None:
         """A standalone holds no office."""
+
+    def announce_shutdown(self) -> None:
+        """Nobody has to choose another server."""
 
     @property
     def defaults_to_majority(self) -> bool:

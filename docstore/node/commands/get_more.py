@@ -1,5 +1,5 @@
 """getMore: the next batch of a cursor. On a tailing cursor that awaits data it waits, maxTimeMS at most, for an
-entry.
+entry; on others it has what is left of the time that the command which opened the cursor was given.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         awaits = isinstance(cursor.source, Tail) and cursor.source.await_data
         if context.max_time_ms and not awaits:
             raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
+        if cursor.time_left is not None and not awaits:
+            if cursor.time_left <= 0:
+                raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+            context.deadline = context.started + cursor.time_left
         filling = Filling(cursor.source, arguments["batchSize"] or _NO_LIMIT, node.clock)
         complete = filling.step()
         if complete and (filling.documents or not awaits):
@@ -70,6 +74,8 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
     cursors = context.services.cursors
     cursor.returned += len(filling.documents)
     cursor.batches += 1
+    if context.deadline is not None and cursor.time_left is not None:
+        cursor.time_left = context.deadline - node_of(context).clock()
     if filling.exhausted:
         cursors.close(cursor)
     elif cursors.checkin(cursor):

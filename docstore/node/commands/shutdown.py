@@ -1,4 +1,7 @@
-"""shutdown: the process ends in order, after the reply is on its way. A primary hands over first unless forced."""
+"""shutdown: the process ends in order, after the reply is on its way.
+
+A primary hands over first, in `timeoutSecs` at most; where nobody can take over it stays, unless it is forced.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,15 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.node.node import node_of
 
 
-def run(context: Context, _arguments: Arguments) -> Result:
-    node_of(context).shutdown()
+async def run(context: Context, arguments: Arguments) -> Result:
+    node = node_of(context)
+    seconds = arguments["timeoutSecs"]
+    if seconds is not None:
+        node.shutdown_seconds = float(seconds)
+    refused = await node.replication.hand_over(node.shutdown_seconds)
+    if refused is not None and not arguments["force"]:
+        raise refused
+    node.shutdown()
     return {}
 
 
@@ -17,7 +27,7 @@ COMMAND = Command(
     "shutdown", run, privilege=Privilege("shutdown", Resource.CLUSTER), role=Role.ANY, admin_only=True,
     parameters=(
         Parameter("force", Type.SAFE_BOOL, default=False),
-        Parameter("timeoutSecs", Type.INT, unsupported="shutdown waits as long as the hand-over takes"),
+        Parameter("timeoutSecs", Type.INT, minimum=0),
     ),
     help="end this process",
 )  # fmt: skip

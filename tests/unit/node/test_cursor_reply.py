@@ -9,7 +9,9 @@ import pytest
 from bson.int64 import Int64
 
 from docstore.bson import append_fields
+from docstore.errors import Code
 from docstore.node.cursors import cursor_reply
+from tests.unit.node.local import LocalNode, loop
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 11, 3000])
@@ -23,3 +25,26 @@ def test_a_cursor_reply_is_what_encoding_it_would_give(count: int, first: bool, 
     cursor = {**identity, **batch} if catalog else {**batch, **identity}
     assert reply == bson.encode({"cursor": cursor})
     assert append_fields(reply, bson.encode({"ok": 1.0})[4:-1]) == bson.encode({"cursor": cursor, "ok": 1.0})
+
+
+def test_the_time_limit_of_a_find_holds_for_its_further_batches() -> None:
+    """Only the time that commands take counts, and all of it together."""
+
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": number} for number in range(9)))
+        clock = [1000.0]
+        object.__setattr__(node.services, "clock", lambda: clock[0])
+        node.node.clock = lambda: clock[0]
+        find = {"find": "c", "batchSize": 2, "maxTimeMS": 1000}
+        opened = (await node.run(find))["cursor"]
+        more = {"getMore": opened["id"], "collection": "c", "batchSize": 2}
+        clock[0] += 60
+        assert (await node.run(more))["cursor"]["nextBatch"] == [{"_id": 2}, {"_id": 3}]
+        (cursor,) = node.services.cursors
+        assert cursor.time_left == pytest.approx(1.0)
+        cursor.time_left = 0.0
+        assert (await node.reply(more))["code"] == Code.MaxTimeMSExpired
+        assert (await node.reply(more))["code"] == Code.CursorNotFound
+
+    loop(work())

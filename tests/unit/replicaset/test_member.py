@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -402,6 +403,30 @@ def test_a_delayed_member_applies_nothing_before_its_time(tmp_path: Path) -> Non
             assert members[2].address not in hello["hosts"]
             await members.until_converged()
             assert await members[2].find("c") == [{"_id": 1}]
+
+    run(scenario())
+
+
+def test_a_member_that_ends_says_so_while_it_still_answers(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with in_memory_set(tmp_path, 3) as members:
+            await members.initiate()
+            hello = await members[0].run({"hello": 1})
+            awaiting = asyncio.ensure_future(
+                members[0].run({"hello": 1, "topologyVersion": hello["topologyVersion"], "maxAwaitTimeMS": 60_000})
+            )
+            await members[0].run({"ping": 1})
+
+            assert await members[0].replica_set.hand_over() is None
+            members[0].replica_set.announce_shutdown()
+
+            assert not members[0].state.writable
+            # The one that awaited news may hear of the lost office first.
+            with pytest.raises(CommandError) as refused:
+                await members[0].run({"hello": 1})
+            assert refused_with(refused, Code.ShutdownInProgress)
+            with contextlib.suppress(CommandError):
+                assert not (await awaiting)["isWritablePrimary"]
 
     run(scenario())
 
