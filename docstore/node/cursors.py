@@ -52,10 +52,11 @@ class DocumentSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A batch made by hand."""
+    """A batch made by hand. `at_end`: there is nothing after these documents yet."""
 
     documents: list[bytes]
     exhausted: bool
+    at_end: bool = False
 
 
 class ListSource:
@@ -176,6 +177,8 @@ class Filling:
                 self._bytes_left -= sum(map(len, found))
             if batch.exhausted:
                 self.exhausted = True
+                return True
+            if isinstance(batch, Documents) and batch.at_end:
                 return True
             late = self._clock() >= until
             if late and self._docs_left > 0 and self._bytes_left > 0:

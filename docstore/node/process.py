@@ -2,8 +2,8 @@
 
 Start: engine (which locks the directory), store, replication, the executable's own services, listener. A node accepts
 its first connection when everything behind it is ready. Stop: the office is handed over, listener (operations end with
-InterruptedAtShutdown), own services, replication (flushes), engine. Whatever start has reached when it fails is ended in the same
-order.
+InterruptedAtShutdown), own services, replication (flushes), engine. Whatever start has reached when it fails is ended
+in the same order.
 """
 
 from __future__ import annotations

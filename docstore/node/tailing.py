@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Protocol
 
-from docstore.bson import Predicate, scan
+from docstore.bson import EXHAUSTED, Predicate, scan
 from docstore.bson.layout import last_long, record_id_bytes
 from docstore.collection.collection import Collection
 from docstore.collection.unit import Commit
@@ -85,13 +85,14 @@ class Tail:
             raise CommandError(Code.CappedPositionLost, "what the cursor has seen last has been removed")
         selection = self._selection
         if selection.satisfied:
-            return Documents([], False)
+            return Documents([], False, at_end=True)
         found: list[bytes] = []
         passed = _Passed(self._log.after(self._position))
-        scan(passed, selection.predicate, found, selection.wanted(max_docs), max_bytes, self._node.clock, deadline)
+        clock = self._node.clock
+        status = scan(passed, selection.predicate, found, selection.wanted(max_docs), max_bytes, clock, deadline)
         if passed.position is not None:
             self._position, self._seen = passed.position, True
-        return Documents(selection.take(found), self._ends_empty and not self._seen)
+        return Documents(selection.take(found), self._ends_empty and not self._seen, at_end=status == EXHAUSTED)
 
     async def wait(self, timeout: float) -> None:
         """Return when there is something behind what was read, or after `timeout` seconds."""

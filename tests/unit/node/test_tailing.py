@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -131,5 +132,19 @@ def test_what_cannot_be_tailed_is_refused(options: dict[str, Any], code: int) ->
         await node.run({"create": "plain"})
         assert (await node.reply(TAIL | options))["code"] == code
         assert (await node.run(TAIL | {"find": "nosuch"}))["cursor"]["id"] == 0
+
+    loop(work())
+
+
+def test_a_tail_answers_however_slowly_it_is_read() -> None:
+    """Each look at the end of the log may take longer than a slice."""
+
+    async def work() -> None:
+        node = await capped({"_id": 1}, {"_id": 2})
+        ticks = itertools.count(1000)
+        node.node.clock = lambda: float(next(ticks))
+        opened = await open_tail(node)
+        assert opened["firstBatch"] == [{"_id": 1}, {"_id": 2}]
+        assert (await node.run(get_more(opened)))["cursor"]["nextBatch"] == []
 
     loop(work())
