@@ -111,8 +111,7 @@ class NodeProcess:
     async def _take_leave(self) -> None:
         node = self.node
         until = node.clock() + node.shutdown_seconds
-        await node.replication.hand_over(node.shutdown_seconds)
-        node.replication.announce_shutdown()
+        await node.replication.hand_over(node.shutdown_seconds, leaving=True)
         if node.replication.set_name is None:
             return
         while node.clock() < until and any(_is_at_work(operation) for operation in self._operations):

@@ -47,8 +47,8 @@ _CLUSTER_TIME_TOO_FAR = 205
 
 
 class ReplicaSet:
-    """One member. Compose it with the store; start it before the listener accepts; call `hand_over` and
-    `announce_shutdown` while the listener still serves, and `stop` when it no longer does.
+    """One member. Compose it with the store; start it before the listener accepts; call `hand_over` while the
+    listener still serves, and `stop` when it no longer does.
     """
 
     def __init__(
@@ -102,32 +102,18 @@ class ReplicaSet:
         self._store.watchers.append(self._committed)
         await self.membership.start()
 
-    async def hand_over(self, seconds: float = HAND_OVER_SECONDS) -> CommandError | None:
+    async def hand_over(self, seconds: float = HAND_OVER_SECONDS, *, leaving: bool = False) -> CommandError | None:
         """Leave office if primary, as soon as a secondary can take over; what was refused after so many seconds.
 
-        Secondaries can catch up only while the listener serves them; where none is heard of, none is waited for.
+        Secondaries can catch up only while the listener serves them; where none is heard of, none is waited for. From
+        then on a member that is `leaving` refuses hello with ShutdownInProgress, also where it awaits news.
         """
-        state = self.membership.state
-        if not state.writable or not state.peers:
-            return None
-        LOG.info("Handing over before shutdown")
-        wait = seconds if any(peer.up for peer in state.peers.values()) else 0.0
-        refused: CommandError | None = None
-        try:
-            await self.membership.request(
-                lambda token: StepDown(seconds=max(60.0, wait), catch_up_seconds=wait, token=token)
-            )
-        except CommandError as refusal:
-            LOG.info("No hand-over", reason=refusal.message)
-            refused = refusal
-        await self.membership.driver.sent(HAND_OVER_SENT_SECONDS)
+        refused = await _leave_office(self.membership, seconds)
+        if leaving:
+            self._closing = True
+            self._topology_counter += 1
+            self._topology.wake()
         return refused
-
-    def announce_shutdown(self) -> None:
-        """From now on hello is refused with ShutdownInProgress, those that await news included."""
-        self._closing = True
-        self._topology_counter += 1
-        self._topology.wake()
 
     async def stop(self) -> None:
         """Hand over to a secondary that has everything, end all activity, flush."""
@@ -284,6 +270,22 @@ class ReplicaSet:
             self._appearance = seen
             self._topology_counter += 1
             self._topology.wake()
+
+
+async def _leave_office(membership: Membership, seconds: float) -> CommandError | None:
+    state = membership.state
+    if not state.writable or not state.peers:
+        return None
+    LOG.info("Handing over before shutdown")
+    wait = seconds if any(peer.up for peer in state.peers.values()) else 0.0
+    refused: CommandError | None = None
+    try:
+        await membership.request(lambda token: StepDown(seconds=max(60.0, wait), catch_up_seconds=wait, token=token))
+    except CommandError as refusal:
+        LOG.info("No hand-over", reason=refusal.message)
+        refused = refusal
+    await membership.driver.sent(HAND_OVER_SENT_SECONDS)
+    return refused
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -50,11 +50,8 @@ class Standalone:
     def _committed(self, optime: OpTime | None) -> None:
         self.flusher.touched()
 
-    async def hand_over(self, _seconds: float = 0.0) -> None:
-        """A standalone holds no office."""
-
-    def announce_shutdown(self) -> None:
-        """Nobody has to choose another server."""
+    async def hand_over(self, _seconds: float = 0.0, *, leaving: bool = False) -> None:
+        """A standalone holds no office, and nobody could choose another server."""
 
     @property
     def defaults_to_majority(self) -> bool:

@@ -417,8 +417,7 @@ def test_a_member_that_ends_says_so_while_it_still_answers(tmp_path: Path) -> No
             )
             await members[0].run({"ping": 1})
 
-            assert await members[0].replica_set.hand_over() is None
-            members[0].replica_set.announce_shutdown()
+            assert await members[0].replica_set.hand_over(leaving=True) is None
 
             assert not members[0].state.writable
             # The one that awaited news may hear of the lost office first.
