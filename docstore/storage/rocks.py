@@ -77,7 +77,9 @@ class RocksEngine:
             )
         self.path = path
         self._lock = lock_directory(path)
-        cache = Cache(cache_bytes)
+        # The plain cache is 64 small ones, and a block that holds a large document fits in none of them: it would be
+        # read and unpacked anew for every small document that stands in it.
+        cache = Cache.new_hyper_clock_cache(cache_bytes, 0)
         try:
             self._db = Rdict(
                 path,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docstore.bson.layout import FORMAT_KEY
-from docstore.storage import Batch, DatabaseLocked, DataCorrupted, Family, StorageError, open_engine
+from docstore.storage import FORMAT_VERSION, Batch, DatabaseLocked, DataCorrupted, Family, StorageError, open_engine
 from tests.harness.waiting import wait_until
 
 
@@ -39,7 +39,7 @@ def test_a_directory_in_use_is_refused_with_the_owner_in_the_sentence(tmp_path: 
 
 def test_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
     put(tmp_path, FORMAT_KEY, b"\0\0\0\x63", Family.META)
-    with pytest.raises(StorageError, match="has format version 99; this program reads and writes version 2"):
+    with pytest.raises(StorageError, match=f"version 99; this program reads and writes version {FORMAT_VERSION}"):
         open_engine("rocksdb", str(tmp_path))
     with pytest.raises(StorageError, match="format version 99"):
         open_engine("rocksdb", str(tmp_path))
@@ -197,4 +197,22 @@ def test_a_checkpoint_is_a_directory_of_its_own_that_opens(tmp_path: Path) -> No
     with pytest.raises(StorageError, match="no checkpoint"):
         engine.checkpoint(str(tmp_path / "copy"))
     copy.close()
+    engine.close()
+
+
+def test_a_block_with_a_large_document_stays_in_the_cache(tmp_path: Path) -> None:
+    """It holds small ones too, for each of which it would be read from disk."""
+    size = 8 << 20
+    engine = open_engine("rocksdb", str(tmp_path / "db"), cache_bytes=64 << 20)
+    batch = Batch()
+    batch.put(Family.RECORDS, b"a", b"small")
+    batch.put(Family.RECORDS, b"b", os.urandom(size))
+    engine.write(batch)
+    # A copy of the directory's state is written to sorted files before it is linked.
+    engine.checkpoint(str(tmp_path / "copy"))
+    before = engine.stats()["cacheBytes"]
+
+    assert engine.get(Family.RECORDS, b"a") == b"small"
+
+    assert engine.stats()["cacheBytes"] - before > size
     engine.close()
