@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from docstore.aggregation.expressions.compiled import compile_field, compile_test
+from docstore.aggregation.expressions.implied import Implied, implied_by
 from docstore.aggregation.expressions.model import check_variable_name
 from docstore.aggregation.expressions.parse import evaluate_early
 from docstore.aggregation.update_pipeline import compile_update
@@ -29,6 +30,9 @@ class _AggregationExpressions:
 
     def test(self, value: Value, language: Language) -> Callable[[bytes], bool]:
         return compile_test(value, language)
+
+    def implied(self, value: Value, language: Language) -> Implied | None:
+        return implied_by(value, language)
 
     def compute(self, value: Value, language: Language) -> Compute:
         return compile_field(value, language)

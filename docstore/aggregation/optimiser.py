@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from docstore.aggregation.expressions.dependencies import fields_of, top
 from docstore.aggregation.stage import Stage
 from docstore.aggregation.stages.graph_lookup import GraphLookup
 from docstore.aggregation.stages.limit import Limit, Skip
@@ -19,15 +20,12 @@ from docstore.aggregation.stages.replace_root import ReplaceRoot
 from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
+from docstore.bson.walk import OBJECT, Value, elements, get_field, values
 from docstore.query.filter import parse_filter
 from docstore.query.language import Language
 from docstore.query.projection import KEEP
 from docstore.query.tree import And, DocumentTest, Filter, Nor, Not, Or, named_paths
-from docstore.query.values import LONG_MAX, text_of
-
-_WHOLE_DOCUMENT = frozenset(("$function", "$getField", "$meta", "$rand", "$setField", "$unsetField"))
-"""Operators whose value depends on more than the paths that are written out, or on nothing that is."""
+from docstore.query.values import LONG_MAX
 
 
 def optimised(stages: Sequence[Stage], language: Language) -> list[Stage]:
@@ -89,10 +87,10 @@ def _leaves_alone(stage: Stage) -> Callable[[str], bool] | None:
             children, others = stage.projection.root.children, stage.projection.keep_others
             return lambda name: children.get(name, KEEP if others else None) is KEEP
         case Unwind():
-            changed = {_top(path) for path in (stage.path, stage.index_path) if path is not None}
+            changed = {top(path) for path in (stage.path, stage.index_path) if path is not None}
             return lambda name: name not in changed
         case Lookup() | GraphLookup():
-            return lambda name: name != _top(stage.as_path)
+            return lambda name: name != top(stage.as_path)
         case _:
             return None
 
@@ -124,9 +122,9 @@ def _filter_of(stage: Match) -> bytes:
 
 def _fields(tree: Filter) -> set[str] | None:
     """The fields of the top level that a filter looks at; None where it may look at any."""
-    found = {_top(path) for path in named_paths(tree)}
+    found = {top(path) for path in named_paths(tree)}
     for test in _document_tests(tree):
-        fields = _expression_fields(test.argument) if test.name == "$expr" else None
+        fields = fields_of(test.argument) if test.name == "$expr" else None
         if fields is None:
             return None
         found |= fields
@@ -144,26 +142,3 @@ def _document_tests(tree: Filter) -> Iterator[DocumentTest]:
             yield tree
         case _:
             return
-
-
-def _expression_fields(value: Value) -> set[str] | None:
-    """At least the fields that an expression looks at; None where it may look at any."""
-    code, data = value
-    if code == STRING:
-        text = text_of(value)
-        if text.startswith("$$"):
-            return None if _top(text[2:]) in ("CURRENT", "ROOT") else set()
-        return {_top(text[1:])} if text.startswith("$") else set()
-    if code not in (ARRAY, OBJECT):
-        return set()
-    found: set[str] = set()
-    for name, inner, raw in elements(data):
-        fields = None if name in _WHOLE_DOCUMENT else _expression_fields((inner, raw))
-        if fields is None:
-            return None
-        found |= fields
-    return found
-
-
-def _top(path: str) -> str:
-    return path.partition(".")[0]

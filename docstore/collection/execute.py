@@ -33,7 +33,7 @@ from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.plan import choose, over_distinct
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.special_indexes import check_indexes
-from docstore.query.tree import Filter
+from docstore.query.tree import Filter, strengthened
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -120,7 +120,10 @@ def plan_query(
     if coll is None:
         return _EOF
     visible = [index for index in coll.indexes.values() if not index.hidden]
-    plan = choose(tree, visible, sort=sort, hint=hint, between=between)
+    stronger = strengthened(tree)
+    plan = choose(stronger, visible, sort=sort, hint=hint, between=between)
+    if stronger is not tree and isinstance(plan.access, CollectionScan):
+        plan = choose(tree, visible, sort=sort, hint=hint, between=between)
     if distinct is not None:
         found = over_distinct(tree, visible, distinct, hint)
         if found is not None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
 
 _INDEXES = Family.INDEXES
+_SEVERAL = 4
+"""Ranges that one iterator reads, which takes longer to make than one that ends with its range."""
 
 
 def items_of(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Iterator[tuple[bytes, bytes]]:
@@ -30,6 +32,9 @@ def items_of(coll: Collection, access: IndexScan, reader: Reader, examined: Exam
 def entries_of(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Iterator[bytes]:
     """What ends in the record ids of the entries that the scan leads to, as `items_of`."""
     index = coll.indexes[access.index.name]
+    if len(access.ranges) >= _SEVERAL and access.direction > 0 and not access.checked and not access.once:
+        read = reader.values_within if index.is_id else reader.keys_within
+        return read(_INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in access.ranges])
     if not index.is_id:
         return _read(index, access, partial(reader.keys, _INDEXES), examined, pairs=False)
     # Entries of the `_id` index hold the record id as their value.

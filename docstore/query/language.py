@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from docstore.bson.walk import Value
 from docstore.errors import CommandError
 from docstore.query.collation import Collation
 from docstore.query.ordering import Ordering, ordering_of
+
+if TYPE_CHECKING:
+    from docstore.query.tree import Filter
 
 
 class Expressions(Protocol):
@@ -22,6 +25,12 @@ class Expressions(Protocol):
 
     def test(self, value: Value, language: Language) -> Callable[[bytes], bool]:
         """The test of an `$expr`: whether the expression is true of a document."""
+        ...
+
+    def implied(self, value: Value, language: Language) -> Callable[[], tuple[Filter, ...]] | None:
+        """Conditions that every document satisfies of which such a test is true, as things stand when they are asked
+        for; None where there are none.
+        """
         ...
 
     def compute(self, value: Value, language: Language) -> Callable[[bytes], Value | None]:

@@ -8,7 +8,7 @@ an implicit equality is a `Comparison`: every consumer (predicates, bounds, targ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -76,6 +76,9 @@ class DocumentTest:
 
     collation: Collation | None = None
     """By which it compares strings."""
+
+    implied: Callable[[], tuple[Filter, ...]] | None = field(default=None, compare=False)
+    """Conditions that follow from the test, as things stand when they are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +247,15 @@ def collated(tree: Filter, collation: Collation) -> Filter:
             return replace(tree, collation=collation)
         case _:
             return tree
+
+
+def strengthened(tree: Filter) -> Filter:
+    """The filter with the conditions that follow from its tests of whole documents: it finds the same."""
+    conjuncts = tree.children if isinstance(tree, And) else (tree,)
+    more = [
+        condition
+        for each in conjuncts
+        if isinstance(each, DocumentTest) and each.implied is not None
+        for condition in each.implied()
+    ]
+    return conjunction([*conjuncts, *more]) if more else tree

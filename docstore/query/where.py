@@ -87,7 +87,8 @@ def parse_expression_test(expressions: Expressions, value: Value, language: Lang
     functions: list[Prefetched] = []
     test = expressions.test(value, replace(language, functions=functions))
     if not functions or language.scripts is None:
-        return DocumentTest(test, "$expr", value, collation=language.collation)
+        implied = expressions.implied(value, language)
+        return DocumentTest(test, "$expr", value, collation=language.collation, implied=implied)
     scripts = ScriptedExpression(test, tuple(functions), language.scripts)
     return DocumentTest(test, "$expr", value, scripts, language.collation)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -38,9 +38,9 @@ from rocksdict import (
 )
 
 from docstore.log import component
-from docstore.storage.engine import Batch, DiskFull, Family, StorageError
+from docstore.storage.engine import Batch, DiskFull, Family, Range, StorageError
 from docstore.storage.lock import lock_directory
-from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, read_error, values_of
+from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, read_error, values_of, within
 from docstore.storage.room import Room
 
 LOG = component("STORAGE")
@@ -116,6 +116,12 @@ class RocksEngine:
 
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return values_of(self._families[family], start, end, reverse)
+
+    def keys_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+        return within(self._families[family], ranges, values=False)
+
+    def values_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+        return within(self._families[family], ranges, values=True)
 
     def walk(self, family: Family) -> Any:
         """rocksdict's own iterator over a family, which can step over damage."""

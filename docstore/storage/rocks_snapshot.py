@@ -15,7 +15,7 @@ version and its base are the keys touched in it and in the newer ones up to the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from heapq import merge
 from operator import itemgetter
@@ -24,7 +24,15 @@ from typing import Any
 from rocksdict import ReadOptions
 
 from docstore.bson import Watched
-from docstore.storage.engine import Batch, DataCorrupted, Family, StorageError
+from docstore.storage.engine import (
+    Batch,
+    DataCorrupted,
+    Family,
+    Range,
+    StorageError,
+    keys_one_by_one,
+    values_one_by_one,
+)
 
 _MISS = "key not found"
 MOST_TOUCHED = 4_096
@@ -178,6 +186,16 @@ class RocksSnapshot:
             return values_of(self._versions.base(family), start, end, reverse)
         return (value for _, value in self._changed_items(family, start, end, reverse))
 
+    def keys_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+        if not self._open_version().written:
+            return within(self._versions.base(family), ranges, values=False)
+        return keys_one_by_one(self, family, ranges)
+
+    def values_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+        if not self._open_version().written:
+            return within(self._versions.base(family), ranges, values=True)
+        return values_one_by_one(self, family, ranges)
+
     def close(self) -> None:
         if self._version is not None:
             version, self._version = self._version, None
@@ -309,3 +327,24 @@ def values_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[
     if not reverse:
         return _watched(source, "values", start, end, reverse)
     return _watched(source, "items", start, end, reverse, second=True)
+
+
+def within(source: Any, ranges: Sequence[Range], *, values: bool) -> Iterator[bytes]:
+    """The keys or values in the ranges, by an iterator made now that is moved from one to the next.
+
+    That one tells damage from an end itself.
+    """
+    return _moved(source.iter(), ranges, values)
+
+
+def _moved(walk: Any, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
+    for start, end in ranges:
+        walk.seek(start)
+        while walk.valid():
+            key = walk.key()
+            if key >= end:
+                break
+            yield walk.value() if values else key
+            walk.next()
+        else:
+            check_status(walk)

@@ -68,6 +68,21 @@ def test_ranges_hold_their_start_and_not_their_end(engine: Engine, reverse: bool
     assert list(engine.keys(RECORDS, b"c", b"c", reverse)) == []
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_many_ranges_are_read_one_after_the_other(engine: Engine, later: bool) -> None:
+    write(engine, **{name: name.upper().encode() for name in "abcdefg"})
+    snapshot = engine.snapshot()
+    if later:
+        write(engine, b=None, d=b"changed", dd=b"new")
+    ranges = [(b"a", b"b\0"), (b"bb", b"c"), (b"d", b"d\0"), (b"e", b"e"), (b"f", b"z"), (b"zz", b"zzz")]
+    assert list(snapshot.keys_within(RECORDS, ranges)) == [b"a", b"b", b"d", b"f", b"g"]
+    assert list(snapshot.values_within(RECORDS, ranges)) == [b"A", b"B", b"D", b"F", b"G"]
+    assert list(snapshot.keys_within(RECORDS, [])) == []
+    expected = [b"A", b"changed", b"F", b"G"] if later else [b"A", b"B", b"D", b"F", b"G"]
+    assert list(engine.values_within(RECORDS, ranges)) == expected
+    snapshot.close()
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_bounds_need_not_be_keys(engine: Engine, reverse: bool) -> None:
     write(engine, a=b"1", c=b"3", e=b"5")

@@ -67,6 +67,7 @@ class BatchJoin:
         self._found: list[bytes] = []
         self._single: Value | None = None
         self._known: dict[Value, list[bytes]] = {}
+        self._wanted: list[list[Value]] = []
         self._held = 0
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
@@ -84,6 +85,7 @@ class BatchJoin:
             self._at = 0
             if not self._given:
                 return [], self._last
+            self._wanted = [values_at(document, self._parts) for document in self._given]
         return self._join(self._asking or self._table.find, deadline)
 
     def _join(self, find: Ask, deadline: float) -> tuple[list[bytes], bool]:
@@ -91,7 +93,7 @@ class BatchJoin:
         clock, joined = self._environment.clock, self._stage.joined
         while self._at < len(self._given):
             document = self._given[self._at]
-            matches = self._matches(find, document, deadline)
+            matches = self._matches(find, deadline)
             if matches is None:
                 return made, False
             made += joined(document, matches)
@@ -100,10 +102,14 @@ class BatchJoin:
                 break
         return made, self._last and self._at == len(self._given)
 
-    def _matches(self, find: Ask, document: bytes, deadline: float) -> list[bytes] | None:
-        """The partners of a document; None while they are not all there."""
+    def _matches(self, find: Ask, deadline: float) -> list[bytes] | None:
+        """The partners of the document at hand; None while they are not all there."""
         if self._finding is None:
-            asked = values_at(document, self._parts)
+            asked = self._wanted[self._at]
+            if self._asking is None and len(asked) == 1:
+                found = self._table.find_one(asked[0])
+                if found is not None:
+                    return found
             self._single = asked[0] if len(asked) == 1 else None
             known = self._known.get(self._single) if self._single is not None else None
             if known is not None:
@@ -153,9 +159,8 @@ class BatchJoin:
                 self._batch = max(1, self._batch // 2) if large else min(BATCH, self._batch * 2)
             if not self._gather(deadline):
                 return False
-            asked = {
-                self._key_of(value): value for document in self._given for value in values_at(document, self._parts)
-            }
+            self._wanted = [values_at(document, self._parts) for document in self._given]
+            asked = {self._key_of(value): value for wanted in self._wanted for value in wanted}
             self._table = Table(self._path, self._language)
             wanted = equal_to_any(self._path, list(asked.values()), self._language.collation)
             self._reading = other_collections(self._environment).open(
@@ -192,7 +197,17 @@ class Table:
             self._documents.append(document)
             self.size += len(document)
             for key in self._pattern.keys(document)[0]:
-                self._by_key.setdefault(key, []).append(position)
+                positions = self._by_key.get(key)
+                if positions is None:
+                    self._by_key[key] = [position]
+                else:
+                    positions.append(position)
+
+    def find_one(self, value: Value) -> list[bytes] | None:
+        """The documents that have the value; None where that is not told by keys alone."""
+        if value[0] in _TESTED:
+            return None
+        return [self._documents[position] for position in self._by_key.get(self._key_of(value), ())]
 
     def find(self, asked: list[Value]) -> Iterator[bytes]:
         """The documents that have one of the values."""

@@ -22,7 +22,7 @@ from docstore.aggregation.stages.foreign import (
 )
 from docstore.aggregation.stages.join import BatchJoin
 from docstore.aggregation.stages.unwind import Unwind, replaced
-from docstore.bson.build import append_fields, document_from, documents_array, encoded_fields
+from docstore.bson.build import document_from, documents_array
 from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field
 from docstore.errors import Code, CommandError
@@ -94,13 +94,20 @@ class Lookup:
 def with_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
     """The document with an array of documents at a path."""
     if len(parts) == 1 and get_field(document, parts[0]) is None:
-        return append_fields(document, encoded_fields(document_from([(parts[0], ARRAY, documents_array(documents))])))
+        return _with_new(document, parts[0], documents_array(documents))
     return replaced(document, parts, (ARRAY, documents_array(documents)))
 
 
+def _with_new(document: bytes, name: str, array: bytes) -> bytes:
+    """The document with an array as one more field."""
+    encoded = name.encode()
+    size = len(document) + len(encoded) + len(array) + 2
+    return b"".join((size.to_bytes(4, "little"), document[4:-1], b"\x04", encoded, b"\0", array, b"\0"))
+
+
 def _with_last(document: bytes, parts: list[str], value: Value) -> bytes:
-    if len(parts) == 1 and get_field(document, parts[0]) is None:
-        return append_fields(document, encoded_fields(document_from([(parts[0], *value)])))
+    if len(parts) == 1 and value[0] == ARRAY and get_field(document, parts[0]) is None:
+        return _with_new(document, parts[0], value[1])
     fields = elements(document)
     if len(parts) > 1:
         inner = next((data for name, code, data in fields if name == parts[0] and code == OBJECT), EMPTY_DOCUMENT)

@@ -1,0 +1,33 @@
+"""What of a document an expression depends on, read off its text."""
+
+from __future__ import annotations
+
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
+from docstore.query.values import text_of
+
+_WHOLE_DOCUMENT = frozenset(("$function", "$getField", "$meta", "$rand", "$setField", "$unsetField"))
+"""Operators whose value depends on more than the paths that are written out, or on nothing that is."""
+
+
+def fields_of(value: Value) -> set[str] | None:
+    """At least the fields of the top level that an expression looks at; None where it may look at any."""
+    code, data = value
+    if code == STRING:
+        text = text_of(value)
+        if text.startswith("$$"):
+            return None if top(text[2:]) in ("CURRENT", "ROOT") else set()
+        return {top(text[1:])} if text.startswith("$") else set()
+    if code not in (ARRAY, OBJECT):
+        return set()
+    found: set[str] = set()
+    for name, inner, raw in elements(data):
+        fields = None if name in _WHOLE_DOCUMENT else fields_of((inner, raw))
+        if fields is None:
+            return None
+        found |= fields
+    return found
+
+
+def top(path: str) -> str:
+    """The first part of a path."""
+    return path.partition(".")[0]

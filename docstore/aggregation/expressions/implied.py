@@ -1,0 +1,90 @@
+"""Conditions of the query language that follow from an `$expr`, so that indexes can serve it.
+
+What follows is weaker than the expression: a document of which the expression is true satisfies the conditions, and
+the expression is still to be asked. That holds for the equality of a path and a value that does not depend on the
+document (`$eq`, `$in`), at the top or below `$and`. The query language finds values in arrays too, which an expression
+does not, so nothing is lost; values that mean more than themselves there (arrays, regular expressions, undefined) are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docstore.aggregation.expressions.dependencies import fields_of
+from docstore.aggregation.expressions.model import Evaluate, Scope
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, STRING, UNDEFINED, Value, elements, values
+from docstore.errors import CommandError
+from docstore.query.collation import holds_strings
+from docstore.query.language import Language
+from docstore.query.tree import Comparison, Filter, In, Op
+from docstore.query.values import text_of
+
+_MEANING_MORE = (ARRAY, REGEX, UNDEFINED)
+
+_NOWHERE = Scope(EMPTY_DOCUMENT)
+
+Implied = Callable[[], tuple[Filter, ...]]
+"""The conditions, with what the variables hold at the moment."""
+
+
+def implied_by(value: Value, language: Language) -> Implied | None:
+    """What follows from an expression that has been parsed without error; None: nothing."""
+    equalities = _equalities(value, language)
+    if not equalities:
+        return None
+    return lambda: tuple(found for each in equalities if (found := each()) is not None)
+
+
+def _equalities(value: Value, language: Language) -> list[Callable[[], Filter | None]]:
+    code, data = value
+    fields = elements(data) if code == OBJECT else []
+    if len(fields) != 1 or fields[0][1] != ARRAY:
+        return []
+    name, _, raw = fields[0]
+    operands = values(raw)
+    if name == "$and":
+        return [each for operand in operands for each in _equalities(operand, language)]
+    if len(operands) != 2 or name not in ("$eq", "$in"):
+        return []
+    for path, other in [operands, operands[::-1]] if name == "$eq" else [operands]:
+        if _is_path(path) and fields_of(other) == set():
+            made = _equal if name == "$eq" else _one_of
+            return [made(text_of(path)[1:], parse_expression(other, language=language).evaluate, language)]
+    return []
+
+
+def _is_path(value: Value) -> bool:
+    return value[0] == STRING and text_of(value).startswith("$") and not text_of(value).startswith("$$")
+
+
+def _equal(path: str, evaluate: Evaluate, language: Language) -> Callable[[], Filter | None]:
+    def condition() -> Filter | None:
+        found = _evaluated(evaluate)
+        if found is None or found[0] in _MEANING_MORE:
+            return None
+        return Comparison(path, Op.EQ, found, language.collation if holds_strings(found) else None)
+
+    return condition
+
+
+def _one_of(path: str, evaluate: Evaluate, language: Language) -> Callable[[], Filter | None]:
+    def condition() -> Filter | None:
+        found = _evaluated(evaluate)
+        if found is None or found[0] != ARRAY:
+            return None
+        members = values(found[1])
+        if any(code in _MEANING_MORE for code, _ in members):
+            return None
+        return In(path, tuple(members), collation=language.collation if any(map(holds_strings, members)) else None)
+
+    return condition
+
+
+def _evaluated(evaluate: Evaluate) -> Value | None:
+    try:
+        return evaluate(_NOWHERE)
+    except CommandError:
+        # The error is the expression's own to tell, when it is asked about a document.
+        return None
