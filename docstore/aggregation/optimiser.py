@@ -1,15 +1,18 @@
 """The order of stages, improved: filters and limits come as early as they can, neighbours of one kind become one.
 
 A `$match` is divided at its top level, and each part moves in front of a stage that leaves the fields alone of which
-it speaks. Fields are told apart by the first part of their paths. What is moved never changes which documents come
+it speaks. Fields are told apart by the first part of their paths. What it says of fields that have got other names
+is said in front of the stage too (`docstore.aggregation.renaming`). What is moved never changes which documents come
 out, nor their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from docstore.aggregation.expressions.dependencies import fields_of, top
+from docstore.aggregation.renaming import filter_of, in_front_of
 from docstore.aggregation.stage import Stage
 from docstore.aggregation.stages.graph_lookup import GraphLookup
 from docstore.aggregation.stages.limit import Limit, Skip
@@ -20,7 +23,7 @@ from docstore.aggregation.stages.replace_root import ReplaceRoot
 from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import OBJECT, Value, elements, get_field, values
+from docstore.bson.walk import OBJECT, Value, elements, values
 from docstore.query.filter import parse_filter
 from docstore.query.language import Language
 from docstore.query.projection import KEEP
@@ -46,7 +49,7 @@ def _better(first: Stage, second: Stage, language: Language) -> list[Stage] | No
     """What stands better in the place of two neighbours; None: nothing does."""
     match first, second:
         case Match(), Match():
-            return [_match([_filter_of(first), _filter_of(second)], language)]
+            return [_match([filter_of(first), filter_of(second)], language)]
         case SortStage(), Match():
             return [second, first]
         case _, Match():
@@ -64,18 +67,19 @@ def _better(first: Stage, second: Stage, language: Language) -> list[Stage] | No
 def _divided(first: Stage, second: Match, language: Language) -> list[Stage] | None:
     """The parts of a filter on both sides of the stage that it followed; None where all of it has to stay."""
     leaves_alone = _leaves_alone(first)
-    if leaves_alone is None:
-        return None
     before: list[bytes] = []
     after: list[bytes] = []
-    for part in _parts(_filter_of(second)):
-        fields = _fields(parse_filter(part, language=language))
-        (before if fields is not None and all(map(leaves_alone, fields)) else after).append(part)
-    if not before:
+    for part in _parts(filter_of(second)):
+        fields = None if leaves_alone is None else _fields(parse_filter(part, language=language))
+        moves = leaves_alone is not None and fields is not None and all(map(leaves_alone, fields))
+        (before if moves else after).append(part)
+    implied = [] if second.taken else in_front_of(first, after, language)
+    if not before and not implied:
         return None
     if not after:
         return [second, first]
-    return [_match(before, language), first, _match(after, language)]
+    left = second if not before else _match(after, language)
+    return [_match(before + implied, language), first, replace(left, taken=True)]
 
 
 def _leaves_alone(stage: Stage) -> Callable[[str], bool] | None:
@@ -112,12 +116,6 @@ def _match(filters: list[bytes], language: Language) -> Match:
         members: list[Value] = [(OBJECT, each) for each in filters]
         raw = document_from([("$and", *array_value(members))])
     return Match(document_from([("$match", OBJECT, raw)]), parse_filter(raw, language=language))
-
-
-def _filter_of(stage: Match) -> bytes:
-    found = get_field(stage.raw, "$match")
-    assert found is not None, "a stage carries its specification"
-    return found[1]
 
 
 def _fields(tree: Filter) -> set[str] | None:

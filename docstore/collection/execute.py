@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.stage import Spill
-from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, scan, scan_pairs
+from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, KeyPattern, Predicate, scan, scan_pairs
 from docstore.bson.fetching import LARGEST_CHUNK, Examined, Fetching
 from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
 from docstore.bson.sorting import keyed
@@ -52,6 +52,7 @@ _NO_LIMIT = 1 << 62
 _SEARCH_SECONDS = 0.002
 _SEARCH_AHEAD = 128
 _SORT_AHEAD = 128
+_FIRST_MATCHES = 32
 _PROJECTED_AHEAD = 256
 _EOF = Plan(Eof(), None, True)
 
@@ -332,15 +333,19 @@ def find_matches(
     seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
     """
     plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
-    pairs = _pairs(coll, reader, PlanStats(plan))
     scripted = has_scripts(plan.residual)
-    if scripted:
-        assert plan.residual is not None, "the filter with the scripts"
-        pairs = screened(pairs, plan.residual, owned, clock, pairs=True)
     predicate = None if scripted else predicate_of(plan, owned)
+
+    def opened() -> Iterator[Pair]:
+        pairs = _pairs(coll, reader, PlanStats(plan))
+        if not scripted:
+            return pairs
+        assert plan.residual is not None, "the filter with the scripts"
+        return screened(pairs, plan.residual, owned, clock, pairs=True)
+
     if sort.fields and not plan.provides_sort:
-        return _sorted_matches(pairs, predicate, Sorter(sort.pattern(), 0), clock)
-    return _matches(pairs, predicate, clock, scripted)
+        return _sorted_matches(opened, predicate, sort.pattern(), clock)
+    return _matches(opened(), predicate, clock, scripted)
 
 
 def _matches(
@@ -359,8 +364,27 @@ def _matches(
 
 
 def _sorted_matches(
-    pairs: Iterator[Pair], predicate: Predicate | None, sorter: Sorter[Match], clock: Clock
+    opened: Callable[[], Iterator[Pair]], predicate: Predicate | None, pattern: KeyPattern, clock: Clock
 ) -> Iterator[Match | None]:
+    """The first one is all that is wanted, unless it is passed over: all are sorted only when the first few were."""
+    first = Sorter[Match](pattern, _FIRST_MATCHES)
+    yield from _gathered(opened(), predicate, first, clock)
+    given: set[int] = set()
+    for match in first.result():
+        given.add(match[0])
+        yield match
+    if not first.cut:
+        return
+    rest = Sorter[Match](pattern, 0)
+    yield from _gathered(opened(), predicate, rest, clock)
+    for match in rest.result():
+        yield None if match[0] in given else match
+
+
+def _gathered(
+    pairs: Iterator[Pair], predicate: Predicate | None, sorter: Sorter[Match], clock: Clock
+) -> Iterator[None]:
+    """Take in what is to be sorted."""
     status = FULL
     while status != EXHAUSTED:
         found: list[Pair] = []
@@ -369,7 +393,6 @@ def _sorted_matches(
         pairs_of = [(sort_key(raw), (long_of(rid), raw)) for rid, raw in found]
         sorter.add(pairs_of, sum(len(raw) for _, raw in found))
         yield None
-    yield from sorter.result()
 
 
 def predicate_of(plan: Plan, owned: Predicate | None) -> Predicate | None:

@@ -43,6 +43,8 @@ class Sorter(Generic[T]):
         self._run_bytes: list[int] = []
         self._bytes = self._open_bytes = 0
         self._worst: bytes | None = None
+        self.cut = False
+        """Whether something was left out for the limit."""
 
     def add(self, pairs: list[tuple[bytes, T]], size: int) -> None:
         """Take in items with their sort keys; `size` bytes of documents. QueryExceededMemoryLimitNoDiskUseAllowed above
@@ -51,6 +53,7 @@ class Sorter(Generic[T]):
         worst = self._worst
         self._open += pairs if worst is None else [pair for pair in pairs if pair[0] < worst]
         if self._limit:
+            self.cut = self.cut or len(self._open) > self._limit
             if len(self._open) >= 2 * self._limit + 16:
                 self._cut()
             return
@@ -84,6 +87,8 @@ class Sorter(Generic[T]):
     def result(self) -> Iterator[T]:
         """The items in order. Nothing may be added afterwards."""
         self._open.sort(key=_key)
+        if self._limit:
+            del self._open[self._limit :]
         runs, self._runs, self._open = [*self._runs, self._open], [], []
         kept = merged_runs(runs)
         if self._written:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
+from docstore.aggregation.sorted_runs import RUN_LENGTH, merged_runs
 from docstore.bson import Value, encode_key, get_field, values
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.errors import CommandError
@@ -33,9 +35,21 @@ class DistinctValues:
         if self._size > MAX_REPLY_BYTES:
             raise CommandError(17217, "distinct too big, 16mb cap")
 
-    def in_order(self) -> list[Value]:
-        """The values in the order of their types and sizes."""
-        return [self._found[key] for key in sorted(self._found)]
+    def __len__(self) -> int:
+        """The number of values found so far."""
+        return len(self._found)
+
+    def in_order(self) -> Iterator[list[Value]]:
+        """The values in the order of their types and sizes, some at a time; the steps take a few milliseconds."""
+        keys = iter(self._found)
+        runs: list[list[tuple[bytes]]] = []
+        while part := [(key,) for key in islice(keys, RUN_LENGTH)]:
+            part.sort()
+            runs.append(part)
+            yield []
+        ordered = merged_runs(runs)
+        while found := [self._found[key] for (key,) in islice(ordered, RUN_LENGTH)]:
+            yield found
 
 
 def values_at(value: Value, path: list[str]) -> Iterator[Value]:

@@ -95,6 +95,9 @@ async def _write_all(context: Context, node: DataNode, namespace: str, source: D
             exhausted = batch.exhausted
             left = batch.documents
             while left:
+                # Making the documents took a slice, and so does each step of writing them.
+                await node.pause()
+                context.operation.check()
                 written = await in_write(context, node, namespace, partial(_slice, node, output, left))
                 left = left[written:]
             await node.pause()

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from docstore.bson.build import append_fields, array_from, document_from, encoded_fields, project_fields
+from docstore.bson.build import array_from, document_from, project_fields
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, get_field, values
 from docstore.errors import CommandError
 from docstore.query.positions import Positions
+from docstore.query.values import int32_bytes
 
 
 class Plain(Enum):
@@ -40,6 +41,8 @@ class Rewrite:
     change: Callable[[Value], Value | None]
     last: bool = False
 
+
+_CODES = [bytes((code,)) for code in range(256)]
 
 Compute = Callable[[bytes], Value | None]
 """Calculates a value from the whole document; None stands for no value."""
@@ -132,8 +135,14 @@ class Projection:
             return kept
         if self.in_place and any(get_field(raw, name) is not None for name, _ in self._added):
             return self._document(self.root, raw, raw)
-        made = [(name, compute(raw)) for name, compute in self._added]
-        return append_fields(kept, encoded_fields(document_from((name, *v) for name, v in made if v is not None)))
+        parts = [b"", kept[4:-1]]
+        for name, compute in self._added:
+            value = compute(raw)
+            if value is not None:
+                parts += (_CODES[value[0]], name.encode(), b"\0", value[1])
+        parts.append(b"\0")
+        parts[0] = int32_bytes(4 + sum(map(len, parts)))
+        return b"".join(parts)
 
     def _document(self, branch: Branch, raw: bytes, document: bytes) -> bytes:
         fields: list[tuple[str, int, bytes]] = []

@@ -11,8 +11,8 @@ from docstore.aggregation.expressions.model import (
     Scope,
     Table,
     argument_list,
+    check_arity,
     folded,
-    nary,
     ordered,
     unary,
 )
@@ -33,14 +33,23 @@ def _comparison(result: Callable[[int], Value]) -> OperatorParser:
 
     def make(ordering: Ordering) -> OperatorParser:
         compare = ordering.compare
+        answers = {order: result(order) for order in (-1, 0, 1)}
 
-        def calculate(operands: list[Value | None]) -> Value:
-            a, b = operands
-            if a is None or b is None:
-                return result(_above_missing(a) - _above_missing(b))
-            return result(compare(a, b))
+        def parse(name: str, value: Value, parsing: Parsing) -> Expression:
+            given = argument_list(value)
+            check_arity(name, len(given), 2, 2)
+            arguments = [parsing.expression(item) for item in given]
+            first, second = (argument.evaluate for argument in arguments)
 
-        return nary(calculate, 2, 2)
+            def evaluate(scope: Scope) -> Value:
+                a, b = first(scope), second(scope)
+                if a is None or b is None:
+                    return answers[_above_missing(a) - _above_missing(b)]
+                return answers[compare(a, b)]
+
+            return folded(evaluate, arguments)
+
+        return parse
 
     return ordered(make)
 

@@ -123,6 +123,19 @@ def nary(
     return parse
 
 
+def _applied(
+    function: Callable[[list[Value | None]], Value | None], functions: list[Evaluate], rest: list[Value | None]
+) -> Evaluate:
+    """The function of evaluated arguments and constants."""
+    if len(functions) == 1 and len(rest) == 1:
+        (only,), (last,) = functions, rest
+        return lambda scope: function([only(scope), last])
+    if len(functions) == 2 and not rest:
+        first, second = functions
+        return lambda scope: function([first(scope), second(scope)])
+    return lambda scope: function([evaluate(scope) for evaluate in functions] + rest)
+
+
 def commutative(function: Callable[[list[Value | None]], Value | None]) -> OperatorParser:
     """An operator whose constant arguments are calculated first, together, and put behind the others.
 
@@ -141,10 +154,7 @@ def commutative(function: Callable[[list[Value | None]], Value | None]) -> Opera
         if not functions:
             return constant(function(constants))
         rest = constants if len(constants) < 2 else [function(constants)]
-        return Expression(
-            lambda scope: function([*(evaluate(scope) for evaluate in functions), *rest]),
-            operands=(name, tuple(arguments)),
-        )
+        return Expression(_applied(function, functions, rest), operands=(name, tuple(arguments)))
 
     return parse
 

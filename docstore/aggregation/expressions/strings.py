@@ -25,6 +25,7 @@ from docstore.query.values import (
     NULL_VALUE,
     NUMBERS,
     display,
+    int32_bytes,
     int32_value,
     integral_of,
     string_value,
@@ -38,14 +39,15 @@ _WHITESPACE = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u20
 
 
 def _concat(operands: Operands) -> Value:
-    parts: list[str] = []
+    parts: list[bytes] = []
     for operand in operands:
         if operand is None or is_nullish(operand):
             return NULL_VALUE
         if operand[0] != STRING:
             raise CommandError(16702, f"$concat only supports strings, not {type_name(operand)}")
-        parts.append(text_of(operand))
-    return string_value("".join(parts))
+        parts.append(operand[1][4:-1])
+    joined = b"".join(parts)
+    return STRING, int32_bytes(len(joined) + 1) + joined + b"\0"
 
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}

@@ -25,6 +25,8 @@ _NOT_IN_PIPELINES = frozenset(("$where",))
 class Match:
     raw: bytes
     filter: Filter
+    taken: bool = False
+    """Whether what it says about the input of the stage before it has been told there already."""
 
     def start(self, environment: Environment) -> StageRun:
         predicate: Predicate = compile_filter(self.filter)

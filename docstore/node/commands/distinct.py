@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from inspect import isawaitable
 
-from docstore.bson import array_from
+from docstore.aggregation.sorted_runs import RUN_LENGTH
+from docstore.bson import Value
 from docstore.bson.build import enclosed
 from docstore.collection.execute import open_find
 from docstore.collection.views import ResolvedView
@@ -14,6 +15,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.view_stages import filter_stages
 from docstore.errors import Code
+from docstore.litter import discard
 from docstore.node.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.distinct_values import DistinctValues
 from docstore.node.node import node_of
@@ -53,7 +55,8 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     if not done:
         return _go_on(context, source, viewing, found)
     _close(source, viewing)
-    return _reply(context, found)
+    reply = _Reply(context, found)
+    return reply.at_once() if len(found) <= RUN_LENGTH else reply.later()
 
 
 async def _run_later(context: Context, query: FindQuery, found: DistinctValues, viewing: Awaitable[View]) -> Result:
@@ -69,7 +72,7 @@ async def _go_on(context: Context, source: DocumentSource, view: View, found: Di
             context.operation.check()
     finally:
         _close(source, view)
-    return _reply(context, found)
+    return await _Reply(context, found).later()
 
 
 async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
@@ -82,7 +85,7 @@ async def _run_on_view(context: Context, arguments: Arguments, resolved: Resolve
             context.operation.check()
     finally:
         source.close()
-    return _reply(context, found)
+    return await _Reply(context, found).later()
 
 
 def _open(context: Context, query: FindQuery, view: View) -> DocumentSource:
@@ -114,10 +117,41 @@ def _step(context: Context, source: DocumentSource, found: DistinctValues) -> bo
             return False
 
 
-def _reply(context: Context, found: DistinctValues) -> bytes:
-    at = context.at_cluster_time
-    tail = b"" if at is None else b"\x11atClusterTime\0" + at.to_bytes(8, "little")
-    return enclosed(b"\x04values\0" + array_from(found.in_order()) + tail)
+class _Reply:
+    """The reply with the values: of many it is put together step by step."""
+
+    def __init__(self, context: Context, found: DistinctValues) -> None:
+        self._context = context
+        self._found = found
+        self._parts: list[bytes] = []
+        self._count = 0
+
+    def at_once(self) -> bytes:
+        for values in self._found.in_order():
+            self._add(values)
+        return self._made()
+
+    async def later(self) -> bytes:
+        node = node_of(self._context)
+        for values in self._found.in_order():
+            self._add(values)
+            if len(self._found) > RUN_LENGTH:
+                await node.pause()
+                self._context.operation.check()
+        discard(self._found)
+        return self._made()
+
+    def _add(self, values: list[Value]) -> None:
+        parts: list[bytes] = []
+        for position, (code, data) in enumerate(values, self._count):
+            parts += (bytes((code,)), b"%d\0" % position, data)
+        self._parts.append(b"".join(parts))
+        self._count += len(values)
+
+    def _made(self) -> bytes:
+        at = self._context.at_cluster_time
+        tail = b"" if at is None else b"\x11atClusterTime\0" + at.to_bytes(8, "little")
+        return enclosed(b"\x04values\0" + enclosed(b"".join(self._parts)) + tail)
 
 
 COMMAND = Command(

@@ -14,7 +14,7 @@ from docstore.errors import CommandError
 from tests.unit.aggregation.running import ENVIRONMENT, FewAtATime, drain, parsed
 from tests.unit.query.raw import decoded, raw
 
-CASES = 1500
+CASES = 2000
 Stages = list[dict[str, Any]]
 
 
@@ -25,6 +25,38 @@ def shown(stages: tuple[Stage, ...]) -> list[Any]:
 @pytest.mark.parametrize(
     ("written", "better"),
     [
+        pytest.param(
+            [{"$group": {"_id": "$a.b", "n": {"$sum": 1}}}, {"$match": {"_id": {"$gt": 3}, "n": 2}}],
+            [
+                {"$match": {"a.b": {"$gt": 3}}},
+                {"$group": {"_id": "$a.b", "n": {"$sum": 1}}},
+                {"$match": {"_id": {"$gt": 3}, "n": 2}},
+            ],
+            id="said of the key of a group too",
+        ),
+        pytest.param(
+            [{"$group": {"_id": {"x": "$a", "y": "$b"}}}, {"$match": {"$or": [{"_id.x": 1}, {"_id.y": "z"}]}}],
+            [
+                {"$match": {"$or": [{"a": 1}, {"b": "z"}]}},
+                {"$group": {"_id": {"x": "$a", "y": "$b"}}},
+                {"$match": {"$or": [{"_id.x": 1}, {"_id.y": "z"}]}},
+            ],
+            id="said of parts of the key of a group too",
+        ),
+        pytest.param(
+            [{"$project": {"x": "$a.b"}}, {"$match": {"x.c": {"$in": [1, 2]}}}],
+            [
+                {"$match": {"a.b.c": {"$in": [1, 2]}}},
+                {"$project": {"x": "$a.b"}},
+                {"$match": {"x.c": {"$in": [1, 2]}}},
+            ],
+            id="said of a renamed field too",
+        ),
+        pytest.param(
+            [{"$group": {"_id": "$a"}}, {"$match": {"_id": None}}, {"$match": {"_id": {"$ne": 2}}}],
+            [{"$group": {"_id": "$a"}}, {"$match": {"$and": [{"_id": None}, {"_id": {"$ne": 2}}]}}],
+            id="nothing said of what is not there",
+        ),
         pytest.param(
             [{"$set": {"z": 1}}, {"$match": {"a": 1, "z": 2}}],
             [{"$match": {"a": 1}}, {"$set": {"z": 1}}, {"$match": {"z": 2}}],
@@ -83,7 +115,7 @@ VALUES: list[Any] = [None, 0, 1, 2, "a", [], [1, 2], [None], {"x": 1}, {"x": [1,
 
 
 def path(dice: random.Random) -> str:
-    return dice.choice(["a", "b", "c", "a.x", "b.x", "a.0", "i"])
+    return dice.choice(["a", "b", "c", "a.x", "b.x", "a.0", "i", "_id", "_id.x"])
 
 
 def condition(dice: random.Random) -> dict[str, Any]:
@@ -112,6 +144,9 @@ def stage(dice: random.Random) -> dict[str, Any]:
             {"$limit": dice.randint(1, 12)},
             {"$skip": dice.randint(0, 4)},
             {"$replaceRoot": {"newRoot": {"_id": "$_id", "a": "$b", "b": "$" + field}}},
+            {"$group": {"_id": "$" + field, "a": {"$first": "$a"}, "b": {"$sum": 1}}},
+            {"$group": {"_id": {"x": "$" + field, "y": "$c"}, "c": {"$push": "$a"}}},
+            {"$set": {"a": "$" + field, "c": "$b"}},
         ]
     )  # fmt: skip
 
@@ -137,4 +172,6 @@ def test_the_order_of_stages_changes_no_result(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pipelines, "optimised", lambda stages, language: list(stages))
 
     for stages, documents, found in cases:
-        assert results(stages, documents) == found, stages
+        expected = results(stages, documents)
+        # A document that a filter has kept away cannot cause an error.
+        assert found == expected or isinstance(expected, int), stages

@@ -322,3 +322,11 @@ def test_of_two_indexes_the_one_with_fewer_entries_is_read(few: str) -> None:
     assert isinstance(plan.access, IndexScan)
     assert plan.access.index.name == f"{few}_1"
     assert [each.access.index.name for each in plan.rejected if isinstance(each.access, IndexScan)] == [f"{many}_1"]
+
+
+def test_a_sorted_search_whose_first_documents_are_passed_over_goes_on() -> None:
+    store = store_on()
+    coll = make(store, "db.c")
+    insert(store, coll, *(doc(number, x=(number * 7) % 100) for number in range(100)))
+    found = find_matches(coll, tree(), store.engine, sort=Sort((("x", 1),)), clock=no_clock)
+    assert [plain(match[1])["x"] for match in found if match] == list(range(100))
