@@ -15,9 +15,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.stage import Spill
-from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, KeyPattern, Predicate, scan, scan_pairs
+from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, scan
 from docstore.bson.fetching import LARGEST_CHUNK, Examined, Fetching
-from docstore.bson.layout import RECORD_ID_BYTES, long_of, record_id_bytes
+from docstore.bson.layout import RECORD_ID_BYTES, record_id_bytes
 from docstore.bson.sorting import keyed
 from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
@@ -40,19 +40,13 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
 
 Clock = Callable[[], float]
-Match = tuple[int, bytes]
-"""(record id, document)."""
-
 Pair = tuple[bytes, bytes]
 """(the 8 bytes of the record id, document)."""
 
 _RECORDS = Family.RECORDS
 _INDEXES = Family.INDEXES
-_NO_LIMIT = 1 << 62
-_SEARCH_SECONDS = 0.002
-_SEARCH_AHEAD = 128
+NO_LIMIT = 1 << 62
 _SORT_AHEAD = 128
-_FIRST_MATCHES = 32
 _PROJECTED_AHEAD = 256
 _EOF = Plan(Eof(), None, True)
 
@@ -199,7 +193,7 @@ class Source:
         scripted = has_scripts(plan.residual)
         self._predicate = None if scripted else predicate_of(plan, owned)
         self._skip = query.skip
-        self._left = query.limit or _NO_LIMIT
+        self._left = query.limit or NO_LIMIT
         self._projection = answering(query, plan, coll, reader)
         self._held: bytes | None = None
         self._sorter: Sorter[bytes] | None = None
@@ -270,7 +264,7 @@ class Source:
         status = FULL
         while status == FULL:
             taken: list[bytes] = []
-            status = scan(self._documents, self._predicate, taken, _SORT_AHEAD, _NO_LIMIT, self._clock, deadline)
+            status = scan(self._documents, self._predicate, taken, _SORT_AHEAD, NO_LIMIT, self._clock, deadline)
             size = sum(map(len, taken))
             sorter.add(keyed(sorter.pattern, taken), size)
             self._stats.matched += len(taken)
@@ -290,7 +284,7 @@ class Source:
         passed: list[bytes] = []
         while self._skip:
             status = scan(
-                self._documents, self._predicate, passed, min(self._skip, _SORT_AHEAD), _NO_LIMIT, self._clock, deadline
+                self._documents, self._predicate, passed, min(self._skip, _SORT_AHEAD), NO_LIMIT, self._clock, deadline
             )
             self._skip -= len(passed)
             self._stats.skipped += len(passed)
@@ -316,85 +310,6 @@ class Source:
         self._left = 0
 
 
-def find_matches(
-    coll: Collection,
-    tree: Filter,
-    reader: Reader,
-    *,
-    sort: Sort = UNSORTED,
-    hint: Hint | None = None,
-    owned: Predicate | None = None,
-    clock: Clock,
-) -> Iterator[Match | None]:
-    """What a write is to change: each document once, as it stood when it was read.
-
-    Gives None now and then while it finds nothing, so that the caller can look at its own clock; and before each wait
-    for scripts, while which others write. `clock` counts
-    seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
-    """
-    plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
-    scripted = has_scripts(plan.residual)
-    predicate = None if scripted else predicate_of(plan, owned)
-
-    def opened() -> Iterator[Pair]:
-        pairs = _pairs(coll, reader, PlanStats(plan))
-        if not scripted:
-            return pairs
-        assert plan.residual is not None, "the filter with the scripts"
-        return screened(pairs, plan.residual, owned, clock, pairs=True)
-
-    if sort.fields and not plan.provides_sort:
-        return _sorted_matches(opened, predicate, sort.pattern(), clock)
-    return _matches(opened(), predicate, clock, scripted)
-
-
-def _matches(
-    pairs: Iterator[Pair], predicate: Predicate | None, clock: Clock, scripted: bool
-) -> Iterator[Match | None]:
-    ahead = 1
-    status = FULL
-    while status != EXHAUSTED:
-        found: list[Pair] = []
-        status = scan_pairs(pairs, predicate, found, ahead, _NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
-        ahead = min(2 * ahead, _SEARCH_AHEAD)
-        for rid, raw in found:
-            yield long_of(rid), raw
-        if status == TIME_IS_UP or scripted:
-            yield None
-
-
-def _sorted_matches(
-    opened: Callable[[], Iterator[Pair]], predicate: Predicate | None, pattern: KeyPattern, clock: Clock
-) -> Iterator[Match | None]:
-    """The first one is all that is wanted, unless it is passed over: all are sorted only when the first few were."""
-    first = Sorter[Match](pattern, _FIRST_MATCHES)
-    yield from _gathered(opened(), predicate, first, clock)
-    given: set[int] = set()
-    for match in first.result():
-        given.add(match[0])
-        yield match
-    if not first.cut:
-        return
-    rest = Sorter[Match](pattern, 0)
-    yield from _gathered(opened(), predicate, rest, clock)
-    for match in rest.result():
-        yield None if match[0] in given else match
-
-
-def _gathered(
-    pairs: Iterator[Pair], predicate: Predicate | None, sorter: Sorter[Match], clock: Clock
-) -> Iterator[None]:
-    """Take in what is to be sorted."""
-    status = FULL
-    while status != EXHAUSTED:
-        found: list[Pair] = []
-        status = scan_pairs(pairs, predicate, found, _SORT_AHEAD, _NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
-        sort_key = sorter.pattern.sort_key
-        pairs_of = [(sort_key(raw), (long_of(rid), raw)) for rid, raw in found]
-        sorter.add(pairs_of, sum(len(raw) for _, raw in found))
-        yield None
-
-
 def predicate_of(plan: Plan, owned: Predicate | None) -> Predicate | None:
     """What a document that the access path yields must still satisfy."""
     if plan.residual is None:
@@ -412,7 +327,7 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
         if stats.covered:
             return covered(coll, access, reader, stats.examined)
         return cast("Iterator[bytes]", _fetched(coll, access, reader, stats.examined, bare=True, ahead=stats.ahead))
-    return map(itemgetter(1), _pairs(coll, reader, stats))
+    return map(itemgetter(1), pairs_of(coll, reader, stats))
 
 
 def _counted(documents: Iterator[bytes], stats: PlanStats) -> Iterator[bytes]:
@@ -421,7 +336,7 @@ def _counted(documents: Iterator[bytes], stats: PlanStats) -> Iterator[bytes]:
         yield raw
 
 
-def _pairs(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
+def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
     access = stats.plan.access
     if isinstance(access, CollectionScan):
         records = reader.items(_RECORDS, coll.prefix, coll.end, access.direction < 0)

@@ -15,6 +15,7 @@ from docstore.bson.layout import IDENT_BYTES
 from docstore.collection.collection import Collection, Index
 from docstore.query.access import IndexScan, Merge
 from docstore.storage import Family
+from docstore.storage.engine import keys_of_ranges, values_of_ranges
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -33,8 +34,8 @@ def entries_of(coll: Collection, access: IndexScan, reader: Reader, examined: Ex
     """What ends in the record ids of the entries that the scan leads to, as `items_of`."""
     index = coll.indexes[access.index.name]
     if len(access.ranges) >= _SEVERAL and access.direction > 0 and not access.checked and not access.once:
-        read = reader.values_within if index.is_id else reader.keys_within
-        return read(_INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in access.ranges])
+        read = values_of_ranges if index.is_id else keys_of_ranges
+        return read(reader, _INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in access.ranges])
     if not index.is_id:
         return _read(index, access, partial(reader.keys, _INDEXES), examined, pairs=False)
     # Entries of the `_id` index hold the record id as their value.

@@ -12,7 +12,7 @@ session row of everything done in the unit. Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +31,6 @@ from docstore.collection.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.overlay import overlaid
 from docstore.errors import Code, CommandError
 from docstore.storage import Batch, DiskFull, Family
-from docstore.storage.engine import Range, keys_one_by_one, values_one_by_one
 
 if TYPE_CHECKING:
     from docstore.collection.rows import Changed
@@ -302,12 +301,6 @@ class WriteUnit:
 
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return (value for _, value in self.items(family, start, end, reverse))
-
-    def keys_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return keys_one_by_one(self, family, ranges)
-
-    def values_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return values_one_by_one(self, family, ranges)
 
     def commit(self) -> OpTime | None:
         """Write everything; the optime of the last entry, None when nothing was logged. Listeners are told.

@@ -13,7 +13,7 @@ from docstore.bson import Value, document_from, elements, encode_key, get_field,
 from docstore.bson.optime import OpTime
 from docstore.bson.walk import OBJECT_ID
 from docstore.collection.collection import Collection, Index
-from docstore.collection.execute import find_matches
+from docstore.collection.matching import find_matches
 from docstore.collection.unit import WriteUnit
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from docstore.bson import Predicate, Value, elements, encode_key, get_field
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, STRING, UNDEFINED
 from docstore.collection.collection import Collection
-from docstore.collection.execute import find_matches
+from docstore.collection.matching import find_matches
 from docstore.collection.screening import has_scripts
 from docstore.collection.unit import Commit
 from docstore.node.node import DataNode

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class Family(IntEnum):
@@ -95,11 +95,14 @@ class Reader(Protocol):
 
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]: ...
 
-    def keys_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        """The keys in many ranges, one after the other: cheaper than an iterator for each."""
 
-    def values_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        """As `keys_within`."""
+@runtime_checkable
+class RangesReader(Protocol):
+    """A reader that reads many ranges, one after the other, for less than an iterator for each costs."""
+
+    def keys_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]: ...
+
+    def values_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]: ...
 
 
 class Snapshot(Reader, Protocol):
@@ -145,11 +148,25 @@ class Engine(Reader, Protocol):
         """Release the directory. Snapshots and iterators must be gone; closing twice is harmless."""
 
 
-def keys_one_by_one(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-    """`keys_within` where nothing is cheaper."""
+def keys_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    """The keys in many ranges, one after the other, as the reader does it best."""
+    return (
+        reader.keys_of_ranges(family, ranges) if isinstance(reader, RangesReader) else each_keys(reader, family, ranges)
+    )
+
+
+def values_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    """As `keys_of_ranges`."""
+    if isinstance(reader, RangesReader):
+        return reader.values_of_ranges(family, ranges)
+    return each_values(reader, family, ranges)
+
+
+def each_keys(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    """The keys in many ranges by an iterator for each."""
     return chain.from_iterable(reader.keys(family, start, end) for start, end in ranges)
 
 
-def values_one_by_one(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-    """`values_within` where nothing is cheaper."""
+def each_values(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    """As `each_keys`."""
     return chain.from_iterable(reader.values(family, start, end) for start, end in ranges)

@@ -9,13 +9,13 @@ before a newer version was made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 from sortedcontainers import SortedDict
 
-from docstore.storage.engine import Batch, Family, Range, StorageError, keys_one_by_one, values_one_by_one
+from docstore.storage.engine import Batch, Family, StorageError
 
 _CHUNK = 256
 """Keys read ahead by an iterator: the map may change between two chunks, never inside one."""
@@ -55,12 +55,6 @@ class MemoryEngine:
 
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return self.snapshot().values(family, start, end, reverse)
-
-    def keys_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return keys_one_by_one(self.snapshot(), family, ranges)
-
-    def values_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return values_one_by_one(self.snapshot(), family, ranges)
 
     def write(self, batch: Batch) -> None:
         self._writes += 1
@@ -206,12 +200,6 @@ class MemorySnapshot:
 
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return (value for _, value in self.items(family, start, end, reverse))
-
-    def keys_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return keys_one_by_one(self, family, ranges)
-
-    def values_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return values_one_by_one(self, family, ranges)
 
     def close(self) -> None:
         if self._version is not None:

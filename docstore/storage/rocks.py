@@ -117,10 +117,10 @@ class RocksEngine:
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return values_of(self._families[family], start, end, reverse)
 
-    def keys_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    def keys_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
         return within(self._families[family], ranges, values=False)
 
-    def values_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    def values_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
         return within(self._families[family], ranges, values=True)
 
     def walk(self, family: Family) -> Any:

@@ -30,8 +30,8 @@ from docstore.storage.engine import (
     Family,
     Range,
     StorageError,
-    keys_one_by_one,
-    values_one_by_one,
+    each_keys,
+    each_values,
 )
 
 _MISS = "key not found"
@@ -186,15 +186,15 @@ class RocksSnapshot:
             return values_of(self._versions.base(family), start, end, reverse)
         return (value for _, value in self._changed_items(family, start, end, reverse))
 
-    def keys_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    def keys_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
         if not self._open_version().written:
             return within(self._versions.base(family), ranges, values=False)
-        return keys_one_by_one(self, family, ranges)
+        return each_keys(self, family, ranges)
 
-    def values_within(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
+    def values_of_ranges(self, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
         if not self._open_version().written:
             return within(self._versions.base(family), ranges, values=True)
-        return values_one_by_one(self, family, ranges)
+        return each_values(self, family, ranges)
 
     def close(self) -> None:
         if self._version is not None:

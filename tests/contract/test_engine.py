@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from docstore.storage import Batch, Engine, Family, StorageError
+from docstore.storage.engine import keys_of_ranges, values_of_ranges
 
 RECORDS, INDEXES = Family.RECORDS, Family.INDEXES
 ALL = (b"", b"\xff" * 16)
@@ -75,11 +76,11 @@ def test_many_ranges_are_read_one_after_the_other(engine: Engine, later: bool) -
     if later:
         write(engine, b=None, d=b"changed", dd=b"new")
     ranges = [(b"a", b"b\0"), (b"bb", b"c"), (b"d", b"d\0"), (b"e", b"e"), (b"f", b"z"), (b"zz", b"zzz")]
-    assert list(snapshot.keys_within(RECORDS, ranges)) == [b"a", b"b", b"d", b"f", b"g"]
-    assert list(snapshot.values_within(RECORDS, ranges)) == [b"A", b"B", b"D", b"F", b"G"]
-    assert list(snapshot.keys_within(RECORDS, [])) == []
+    assert list(keys_of_ranges(snapshot, RECORDS, ranges)) == [b"a", b"b", b"d", b"f", b"g"]
+    assert list(values_of_ranges(snapshot, RECORDS, ranges)) == [b"A", b"B", b"D", b"F", b"G"]
+    assert list(keys_of_ranges(snapshot, RECORDS, [])) == []
     expected = [b"A", b"changed", b"F", b"G"] if later else [b"A", b"B", b"D", b"F", b"G"]
-    assert list(engine.values_within(RECORDS, ranges)) == expected
+    assert list(values_of_ranges(engine, RECORDS, ranges)) == expected
     snapshot.close()
 
 

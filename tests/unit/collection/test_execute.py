@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from docstore.bson import Compare, from_python
 from docstore.collection.collection import Collection
 from docstore.collection.counting import open_count
-from docstore.collection.execute import find_matches, open_find, plan_query
+from docstore.collection.execute import open_find, plan_query
+from docstore.collection.matching import find_matches
 from docstore.collection.store import Store
 from docstore.errors import CommandError
 from docstore.query.access import CollectionScan, IdLookup, IndexScan, Union
