@@ -16,6 +16,7 @@ from __future__ import annotations
 from functools import partial
 from inspect import isawaitable
 from typing import Any
+from uuid import UUID
 
 import bson
 from bson.objectid import ObjectId
@@ -32,8 +33,9 @@ from docstore.js.workers import Sink
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.merge_output import MergeOutput
 from docstore.node.node import DataNode, node_of
-from docstore.node.pipeline_output import OutOutput, in_write
+from docstore.node.pipeline_output import OUT_TEMPORARY, OutOutput, in_write
 from docstore.node.schema import make_collection
+from docstore.node.settings import ClusterRole
 from docstore.node.writes import effective_concern, wait_for_write
 from docstore.storage import Family
 
@@ -178,7 +180,7 @@ async def finish_left_outputs(node: DataNode) -> None:
     unnoted = [
         namespace
         for namespace in node.store.namespaces()
-        if split_namespace(namespace)[1].startswith(TEMPORARY) and namespace not in {*notes, *node.outputs}
+        if _is_temporary(node, split_namespace(namespace)[1]) and namespace not in {*notes, *node.outputs}
     ]
     for temporary, note in notes.items():
         try:
@@ -191,6 +193,21 @@ async def finish_left_outputs(node: DataNode) -> None:
             with node.store.unit() as unit:
                 node.store.drop_collection(unit, namespace)
                 unit.commit()
+
+
+def _is_temporary(node: DataNode, collection: str) -> bool:
+    """Whether only an operation of this node makes collections with such a name.
+
+    On a shard a router makes those of `$out`, and may be at it.
+    """
+    if collection.startswith(TEMPORARY):
+        return True
+    if node.settings.role is ClusterRole.SHARD or not collection.startswith(OUT_TEMPORARY):
+        return False
+    try:
+        return str(UUID(collection.removeprefix(OUT_TEMPORARY))) == collection.removeprefix(OUT_TEMPORARY)
+    except ValueError:
+        return False
 
 
 def _notes(node: DataNode) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ class DataNode:
     `shutdown` asks the process to end, for which a member of a set takes its leave in `shutdown_seconds`;
     `network` gives the listener's figures once there is one, `links` those of the
     connections to others, by address. `pool` reaches other members, `wide` knows the keyspaces.
-    `outputs` names the temporary collections of map-reduces under way.
+    `outputs` names the temporary collections of map-reduces and `$out` stages under way.
     `pause` is awaited between two slices of long work. `dice` gives numbers from 0 up to 1.
     """
 

@@ -39,6 +39,10 @@ _CLOCK_EVERY = 16
 T = TypeVar("T")
 
 
+OUT_TEMPORARY = "tmp.agg_out."
+"""How the name of a collection that `$out` fills begins; a UUID follows."""
+
+
 class Output(Protocol):
     """Somewhere results go. Nothing is awaited within a call. `last` is the optime of the last write."""
 
@@ -66,19 +70,21 @@ async def write_results(
 ) -> bytes:
     """Run the source to its end into the target; the reply is a cursor over `shown` without documents."""
     node = node_of(context)
+    made = f"{stage.database or context.db}.{OUT_TEMPORARY}{uuid4()}"
+    node.outputs.add(made)
     try:
         database = stage.database or context.db
         check_target(stage, database)
         namespace = check_collection_name(database, stage.collection)
         concern = effective_concern(context, node)
         if isinstance(stage, Out):
-            made = f"{database}.tmp.agg_out.{uuid4()}"
             output: Output = OutOutput(node, namespace, made=made, bypass=bypass)
         else:
             output = MergeOutput(node, namespace, stage, bypass=bypass)
         await in_write(context, node, namespace, output.begin)
         await _write_all(context, node, namespace, source, output)
     finally:
+        node.outputs.discard(made)
         source.close()
     failed = await wait_for_write(context, output.last, concern)
     reply = cursor_reply([], 0, shown)

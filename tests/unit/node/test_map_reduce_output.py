@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import bson
 import pytest
@@ -13,6 +15,7 @@ from docstore.commands.declaration import PUBLIC, Command, Role
 from docstore.commands.map_reduce import Mode, Output
 from docstore.errors import Code
 from docstore.node.map_reduce_output import TEMPORARY, UNFINISHED, MapReduceOutput, finish_left_outputs
+from docstore.node.settings import ClusterRole
 from tests.unit.node.local import LocalNode, loop
 
 
@@ -122,6 +125,35 @@ def test_what_is_not_complete_when_the_process_dies_is_gone_at_the_next_start() 
         await finish_left_outputs(node.node)
         assert await node.documents("out") == [{"_id": 1}]
         assert left(node) == []
+
+    loop(work())
+
+
+@pytest.mark.parametrize("role", ClusterRole)
+def test_what_an_out_stage_had_not_finished_is_gone_too_unless_a_router_may_be_at_it(role: ClusterRole) -> None:
+    async def work() -> None:
+        node = LocalNode()
+        node.node.settings = replace(node.node.settings, role=role)
+        left, busy, other = f"tmp.agg_out.{uuid4()}", f"tmp.agg_out.{uuid4()}", "tmp.agg_out.of a user"
+        for name in (left, busy, other):
+            await node.insert(name, {"_id": 1})
+        node.node.outputs.add(f"test.{busy}")
+        await finish_left_outputs(node.node)
+        kept = {busy, other, *([left] if role is ClusterRole.SHARD else [])}
+        assert {name for name in node.node.store.namespaces() if "tmp" in name} == {f"test.{name}" for name in kept}
+
+    loop(work())
+
+
+def test_out_is_known_to_be_under_way_until_it_has_ended() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", {"_id": 1})
+        seen: list[set[str]] = []
+        node.node.store.subscribe(lambda commit: seen.append(set(node.node.outputs)))
+        await node.run({"aggregate": "c", "pipeline": [{"$out": "made"}], "cursor": {}})
+        assert [len(outputs) for outputs in seen] == [1] * len(seen)
+        assert not node.node.outputs
 
     loop(work())
 
