@@ -12,6 +12,7 @@ from docstore.errors import CommandError
 from docstore.query.collation import Collation
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
+_AT_A_TIME = 2048
 
 
 class DistinctValues:
@@ -48,7 +49,7 @@ class DistinctValues:
             runs.append(part)
             yield []
         ordered = merged_runs(runs)
-        while found := [self._found[key] for (key,) in islice(ordered, RUN_LENGTH)]:
+        while found := [self._found[key] for (key,) in islice(ordered, _AT_A_TIME)]:
             yield found
 
 
