@@ -2,7 +2,7 @@
 
 What follows is weaker than the expression: a document of which the expression is true satisfies the conditions, and
 the expression is still to be asked. That holds for the equality of a path and a value that does not depend on the
-document (`$eq`, `$in`), at the top or below `$and`. The query language finds values in arrays too, which an expression
+document, at the top or below `$and`. The query language finds values in arrays too, which an expression
 does not, so nothing is lost; values that mean more than themselves there (arrays, regular expressions, undefined) are
 left out.
 """
@@ -18,7 +18,7 @@ from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, STRING, UND
 from docstore.errors import CommandError
 from docstore.query.collation import holds_strings
 from docstore.query.language import Language
-from docstore.query.tree import Comparison, Filter, In, Op
+from docstore.query.tree import Comparison, Filter, Op
 from docstore.query.values import text_of
 
 _MEANING_MORE = (ARRAY, REGEX, UNDEFINED)
@@ -46,12 +46,11 @@ def _equalities(value: Value, language: Language) -> list[Callable[[], Filter | 
     operands = values(raw)
     if name == "$and":
         return [each for operand in operands for each in _equalities(operand, language)]
-    if len(operands) != 2 or name not in ("$eq", "$in"):
+    if len(operands) != 2 or name != "$eq":
         return []
-    for path, other in [operands, operands[::-1]] if name == "$eq" else [operands]:
+    for path, other in (operands, operands[::-1]):
         if _is_path(path) and fields_of(other) == set():
-            made = _equal if name == "$eq" else _one_of
-            return [made(text_of(path)[1:], parse_expression(other, language=language).evaluate, language)]
+            return [_equal(text_of(path)[1:], parse_expression(other, language=language).evaluate, language)]
     return []
 
 
@@ -65,19 +64,6 @@ def _equal(path: str, evaluate: Evaluate, language: Language) -> Callable[[], Fi
         if found is None or found[0] in _MEANING_MORE:
             return None
         return Comparison(path, Op.EQ, found, language.collation if holds_strings(found) else None)
-
-    return condition
-
-
-def _one_of(path: str, evaluate: Evaluate, language: Language) -> Callable[[], Filter | None]:
-    def condition() -> Filter | None:
-        found = _evaluated(evaluate)
-        if found is None or found[0] != ARRAY:
-            return None
-        members = values(found[1])
-        if any(code in _MEANING_MORE for code, _ in members):
-            return None
-        return In(path, tuple(members), collation=language.collation if any(map(holds_strings, members)) else None)
 
     return condition
 
