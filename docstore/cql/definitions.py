@@ -25,6 +25,7 @@ from docstore.cql.statements import (
 )
 from docstore.cql.type_names import type_of
 from docstore.cql.types import CqlType
+from docstore.errors import CommandError
 from docstore.wide.cells import MAX_TTL
 from docstore.wide.schema import Keyspace, check_keyspace_name
 
@@ -54,7 +55,10 @@ def keyspace_of(name: str, properties: Properties) -> Keyspace:
             f"Keyspace name must not be empty, more than 48 characters long, or contain non-alphanumeric-underscore "
             f'characters (got "{name}")'
         )
-    check_keyspace_name(name)
+    try:
+        check_keyspace_name(name)
+    except CommandError as error:
+        raise invalid(error.message) from None
     if "replication" not in options:
         raise configuration("Missing mandatory option 'replication'")
     return _with_options(Keyspace(name=name), options)

@@ -144,6 +144,10 @@ CHANGES = [
     ("ALTER TABLE t ADD v int", "Column with name 'v' already exists"),
     ("ALTER TABLE t WITH nonsense = 1", "Unknown property 'nonsense'"),
     ("ALTER TABLE nope ADD x int", "Table 'k.nope' doesn't exist"),
+    (
+        "CREATE KEYSPACE system WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "system is a reserved keyspace name",
+    ),
     ("DROP TABLE nope", "Table 'k.nope' doesn't exist"),
     ("DROP KEYSPACE nope", "Keyspace 'nope' doesn't exist"),
     ("TRUNCATE nope", "table nope does not exist"),
