@@ -100,9 +100,13 @@ class FailPoints:
         self.active = any(each.active for each in self.by_name.values())
         return count
 
+    def times_out(self) -> bool:
+        """Whether a command with a time limit is to be out of time."""
+        return self._time_out.active and self._time_out.fires()
+
     def enter(self, context: Context) -> Failure | None:
         """What the command is to suffer; None when it goes on untouched. Errors: InvalidOptions, MaxTimeMSExpired."""
-        if self._time_out.active and context.max_time_ms and self._time_out.fires():
+        if context.max_time_ms and self.times_out():
             raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
         if self._command.active and _meets(context, self._command.data) and self._command.fires():
             return _command_failure(context, self._command)

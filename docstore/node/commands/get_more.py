@@ -37,7 +37,8 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         if context.max_time_ms and not awaits:
             raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
         if cursor.time_left is not None and not awaits:
-            if cursor.time_left <= 0:
+            points = context.services.fail_points
+            if cursor.time_left <= 0 or (points is not None and points.times_out()):
                 raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
             context.deadline = context.started + cursor.time_left
         filling = Filling(cursor.source, arguments["batchSize"] or _NO_LIMIT, node.clock)
