@@ -7,9 +7,11 @@ when `--eval` or a file fails.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from getpass import getpass
+from importlib import import_module
 from pathlib import Path
 
 import bson
@@ -79,6 +81,8 @@ def _run(
 ) -> int:
     if not quiet:
         print(f"Docstore shell version: {docstore.__version__}")
+    if talk and sys.stdin.isatty():  # while the server is asked and the isolate made, which need little of Python
+        threading.Thread(target=import_module, args=("shell.terminal",), daemon=True).start()
     deployment = None
     if address is not None:
         if not quiet:

@@ -72,27 +72,41 @@ function chunkLines(config, collection, verbose) {
 }
 
 function printShardDistribution(collection) {
-  const stats = collection.stats();
+  const stats = collectionStats(collection);
   if (!stats.sharded) {
     print(`Collection ${collection} is not sharded.`);
     return;
   }
   const config = collection.getDB().getSiblingDB("config");
-  const owned = config.getCollection("collections").findOne({ _id: collection.getFullName() });
-  const chunks = chunksOf(config, owned);
-  const size = (amount) =>
-    amount >= 2 ** 20
-      ? `${(amount / 2 ** 20).toFixed(2)}MiB`
-      : amount >= 1024
-        ? `${(amount / 1024).toFixed(2)}KiB`
-        : `${amount}B`;
-  for (const [shard, part] of Object.entries(stats.shards)) {
-    const here = chunks.filter((chunk) => chunk.shard === shard).length;
-    print(`\nShard ${shard}`);
-    print(` data : ${size(Number(part.size))} docs : ${part.count} chunks : ${here}`);
-    print(` estimated data per chunk : ${size(Math.floor(Number(part.size) / here) || 0)}`);
-    print(` estimated docs per chunk : ${Math.floor(Number(part.count) / here) || 0}`);
+  const chunks = chunksOf(config, config.getCollection("collections").findOne({ _id: collection.getFullName() }));
+  const parts = Object.entries(stats.shards).map(([name, part]) => ({
+    name,
+    size: Number(part.size),
+    count: Number(part.count),
+    average: Number(part.avgObjSize) || 0,
+    chunks: chunks.filter((chunk) => chunk.shard === name).length,
+  }));
+  for (const { name, size, count, chunks: here } of parts) {
+    const { host } = config.getCollection("shards").findOne({ _id: name });
+    print(`\nShard ${name} at ${host}`);
+    print(` data : ${sizeText(size)} docs : ${count} chunks : ${here}`);
+    print(` estimated data per chunk : ${sizeText(Math.floor(size / here) || 0)}`);
+    print(` estimated docs per chunk : ${Math.floor(count / here) || 0}`);
   }
-  print(`\nTotals`);
-  print(` data : ${size(Number(stats.size))} docs : ${stats.count} chunks : ${chunks.length}`);
+  const [size, count] = [Number(stats.size), Number(stats.count)];
+  print(`\nTotals\n data : ${sizeText(size)} docs : ${count} chunks : ${chunks.length}`);
+  for (const part of parts) {
+    const [data, documents] = [share(part.size, size), share(part.count, count)];
+    const average = sizeText(part.average);
+    print(
+      ` Shard ${part.name} contains ${data}% data, ${documents}% docs in cluster, avg obj size on shard : ${average}`,
+    );
+  }
+}
+
+const share = (part, whole) => (whole === 0 ? 0 : Math.floor((10000 * part) / whole) / 100);
+
+function sizeText(amount) {
+  if (amount >= 2 ** 20) return `${(amount / 2 ** 20).toFixed(2)}MiB`;
+  return amount >= 1024 ? `${(amount / 1024).toFixed(2)}KiB` : `${amount}B`;
 }

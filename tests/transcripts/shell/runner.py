@@ -23,6 +23,7 @@ from tests.harness.terminal import Terminal
 _INPUT = re.compile(r"((?:[\w.-]+:[A-Z0-9]+|mongos)?> )(.*)")
 CONTINUATION = "... "
 DATABASE = "transcript"
+LONG = 60
 
 
 @dataclass
@@ -51,7 +52,7 @@ def read_transcript(path: Path) -> list[Step]:
 
 
 class Shell:
-    """A shell on a terminal, at a prompt. Lines are typed key by key, or each pasted, which is quicker."""
+    """A shell on a terminal, at a prompt. Short lines are typed key by key, long ones pasted; or all, to be quicker."""
 
     def __init__(self, home: Path, address: str, *, pasting: bool = False) -> None:
         self._pasting = pasting
@@ -67,7 +68,8 @@ class Shell:
     def type(self, text: str) -> None:
         """Type one line and wait for the next prompt."""
         row = self.terminal.screen.row
-        self.terminal.send(f"\x1b[200~{text}\x1b[201~\r" if self._pasting else f"{text}\r")
+        pasting = self._pasting or len(text) > LONG
+        self.terminal.send(f"\x1b[200~{text}\x1b[201~\r" if pasting else f"{text}\r")
         self.terminal.wait_for(lambda screen: at_prompt(screen, row))
 
     def _step(self, step: Step) -> str:

@@ -10,7 +10,7 @@ import pytest
 from shell import deployment as module
 from shell.address import parse_address
 from shell.deployment import Deployment, Unreachable
-from tests.unit.shell.fake_server import FakeServer, member, router
+from tests.unit.shell.fake_server import Answer, FakeServer, member, router
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +139,43 @@ def test_a_connection_that_the_server_closed_while_idle_is_opened_again() -> Non
             run(deployment, {"ping": 1})
         assert run(deployment, {"insert": "c"})["ok"] == 1.0
         deployment.close()
+
+
+def test_a_read_preference_finds_members_that_were_not_named_and_a_cursor_stays_where_it_is() -> None:
+    with FakeServer(member("secondary")) as second, FakeServer(member("primary")) as first:
+        known = {"hosts": [first.address, second.address]}
+        first.answer, second.answer = telling(first.answer, known), telling(second.answer, known)
+        deployment = Deployment(parse_address(f"mongodb://{first.address}/test?replicaSet=s"))
+        assert run(deployment, {"find": "c"}, "secondary")["from"] == "secondary"
+        holder = deployment.last_server
+        assert run(deployment, {"insert": "c"})["from"] == "primary"
+        assert deployment.last_server != holder
+        body = bson.encode({"getMore": 1, "$db": "test"})
+        deployment.run(body, server=holder)
+        assert second.seen.count("getMore") == 1
+        deployment.close()
+
+
+def test_members_of_another_set_are_left_alone() -> None:
+    with FakeServer(member("primary")) as server:
+        deployment = Deployment(parse_address(f"mongodb://{server.address}/test?replicaSet=other"))
+        with pytest.raises(Unreachable, match="is no member of the set other"):
+            run(deployment, {"insert": "c"})
+        deployment.close()
+
+
+def test_a_direct_connection_follows_nobody() -> None:
+    with FakeServer(member("secondary")) as server:
+        deployment = Deployment(parse_address(f"mongodb://{server.address}/test?replicaSet=s&directConnection=true"))
+        assert run(deployment, {"insert": "c"})["code"] == 10107
+        deployment.close()
+
+
+def telling(answer: Answer, fields: dict[str, Any]) -> Answer:
+    """The same server, that says more in its hello."""
+
+    def told(command: dict[str, Any]) -> dict[str, Any] | None:
+        reply = answer(command)
+        return reply | fields if "hello" in command and reply is not None else reply
+
+    return told
