@@ -71,7 +71,7 @@ class Session:
         self._isolate.evaluate("delete globalThis.entry; entry = undefined")
         control, answers, requests = (self._buffer(name) for name in ("control", "input", "output"))
         self.host.attach(control.cast("d"), answers, requests)
-        self._isolate.call(self._entry["setHost"], self._isolate.host_function(self.host.exchange))
+        self._isolate.call(self._entry["setHost"], self._isolate.host_function(self._exchange))
         if deployment is not None:
             self.call("connect")
 
@@ -139,7 +139,7 @@ class Session:
         previous = signal.signal(signal.SIGINT, self._on_interrupt)
         try:
             self._task = begin()
-            if self._interrupted:
+            if self._interrupted or self.host.exit_code is not None:
                 self._isolate.stop(self._task)
             value = finish()
         except ScriptError:
@@ -152,6 +152,11 @@ class Session:
         if self._interrupted:
             raise Interrupted
         return value
+
+    def _exchange(self) -> None:
+        self.host.exchange()
+        if self.host.exit_code is not None and self._task is not None:
+            self._isolate.stop(self._task)  # no `catch` holds up a script that wants to quit
 
     def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._interrupted:  # V8 does not stop for an endless chain of promises: what is left is to leave

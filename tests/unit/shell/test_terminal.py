@@ -192,6 +192,9 @@ def test_exit_codes(tmp_path: Path) -> None:
     failing = tmp_path / "failing.js"
     failing.write_text("throw new Error('boo')")
     assert run("--nodb", "--quiet", "--eval", "quit(7)") == (7, "")
+    stubborn = "try { quit(8) } catch (e) { print('still here') } finally { print('and here') }; while (true);"
+    assert run("--nodb", "--quiet", "--eval", stubborn) == (8, "")
+    assert run("--nodb", "--quiet", typed=stubborn) == (8, "")
     assert run("--nodb", "--quiet", "--eval", "nosuch")[0] == 252
     code, output = run("--nodb", "--quiet", str(failing))
     assert (code, output) == (253, f"uncaught exception: Error: boo :\n@{failing}:1:7\nexiting with code -3\n")
@@ -204,6 +207,25 @@ def test_a_server_that_is_not_there_is_said_so() -> None:
     code, output = run(address)
     assert code == 1
     assert f"couldn't connect to server {address}" in output
+
+
+def test_a_user_that_the_server_does_not_take_is_said_so(tmp_path: Path) -> None:
+    def refusing(command: dict[str, Any]) -> dict[str, Any]:
+        if "saslStart" in command:
+            return {"ok": 0.0, "errmsg": "Authentication failed.", "code": 18}
+        return {"ok": 1.0}
+
+    with FakeServer(refusing) as server:
+        code, output = run(server.address, "-u", "ann", "--password", "secret", "--authenticationDatabase", "admin")
+        assert (code, output.splitlines()[2:]) == (
+            1,
+            ["Error: Authentication failed.", "exception: connect failed", "exiting with code 1"],
+        )
+        with Terminal(tmp_path, server.address, "-u", "ann", "-p") as terminal:
+            terminal.read_until("Enter password:")
+            terminal.send("secret\n")
+            terminal.read_until("Authentication failed.")
+            assert terminal.exit_code() == 1
 
 
 def test_wrong_arguments_are_refused() -> None:
