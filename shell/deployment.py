@@ -70,7 +70,6 @@ class Deployment:
         `preference` is a read preference, for commands that any member may answer; `server`, when not 0, is the only
         server that will do.
         """
-        self._interrupted = False
         if server or not self._follow:
             host = self._host(server) if server else self.address.hosts[0]
             return self._run_on(self._client(host), body)
@@ -117,8 +116,12 @@ class Deployment:
         active = self._active
         return self._new_client(active.host if active is not None else self._last)
 
+    def begin(self) -> None:
+        """What was interrupted is over: what is run from now on is wanted."""
+        self._interrupted = False
+
     def interrupt(self) -> None:
-        """Make a waiting `run` fail; called from another thread."""
+        """Make a waiting `run` fail, and those that follow until `begin`; called from another thread."""
         self._interrupted = True
         if self._active is not None:
             self._active.interrupt()
@@ -225,6 +228,7 @@ class Deployment:
             timeout=address.timeout,
             reply_timeout=address.reply_timeout,
             greet=lambda client: greet(client, address.application, self._users),
+            stopped=lambda: self._interrupted,
         )
 
 

@@ -2,13 +2,15 @@
 
 * A command that was sent and not answered has an unknown outcome: `ConnectionLost.sent` says so. One that could not
   be sent (`sent` False) has certainly not run.
-* `interrupt` may be called from another thread; it makes a waiting command fail at once.
+* `interrupt` may be called from another thread; it makes a waiting command fail at once. One that is only about to wait
+  is told by `stopped`, which is looked at now and then.
 """
 
 from __future__ import annotations
 
 import select
 import socket
+import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -18,6 +20,8 @@ import bson
 from docstore.wire import FrameBuffer, ProtocolError, decode_frame, encode_message
 
 RECEIVE_BYTES = 1 << 20
+LOOK_SECONDS = 0.2
+"""How long a wait for a reply goes on without a look at whether it is still wanted."""
 
 
 class ConnectionLost(Exception):
@@ -41,11 +45,14 @@ class WireClient:
         timeout: float | None,
         reply_timeout: float | None = None,
         greet: Callable[[WireClient], None] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.host = host
         self._timeout = timeout
         self._reply_timeout = reply_timeout
         self._greet = greet
+        self._stopped = stopped
+        self._poll = select.poll()
         self._socket: socket.socket | None = None
         self._buffer = FrameBuffer()
         self._ids = count(1)
@@ -87,6 +94,7 @@ class WireClient:
 
     def close(self) -> None:
         if self._socket is not None:
+            self._poll.unregister(self._socket)
             self._socket.close()
             self._socket = None
         self._buffer = FrameBuffer()
@@ -98,8 +106,9 @@ class WireClient:
             reason = error.strerror or str(error)
             what = f"couldn't connect to server {self._name()}, connection attempt failed: {reason}"
             raise ConnectionLost(what, sent=False) from error
-        connection.settimeout(self._reply_timeout)
+        connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._poll.register(connection, select.POLLIN | select.POLLRDHUP)
         self._socket = connection
         if self._greet is not None:
             try:
@@ -112,15 +121,18 @@ class WireClient:
 
     def _drop_if_closed(self) -> None:
         """Notice that the server closed an idle connection, so that the command goes out on a new one."""
-        if self._socket is not None:
-            poller = select.poll()
-            poller.register(self._socket, select.POLLIN | select.POLLRDHUP)
-            if poller.poll(0):
-                self.close()
+        if self._socket is not None and self._poll.poll(0):
+            self.close()
 
     def _reply(self) -> bytes:
         assert self._socket is not None
+        end = None if self._reply_timeout is None else time.monotonic() + self._reply_timeout
         while (frame := self._buffer.next_frame()) is None:
+            while not self._poll.poll(LOOK_SECONDS * 1000):
+                if self._stopped():
+                    raise OSError("interrupted")
+                if end is not None and time.monotonic() > end:
+                    raise TimeoutError("timed out")
             data = self._socket.recv(RECEIVE_BYTES)
             if not data:
                 raise OSError("the server closed the connection")

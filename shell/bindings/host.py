@@ -73,6 +73,9 @@ class Host:
     def begin(self) -> None:
         """A new script starts. The last one may still be on its way out, in the middle of a call."""
         self._script += 1
+        for connection in self._connections:
+            if connection is not None:
+                connection.begin()
 
     def interrupt(self) -> None:
         """Make fail what the script waits for and whatever it asks for next; called from the terminal's thread."""

@@ -12,6 +12,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import TypeVar
 
@@ -34,6 +35,7 @@ HANDOVER = "globalThis.__declarations"
 
 ENTRIES = ("control", "input", "output", "setHost", "show", "promptText", "connect", "completions", "magic")
 INTERRUPTED_EXIT = 130
+SETTLING_TASKS = 3
 
 # What V8 says, besides "Unexpected end of input", when a script may have ended too early.
 _UNFINISHED = ("SyntaxError: missing ) after argument list", "SyntaxError: Missing catch or finally after try")
@@ -148,10 +150,19 @@ class Session:
             raise
         finally:
             self._task = None
+            if self._interrupted:
+                self._settle()
             signal.signal(signal.SIGINT, previous)
         if self._interrupted:
             raise Interrupted
         return value
+
+    def _settle(self) -> None:
+        """Asked to stop a task that is just ending, V8 stops the next one: let that be one of no consequence."""
+        for _ in range(SETTLING_TASKS):
+            with suppress(ScriptError):
+                self._isolate.evaluate("0")
+                return
 
     def _exchange(self) -> None:
         self.host.exchange()
