@@ -4,6 +4,13 @@
 const ASSERT_TIMEOUT = 30000,
   ASSERT_INTERVAL = 200;
 
+// The end of a failure's text: why, where the caller says so.
+const because = (message) => {
+  if (message === undefined) return "";
+  const text = typeof message === "function" ? message() : message;
+  return ` : ${text !== null && typeof text === "object" ? tojson(text) : text}`;
+};
+
 function ordered(test, word) {
   return (a, b, message) => {
     if (!test(compareValues(a, b))) fail(`${tojson(a)} is not ${word} ${tojson(b)}${because(message)}`);

@@ -2,17 +2,22 @@
 
 const HELP = new Map();
 
-// `rows` are [call, text] pairs; a row without text stands alone.
+// `rows` are [call, text] pairs; a row without text stands alone. What is added to a topic stands below, in columns of
+// its own.
 function addHelp(topic, title, rows) {
   const known = HELP.get(topic);
-  if (known === undefined) HELP.set(topic, { title, rows });
-  else known.rows.push(...rows);
+  if (known === undefined) HELP.set(topic, { title, blocks: [rows] });
+  else known.blocks.push(rows);
 }
 
 function printHelp(topic) {
-  const { title, rows } = HELP.get(topic);
-  const width = Math.max(...rows.map(([call, text]) => (text === undefined || call.length > 46 ? 0 : call.length)));
+  const { title, blocks } = HELP.get(topic);
   if (title) print(title);
+  blocks.forEach(printHelpRows);
+}
+
+function printHelpRows(rows) {
+  const width = Math.max(...rows.map(([call, text]) => (text === undefined || call.length > 46 ? 0 : call.length)));
   for (const [call, text] of rows) print(text === undefined ? `\t${call}` : `\t${call.padEnd(width)}  ${text}`);
 }
 
