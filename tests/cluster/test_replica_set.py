@@ -318,6 +318,7 @@ def test_members_are_removed_and_added_one_at_a_time(three: Processes) -> None:
 
 
 def test_a_driver_hears_of_a_new_primary_by_awaiting_hello(three: Processes) -> None:
+    wait_until(lambda: "primary" in three[1].admin.command("hello"), 10)
     hello = three[1].admin.command("hello")
     heard: list[dict[str, Any]] = [hello]
     with contextlib.closing(client_of(three.members[1])) as client:
