@@ -47,6 +47,9 @@ class Processes:
         return [self.state(number) for number in range(len(self.members))]
 
     def state(self, number: int) -> str:
+        if not self.members[number].running:
+            # A client would look for it for seconds.
+            return ""
         with contextlib.suppress(PyMongoError):
             hello = self[number].admin.command("hello")
             if hello["isWritablePrimary"]:
