@@ -102,10 +102,10 @@ def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexB
     To be stepped to its end before `apply_entry`; the collection may be written to meanwhile.
     """
     o = get_field(entry, "o")
-    if o is None or get_field(o[1], "createIndexes") is None or get_field(entry, "ui") is None:
-        return None
     ui = get_field(entry, "ui")
-    coll = None if ui is None else _collection_of(store, ui)
+    if o is None or ui is None or get_field(o[1], "createIndexes") is None:
+        return None
+    coll = _collection_of(store, ui)
     spec = _spec_of(o[1])
     if coll is None or spec.name in coll.indexes or coll.count == 0:
         return None

@@ -78,8 +78,8 @@ class ReplayJournal(Journal):
         self._undo_head = _NOTHING_COUNTED
 
     def _logged_before(self, optime: OpTime) -> bool:
-        newest = self.last or self._oplog.last
-        if optime.timestamp > newest.timestamp:
+        newest = max(self._oplog.last.timestamp, 0 if self.last is None else self.last.timestamp)
+        if optime.timestamp > newest:
             return False
         assert self._tolerant, f"entry {optime} is applied behind {newest}"
         return self._oplog.entry(optime.timestamp) is not None

@@ -193,6 +193,21 @@ def test_a_unit_with_an_entry_that_does_not_fit_has_no_effect() -> None:
     assert held(follower) == held(leader)
 
 
+def test_an_entry_behind_a_gap_is_not_logged_twice() -> None:
+    leader, copy = leader_of_sessions(), store_on()
+    log = entries(leader)
+    for entry in (*log[:2], *log[3:]):
+        apply_entry(copy, entry, tolerant=True)
+    with EntryUnit(copy, tolerant=True) as unit:
+        for entry in log[2:]:
+            unit.apply(entry)
+        unit.commit()
+    assert entries(copy) == log
+    assert copy.oplog is not None
+    assert leader.oplog is not None
+    assert (copy.oplog.count, copy.oplog.size) == (leader.oplog.count, leader.oplog.size)
+
+
 def test_later_timestamps_follow_what_was_applied() -> None:
     leader, follower = busy_leader(), store_on(clock=lambda: 1.0)
     follow(leader, follower)
