@@ -20,13 +20,13 @@ from uuid import UUID
 
 from docstore.bson import Value, document_from, document_to_python, elements, get_field, to_python
 from docstore.bson.namespace import split_namespace
-from docstore.bson.optime import OpTime
 from docstore.collection.collection import Collection
 from docstore.collection.ddl import modify_index, truncate_family
 from docstore.collection.diff import apply_update
 from docstore.collection.index_build import IndexBuild
 from docstore.collection.index_spec import IndexSpec, parse_index_spec
 from docstore.collection.modification import MODIFIABLE, modify_options
+from docstore.collection.oplog import optime_of
 from docstore.collection.options import options_from
 from docstore.collection.replay_journal import ReplayJournal
 from docstore.collection.rows import apply_document
@@ -73,7 +73,7 @@ class EntryUnit:
         fields = {name: (code, data) for name, code, data in elements(entry)}
         unit = self._unit
         unit.from_migrate = "fromMigrate" in fields
-        self._journal.begin(_optime(fields))
+        self._journal.begin(optime_of(fields["ts"], fields.get("t")))
         _Applier(self._store, unit, fields, self._collections, self._tolerant, build).run()
         self._journal.end(entry, fields)
 
@@ -88,12 +88,6 @@ class EntryUnit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._unit.abort()
-
-
-def _optime(fields: Mapping[str, Value]) -> OpTime:
-    term = fields.get("t")
-    number = -1 if term is None else int.from_bytes(term[1], "little", signed=True)
-    return OpTime(number, int.from_bytes(fields["ts"][1], "little"))
 
 
 def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexBuild | None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from docstore.bson import get_field
+from docstore.bson import Value, get_field
 from docstore.bson.layout import COUNTERS_PREFIX, OPLOG_IDENT, ident_bytes, long_of, timestamp_key
 from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.collection.collection import pack_counters, unpack_counters
@@ -37,6 +37,11 @@ def entry_optime(entry: bytes) -> OpTime:
     """`(t, ts)` of an entry; entries from before the first election have no term, which counts as -1."""
     timestamp, term = get_field(entry, "ts"), get_field(entry, "t")
     assert timestamp is not None, "an oplog entry without ts"
+    return optime_of(timestamp, term)
+
+
+def optime_of(timestamp: Value, term: Value | None) -> OpTime:
+    """The optime of the fields `ts` and `t` of an entry."""
     number = -1 if term is None else int.from_bytes(term[1], "little", signed=True)
     return OpTime(number, int.from_bytes(timestamp[1], "little"))
 

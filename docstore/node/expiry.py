@@ -7,8 +7,6 @@ Collections without a TTL index cost nothing but being listed.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from inspect import isawaitable
 
 from docstore.bson import Predicate
@@ -19,44 +17,25 @@ from docstore.collection.collection import Collection, Index
 from docstore.errors import CommandError
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import DataNode
-from docstore.node.periodic import report_failure
+from docstore.node.periodic import PeriodicTask
 from docstore.query.compile import compile_filter
 from docstore.query.intervals import Range, behind, compound
 from docstore.query.tree import Comparison, Op
 from docstore.query.value_ranges import class_range
 from docstore.storage import Family
 
-_LOOK_SECONDS = 1.0
 _UNIT_DOCUMENTS = 100
 _LEAST_DATE_MS = -(1 << 63)
 
 
-class ExpiryMonitor:
+class ExpiryMonitor(PeriodicTask):
     """Runs the passes of a node; `node.expiry` holds its settings and figures."""
 
-    def __init__(self, node: DataNode) -> None:
-        self._node = node
-        self._task: asyncio.Task[None] | None = None
+    name = "TTL monitor"
 
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="TTL monitor")
-        self._task.add_done_callback(report_failure)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _run(self) -> None:
-        node = self._node
-        last = node.clock()
-        while True:
-            # The parameters may change while it sleeps.
-            await asyncio.sleep(_LOOK_SECONDS)
-            if node.expiry.enabled and node.clock() - last >= node.expiry.sleep_seconds:
-                await self.run_pass()
-                last = node.clock()
+    def interval(self) -> float | None:
+        expiry = self._node.expiry
+        return expiry.sleep_seconds if expiry.enabled else None
 
     async def run_pass(self) -> None:
         """Delete whatever is over now; nothing on a node that is not primary."""

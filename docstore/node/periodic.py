@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import DataNode
 from docstore.storage import StorageError
 
-ROUND_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
 SESSION_DAYS = 1
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -27,15 +29,17 @@ def report_failure(task: asyncio.Task[None]) -> None:
         task.get_loop().call_exception_handler(context)
 
 
-class Housekeeping:
-    """Truncation of the oplog, space of dropped collections, rows of sessions that ended long ago."""
+class PeriodicTask(ABC):
+    """A task of the node that makes a pass now and then, from `start` to `stop`."""
+
+    name: ClassVar[str]
 
     def __init__(self, node: DataNode) -> None:
         self._node = node
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="housekeeping")
+    async def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
         self._task.add_done_callback(report_failure)
 
     async def stop(self) -> None:
@@ -45,11 +49,34 @@ class Housekeeping:
                 await self._task
 
     async def _run(self) -> None:
+        node = self._node
+        last = node.clock()
         while True:
-            await asyncio.sleep(ROUND_SECONDS)
-            await self.round()
+            # The interval is a parameter that may change while it sleeps.
+            await asyncio.sleep(_LOOK_SECONDS)
+            seconds = self.interval()
+            if seconds is not None and node.clock() - last >= seconds:
+                await self.run_pass()
+                last = node.clock()
 
-    async def round(self) -> None:
+    @abstractmethod
+    def interval(self) -> float | None:
+        """Seconds from the end of one pass to the next, as of now; None while there are to be no passes."""
+
+    @abstractmethod
+    async def run_pass(self) -> None:
+        """Do what is due, in slices."""
+
+
+class Housekeeping(PeriodicTask):
+    """Truncation of the oplog, space of dropped collections, rows of sessions that ended long ago."""
+
+    name = "housekeeping"
+
+    def interval(self) -> float | None:
+        return 0
+
+    async def run_pass(self) -> None:
         """Do what is due, in slices; nothing while writes are locked out."""
         node = self._node
         store = node.store

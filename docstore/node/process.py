@@ -150,10 +150,10 @@ class NodeProcess:
         await replication.start()
         housekeeping = Housekeeping(self.node)
         parts.push_async_callback(housekeeping.stop)
-        housekeeping.start()
+        await housekeeping.start()
         monitor = ExpiryMonitor(self.node)
         parts.push_async_callback(monitor.stop)
-        monitor.start()
+        await monitor.start()
         for service in self._extension.services(self.node, self.pool):
             parts.push_async_callback(service.stop)
             await service.start()

@@ -29,10 +29,10 @@ function bulkFields(tally) {
   };
 }
 
-// The outcome of one insert, update or remove.
-class WriteResult {
-  constructor(tally, kind) {
-    hide(this, { tally, kind });
+// What the outcomes of one write and of many have in common: the figures of the tally.
+class TalliedResult {
+  constructor(fields) {
+    hide(this, fields);
   }
   get ok() {
     return 1;
@@ -51,6 +51,13 @@ class WriteResult {
   }
   get nRemoved() {
     return this.tally.nRemoved;
+  }
+}
+
+// The outcome of one insert, update or remove.
+class WriteResult extends TalliedResult {
+  constructor(tally, kind) {
+    super({ tally, kind });
   }
   getUpsertedId() {
     return this.tally.upserted[0];
@@ -97,27 +104,9 @@ class WriteResult {
   }
 }
 
-class BulkWriteResult {
+class BulkWriteResult extends TalliedResult {
   constructor(tally) {
-    hide(this, { tally });
-  }
-  get ok() {
-    return 1;
-  }
-  get nInserted() {
-    return this.tally.nInserted;
-  }
-  get nUpserted() {
-    return this.tally.nUpserted;
-  }
-  get nMatched() {
-    return this.tally.nMatched;
-  }
-  get nModified() {
-    return this.tally.nModified;
-  }
-  get nRemoved() {
-    return this.tally.nRemoved;
+    super({ tally });
   }
   getUpsertedIds() {
     return this.tally.upserted;

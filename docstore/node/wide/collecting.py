@@ -15,7 +15,6 @@ Range deletions of CQL stay.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from dataclasses import dataclass, field
 from inspect import isawaitable
@@ -24,8 +23,7 @@ from docstore.collection.rows import EMPTY, RowSize, remove_cells, row_size
 from docstore.commands.concerns import MAJORITY
 from docstore.errors import CommandError
 from docstore.node.cursors import SLICE_SECONDS
-from docstore.node.node import DataNode
-from docstore.node.periodic import report_failure
+from docstore.node.periodic import PeriodicTask
 from docstore.node.wide.columns import Found
 from docstore.storage import Family
 from docstore.storage.engine import Reader
@@ -42,7 +40,6 @@ from docstore.wide.cells import (
 from docstore.wide.execution import Stored
 from docstore.wide.keys import RANGE_DELETION, ROW_DELETION, family_end, family_prefix, split_row
 
-_LOOK_SECONDS = 1.0
 _COMMIT_SECONDS = 10.0
 _UNIT_KEYS = 512
 
@@ -65,32 +62,13 @@ class _Row:
     ended: bool = False
 
 
-class Collector:
+class Collector(PeriodicTask):
     """Runs the passes of a node, every `wideColumn.collectionSecs`."""
 
-    def __init__(self, node: DataNode) -> None:
-        self._node = node
-        self._task: asyncio.Task[None] | None = None
+    name = "tombstone collector"
 
-    async def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="tombstone collector")
-        self._task.add_done_callback(report_failure)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _run(self) -> None:
-        node = self._node
-        last = node.clock()
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            seconds = node.wide.settings.collection_seconds
-            if seconds and node.clock() - last >= seconds:
-                await self.run_pass()
-                last = node.clock()
+    def interval(self) -> float | None:
+        return self._node.wide.settings.collection_seconds or None
 
     async def run_pass(self) -> None:
         """Look through every column family; nothing on a node that is not primary."""

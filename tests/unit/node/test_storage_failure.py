@@ -121,7 +121,7 @@ def test_housekeeping_goes_through_its_rounds() -> None:
         node = LocalNode(replicated=True)
         await node.insert("c", *({"_id": n} for n in range(10)))
         await node.run({"drop": "c"})
-        await Housekeeping(node.node).round()
+        await Housekeeping(node.node).run_pass()
         assert (await node.reply({"collStats": "c"}))["count"] == 0
 
     run: Coroutine[Any, Any, None] = work()
