@@ -13,6 +13,7 @@ import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Event
 from types import FrameType
 from typing import TypeVar
 
@@ -63,6 +64,7 @@ class Session:
 
     def __init__(self, deployment: Deployment | None, screen: Screen) -> None:
         self._task: int | None = None
+        self._begun = Event()
         self._interrupted = False
         self.screen = screen
         self.host = Host(deployment, screen)
@@ -137,11 +139,13 @@ class Session:
         ours only takes note and asks V8 to stop, and the task's own end is what we wait for.
         """
         self._task, self._interrupted = None, False
+        self._begun.clear()
         self.host.begin()
         previous = signal.signal(signal.SIGINT, self._on_interrupt)
         try:
             self._task = begin()
-            if self._interrupted or self.host.exit_code is not None:
+            self._begun.set()
+            if self._interrupted:
                 self._isolate.stop(self._task)
             value = finish()
         except ScriptError:
@@ -166,8 +170,10 @@ class Session:
 
     def _exchange(self) -> None:
         self.host.exchange()
-        if self.host.exit_code is not None and self._task is not None:
-            self._isolate.stop(self._task)  # no `catch` holds up a script that wants to quit
+        if self.host.exit_code is not None:
+            self._begun.wait()  # the script may run, on V8's thread, before the one that began it knows its task
+            if self._task is not None:
+                self._isolate.stop(self._task)  # no `catch` holds up a script that wants to quit
 
     def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._interrupted:  # V8 does not stop for an endless chain of promises: what is left is to leave

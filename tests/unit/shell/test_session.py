@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from threading import Event
 
 import pytest
 
@@ -108,3 +109,30 @@ def test_files_can_be_loaded_and_read(session: Session, output: io.StringIO, tmp
     assert shown(session, output, f"cat({path!r}).length") == "50\n"
     with pytest.raises(ScriptFailure, match="No such file"):
         session.show("load('/nosuch/file.js')")
+
+
+def test_a_script_that_quits_before_its_task_is_known_runs_no_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = io.StringIO()
+    session = Session(None, Screen(output))
+    quitting = Event()
+    begin, leave = session._isolate.start, session.host._quit
+
+    def begin_late(script: str) -> int:
+        task = begin(script)
+        assert quitting.wait(30)
+        return task
+
+    def leave_early(code: float) -> None:
+        leave(code)
+        quitting.set()
+
+    monkeypatch.setattr(session._isolate, "start", begin_late)
+    monkeypatch.setitem(session.host._functions, "quit", leave_early)
+    try:
+        with pytest.raises(ScriptFailure):
+            session.show("try { quit(8) } catch (e) { print('still here') }")
+        assert (session.host.exit_code, output.getvalue()) == (8, "")
+    finally:
+        session.close()
