@@ -78,6 +78,7 @@ READ_STRETCH = (
     Parameter("end", Type.ANY, required=True),
     Parameter("reverse", Type.BOOL, default=False),
     Parameter("limit", Type.INT, default=0),
+    Parameter("head", Type.BOOL, default=False),
 )
 SCAN_ROWS = (
     Parameter("start", Type.ANY, required=True),

@@ -28,7 +28,7 @@ class Level(Enum):
     LOCAL_SERIAL = "LOCAL_SERIAL"
 
 
-_QUORUMS = (Level.QUORUM, Level.LOCAL_QUORUM, Level.EACH_QUORUM, Level.SERIAL, Level.LOCAL_SERIAL)
+QUORUMS = (Level.QUORUM, Level.LOCAL_QUORUM, Level.EACH_QUORUM, Level.SERIAL, Level.LOCAL_SERIAL)
 _NUMBERS = {
     Level.ZERO: 0, Level.ANY: 1, Level.ONE: 1, Level.LOCAL_ONE: 1, Level.TWO: 2, Level.THREE: 3,
 }  # fmt: skip
@@ -46,7 +46,7 @@ def level_named(name: str) -> Level:
 
 def members_needed(level: Level, factor: int) -> int:
     """How many members the level asks for where there are `factor` copies."""
-    if level in _QUORUMS:
+    if level in QUORUMS:
         return factor // 2 + 1
     return factor if level is Level.ALL else _NUMBERS[level]
 

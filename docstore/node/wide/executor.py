@@ -12,7 +12,7 @@ from docstore.node.reading import View, view_of
 from docstore.node.wide.columns import Found, stored
 from docstore.node.wide.members import check_read
 from docstore.node.wide.merging import Quorum
-from docstore.node.wide.portions import MAX_BYTES, merged_portion, read_portion
+from docstore.node.wide.portions import MAX_BYTES, read_portion
 from docstore.node.wide.reading import RowQuery, check_owned, quorum_of
 from docstore.node.wide.rows import is_owned
 from docstore.node.wide.schema import SchemaChange, change_schema
@@ -24,8 +24,6 @@ from docstore.storage.engine import Reader
 from docstore.wide.consistency import Level
 from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Stored, StoredFamily
 from docstore.wide.keys import (
-    COLUMNS,
-    ROW_DELETION,
     STATISTICS,
     family_end,
     family_prefix,
@@ -38,7 +36,6 @@ from docstore.wide.tokens import Partitioner
 
 _STEP = 256
 _ROWS_AT_ONCE = 64
-_HEAD_ENTRIES = 10_000
 
 
 class NodeExecutor:
@@ -115,7 +112,19 @@ class NodeExecutor:
             view.release()
             raise
         prefix = family_prefix(found.collection.ident) + tail
-        portion = driven(self._context, portion_steps(view.reader, prefix, wanted), view.release)
+        portion = driven(
+            self._context,
+            read_portion(
+                view.reader,
+                prefix,
+                wanted.start,
+                wanted.end,
+                reverse=wanted.reverse,
+                limit=wanted.limit,
+                head=wanted.head,
+            ),
+            view.release,
+        )
         return await portion if isawaitable(portion) else portion
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPortion:
@@ -145,8 +154,7 @@ class NodeExecutor:
                 at = tails[-1] + b"\xff"
             tail = tails.pop(0)
             start = after[1] + b"\0" if after is not None and after[0] == tail else b""
-            answers = await quorum.read(Stretch(tail, (), start, b"\xff", False, left))
-            portion = merged_portion([answer.portion for answer in answers], reverse=False)
+            portion = (await quorum.read(Stretch(tail, (), start, b"\xff", False, left))).portion
             if portion.entries:
                 rows.append((tail, portion.entries))
                 left -= len(portion.entries)
@@ -168,37 +176,9 @@ class NodeExecutor:
 
 
 async def read_merged(quorum: Quorum, tail: bytes, wanted: PartitionRead) -> Portion:
-    """What several members together hold of a row. The head is read after the rest: a deletion that has come between
-    hides what it would have hidden, and what was written after it is not seen.
-    """
-    answers = await quorum.read(Stretch(tail, (), wanted.start, wanted.end, wanted.reverse, wanted.limit))
-    portion = merged_portion([answer.portion for answer in answers], reverse=wanted.reverse)
-    head: list[Stored] = []
-    start = ROW_DELETION
-    while wanted.head:
-        answers = await quorum.read(Stretch(tail, (), start, COLUMNS, False, _HEAD_ENTRIES))
-        part = merged_portion([answer.portion for answer in answers], reverse=False)
-        head += part.entries
-        if not part.more:
-            break
-        start = part.entries[-1][0] + b"\0"
-    return portion._replace(head=head)
-
-
-def portion_steps(reader: Reader, prefix: bytes, wanted: PartitionRead) -> Steps[Portion]:
-    """What is wanted of a row, whose keys begin with the prefix."""
-    head: list[Stored] = []
-    start = ROW_DELETION
-    while wanted.head:
-        part = yield from read_portion(reader, prefix, start, COLUMNS, reverse=False, limit=_HEAD_ENTRIES)
-        head += part.entries
-        if not part.more:
-            break
-        start = part.entries[-1][0] + b"\0"
-    portion = yield from read_portion(
-        reader, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit
-    )
-    return portion._replace(head=head)
+    """What several members together hold of a row."""
+    stretch = Stretch(tail, (), wanted.start, wanted.end, wanted.reverse, wanted.limit, wanted.head)
+    return (await quorum.read(stretch)).portion
 
 
 def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: RingScan) -> Steps[RingPortion]:

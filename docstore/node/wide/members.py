@@ -1,7 +1,7 @@
 """The members that a consistency level counts: how many there are, which can be reached, and waiting for them.
 
-The requirement follows from the keyspace's replication factor, or from the number of data-bearing members where none is
-declared. A request that too few members can serve is refused before anything is done (Unavailable); one that has begun
+The requirement follows from the number of data-bearing members, or from the keyspace's replication factor where that is
+larger. A request that too few members can serve is refused before anything is done (Unavailable); one that has begun
 and is not finished in time is told so (TimedOut), and what it wrote stands on the primary.
 """
 
@@ -13,7 +13,7 @@ from docstore.commands.concerns import WriteConcern
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.replicaset.replicaset import ReplicaSet
-from docstore.wide.consistency import Level, check_read_level, check_write_level, members_needed
+from docstore.wide.consistency import QUORUMS, Level, check_read_level, check_write_level, members_needed
 from docstore.wide.errors import unavailable, write_timed_out
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 
 def copies(node: DataNode, keyspace: Keyspace) -> int:
-    """How many copies the keyspace is to have."""
-    if keyspace.replication_factor is not None:
-        return keyspace.replication_factor
+    """How many copies the keyspace has, or is to have where those are more: every member keeps everything, so with
+    fewer declared a quorum of them would not meet the next one.
+    """
+    declared = keyspace.replication_factor or 1
     replication = node.replication
     if not isinstance(replication, ReplicaSet):
-        return 1
+        return declared
     config = replication.membership.state.config
-    return 1 if config is None else sum(member.data_bearing for member in config.members)
+    return declared if config is None else max(declared, sum(member.data_bearing for member in config.members))
 
 
 def others_alive(node: DataNode) -> list[str]:
@@ -74,13 +75,25 @@ async def wait_written(context: Context, node: DataNode, optime: OpTime, level: 
     oplog = node.store.oplog
     assert oplog is not None, "a member of a set has an oplog"
     term = oplog.term
-    concern = WriteConcern(needed, timeout_ms=node.wide.settings.write_timeout)
-    failed = await node.replication.wait_write(optime, concern, context.deadline)
-    if failed is not None:
-        raise write_timed_out(level.value, needed, failed["errmsg"])
+    for concern in _concerns(node, level, needed):
+        failed = await node.replication.wait_write(optime, concern, context.deadline)
+        if failed is not None:
+            raise write_timed_out(level.value, needed, failed["errmsg"])
     if oplog.term != term:
         # What was counted may belong to the log of another primary.
         raise write_timed_out(level.value, needed, "another primary has been elected")
+
+
+def _concerns(node: DataNode, level: Level, needed: int) -> list[WriteConcern]:
+    """What is waited for. A quorum that members without a vote may be part of says nothing of who can be elected."""
+    timeout = node.wide.settings.write_timeout
+    concerns = [WriteConcern(needed, timeout_ms=timeout)]
+    replication = node.replication
+    if level in QUORUMS and isinstance(replication, ReplicaSet):
+        config = replication.membership.state.config
+        if config is not None and any(member.data_bearing and not member.voter for member in config.members):
+            concerns.append(WriteConcern("majority", timeout_ms=timeout))
+    return concerns
 
 
 def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:

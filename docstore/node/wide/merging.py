@@ -1,7 +1,13 @@
 """A row as several members hold it together, fetched as far as a reader looks at it.
 
-Always true of what is given out: it was merged from as many members as the level asks for, this one among them; and
-where they did not agree it is on a majority of them, so that no later read of a quorum finds less.
+Every member applies the same log, so what the one that is furthest along holds is what all of them hold, merged; and
+merging cell by cell would be wrong where a member that lags still has what has been collected or truncated meanwhile.
+Always true of what is given out:
+
+* as many members as the level asks for were asked, this one among them, and it is what the furthest of them holds;
+* it will not be rolled back, so that no later read of a quorum finds less: the commit point has passed it; or a
+  majority of the voters hold the same, and the logs of all of them end in the term that they are in, so that nobody is
+  elected who does not have it.
 """
 
 from __future__ import annotations
@@ -20,9 +26,8 @@ from docstore.net import NetworkError
 from docstore.node.node import DataNode
 from docstore.node.wide.columns import Found
 from docstore.node.wide.members import others_alive
-from docstore.node.wide.portions import merged_portion
 from docstore.node.wide.rows import is_owned
-from docstore.node.wide.stretches import Answer, Stretch, ask_member, ask_rows, list_rows, read_stretch
+from docstore.node.wide.stretches import Answer, Listing, Stretch, ask_member, ask_rows, list_rows, read_stretch
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.wide.consistency import Level
 from docstore.wide.errors import read_timed_out
@@ -32,6 +37,8 @@ from docstore.wide.keys import ROW_DELETION, family_prefix
 T = TypeVar("T")
 _FIRST = 256
 _MOST = 16_384
+_PATIENCE_SECONDS = 0.25
+"""How long a member is waited for before one more is asked."""
 
 
 class Lacking(Exception):
@@ -61,24 +68,22 @@ class Quorum:
     needed: int
     deadline: float
 
-    async def read(self, stretch: Stretch) -> tuple[Answer, ...]:
+    async def read(self, stretch: Stretch) -> Answer:
         """What this node and enough others hold of a stretch. Errors: TimedOut."""
         own = partial(read_stretch, self.context, self.node, self.found.collection, stretch)
         while True:
             answers = await self._ask(own, partial(self._ask_one, stretch))
-            if _agree(answers) or await self._settled(max(answer.optime for answer in answers)):
-                return answers
+            furthest = max(answers, key=lambda answer: answer.optime)
+            if self._stands(answers) or await self._settled(furthest.optime):
+                return furthest
             self.context.operation.check()
 
     async def list_rows(self, start: bytes, end: bytes, limit: int, owned: Predicate | None) -> list[bytes]:
-        """The next rows of the ring that this node or one of enough others knows and this shard owns. Errors:
-        TimedOut.
-        """
+        """The next rows of the ring that the furthest of enough members knows and this shard owns. Errors: TimedOut."""
         while True:
             own = partial(list_rows, self.context, self.node, self.found, start, end, limit)
             lists = await self._ask(own, partial(self._list_one, start, end, limit))
-            ends = [tails[-1] for tails in lists if len(tails) == limit]
-            known = sorted({tail for tails in lists for tail in tails if not ends or tail <= min(ends)})[:limit]
+            known = max(lists, key=lambda listing: listing.optime).tails
             mine = [tail for tail in known if is_owned(self.found, tail, owned)]
             if mine or not known:
                 return mine
@@ -99,10 +104,14 @@ class Quorum:
             while pending and len(answers) < self.needed:
                 timeout = self.deadline - node.clock()
                 done, pending = await asyncio.wait(
-                    pending, timeout=max(timeout, 0.0), return_when=asyncio.FIRST_COMPLETED
+                    pending,
+                    timeout=max(min(timeout, _PATIENCE_SECONDS) if left else timeout, 0.0),
+                    return_when=asyncio.FIRST_COMPLETED,
                 )
                 if not done:
-                    break
+                    if timeout <= _PATIENCE_SECONDS or not left:
+                        break
+                    pending.add(asyncio.ensure_future(ask_one(left.pop(0))))
                 for task in done:
                     try:
                         answers.append(task.result())
@@ -121,26 +130,38 @@ class Quorum:
     async def _ask_one(self, stretch: Stretch, address: str) -> Answer:
         return await ask_member(self.node, address, self.found.collection.ns, stretch, self._left())
 
-    async def _list_one(self, start: bytes, end: bytes, limit: int, address: str) -> list[bytes]:
+    async def _list_one(self, start: bytes, end: bytes, limit: int, address: str) -> Listing:
         return await ask_rows(self.node, address, self.found.collection.ns, (start, end, limit), self._left())
 
     def _left(self) -> float:
         return max(self.deadline - self.node.clock(), 0.001)
 
-    async def _settled(self, optime: OpTime) -> bool:
-        """Wait until a majority has the log up to there; False when that log has been left meanwhile: ask again."""
+    def _stands(self, answers: Sequence[Answer]) -> bool:
+        """Whether what all have answered will not be rolled back, as the answers alone show."""
+        first = answers[0]
+        if not all(
+            answer.optime.term == answer.term == first.term
+            and answer.points == first.points
+            and answer.portion == first.portion
+            for answer in answers
+        ):
+            return False
+        config = self._set.membership.state.config
+        return config is not None and sum(answer.votes for answer in answers) >= config.majority_votes
+
+    @property
+    def _set(self) -> ReplicaSet:
         replication = self.node.replication
         assert isinstance(replication, ReplicaSet), "one node agrees with itself"
-        state = replication.membership.state
+        return replication
+
+    async def _settled(self, optime: OpTime) -> bool:
+        """Wait until a majority has the log up to there; False when that log has been left meanwhile: ask again."""
+        state = self._set.membership.state
         timeout = self.deadline - self.node.clock()
-        if not await replication.wait_for(lambda: state.commit_point >= optime, max(timeout, 0.0)):
+        if not await self._set.wait_for(lambda: state.commit_point >= optime, max(timeout, 0.0)):
             raise read_timed_out(self.level.value, self.needed, 1)
         return state.commit_point.term == optime.term
-
-
-def _agree(answers: Sequence[Answer]) -> bool:
-    first = answers[0]
-    return all(answer.points == first.points and answer.portion == first.portion for answer in answers[1:])
 
 
 class MergedRow:
@@ -185,12 +206,8 @@ class MergedRow:
             last = walk.portion.entries[-1][0]
             start, end = (start, last) if reverse else (last + b"\0", end)
         stretch = Stretch(self._tail, points, start, end, reverse, limit if lack.bounds else 0)
-        answers = await self._quorum.read(stretch)
-        merged = merged_portion([answer.portion for answer in answers], reverse=reverse)
-        for position, path in enumerate(points):
-            found = [Portion([(path, record)], False) for answer in answers if (record := answer.points[position])]
-            entries = merged_portion(found, reverse=False).entries
-            self._points[path] = entries[0][1] if entries else None
+        answer = await self._quorum.read(stretch)
+        self._points.update(zip(points, answer.points, strict=True))
         if lack.bounds is not None:
             before = [] if walk is None else walk.portion.entries
-            self._walks[lack.bounds] = _Walk(Portion(before + merged.entries, merged.more), limit)
+            self._walks[lack.bounds] = _Walk(Portion(before + answer.portion.entries, answer.portion.more), limit)

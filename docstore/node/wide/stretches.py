@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bson.int64 import Int64
 
 from docstore.bson import BINARY, array_value, document_from, elements, from_python, get_field, values
 from docstore.bson.optime import NULL_OPTIME, OpTime
@@ -12,8 +15,9 @@ from docstore.errors import Code, CommandError
 from docstore.node.wide.portions import read_portion
 from docstore.node.wide.rows import row_tails
 from docstore.node.wide.slicing import driven
+from docstore.replicaset.replicaset import ReplicaSet
 from docstore.storage import Family
-from docstore.wide.execution import Portion
+from docstore.wide.execution import Portion, Stored
 from docstore.wide.keys import family_prefix
 from docstore.wide.mutations import Entry, pack_entries, unpack_entries
 from docstore.wide.values import binary_value
@@ -29,7 +33,7 @@ _POSITION = struct.Struct("<Qq")
 
 class Stretch(NamedTuple):
     """Paths `points`, and at most `limit` records with paths in `[start, end)`, of the row whose part of keys is
-    `tail`.
+    `tail`; with `head` also all that stand before its columns.
     """
 
     tail: bytes
@@ -38,13 +42,25 @@ class Stretch(NamedTuple):
     end: bytes
     reverse: bool
     limit: int
+    head: bool = False
 
 
 class Answer(NamedTuple):
-    """`points` are the records at those paths; `optime` is of the last entry that the member had applied."""
+    """`points` are the records at those paths; `optime` is of the last entry that the member had applied, `term` the
+    one that it was in when that had been read; `votes`: whether it has a vote in elections.
+    """
 
     points: tuple[bytes | None, ...]
     portion: Portion
+    optime: OpTime
+    term: int
+    votes: bool
+
+
+class Listing(NamedTuple):
+    """Rows as parts of keys; `optime` is of the last entry that the member had applied."""
+
+    tails: list[bytes]
     optime: OpTime
 
 
@@ -58,12 +74,31 @@ async def read_stretch(context: Context, node: DataNode, collection: Collection,
     except BaseException:
         snapshot.close()
         raise
-    if not stretch.limit:
+    portion = Portion([], False)
+    if stretch.limit:
+        steps = read_portion(
+            snapshot,
+            prefix,
+            stretch.start,
+            stretch.end,
+            reverse=stretch.reverse,
+            limit=stretch.limit,
+            head=stretch.head,
+        )
+        reading = driven(context, steps, snapshot.close)
+        portion = await reading if isawaitable(reading) else reading
+    else:
         snapshot.close()
-        return Answer(points, Portion([], False), optime)
-    steps = read_portion(snapshot, prefix, stretch.start, stretch.end, reverse=stretch.reverse, limit=stretch.limit)
-    portion = driven(context, steps, snapshot.close)
-    return Answer(points, await portion if isawaitable(portion) else portion, optime)
+    return Answer(points, portion, optime, *_standing(node))
+
+
+def _standing(node: DataNode) -> tuple[int, bool]:
+    """(the term that the node is in, whether it votes)."""
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return 0, True
+    state = replication.membership.state
+    return state.term, state.me is not None and state.me.voter
 
 
 async def ask_member(node: DataNode, address: str, namespace: str, stretch: Stretch, timeout: float) -> Answer:
@@ -78,23 +113,25 @@ async def ask_member(node: DataNode, address: str, namespace: str, stretch: Stre
     except CommandError as error:
         if error.code != Code.NamespaceNotFound:
             raise
-        return Answer(tuple(None for _ in stretch.points), Portion([], False), NULL_OPTIME)
+        return Answer(tuple(None for _ in stretch.points), Portion([], False), NULL_OPTIME, -1, False)
     return answer_of(reply)
 
 
-async def list_rows(
-    context: Context, node: DataNode, found: Found, start: bytes, end: bytes, limit: int
-) -> list[bytes]:
-    """The next rows that this node holds, as parts of keys."""
+async def list_rows(context: Context, node: DataNode, found: Found, start: bytes, end: bytes, limit: int) -> Listing:
+    """The next rows that this node holds."""
     snapshot = node.engine.snapshot()
+    optime = node.store.last_optime
     listed = driven(context, row_tails(found, snapshot, None, start, end, limit), snapshot.close)
-    return await listed if isawaitable(listed) else listed
+    return Listing(await listed if isawaitable(listed) else listed, optime)
 
 
 async def ask_rows(
     node: DataNode, address: str, namespace: str, bounds: tuple[bytes, bytes, int], timeout: float
-) -> list[bytes]:
-    """The next rows that another member holds. Errors: NetworkError, CommandError."""
+) -> Listing:
+    """The next rows that another member holds; none where it has not heard of the column family.
+
+    Errors: NetworkError, CommandError.
+    """
     database, _, name = namespace.partition(".")
     start, end, limit = bounds
     request = document_from(
@@ -106,11 +143,32 @@ async def ask_rows(
             ("$readPreference", *from_python({"mode": "nearest"})),
         ]
     )
-    assert node.pool is not None, "members reach each other"
-    reply = await node.pool.command(address, database, request, timeout=timeout)
-    listed = get_field(reply, "rows")
+    try:
+        assert node.pool is not None, "members reach each other"
+        reply = await node.pool.command(address, database, request, timeout=timeout)
+    except CommandError as error:
+        if error.code != Code.NamespaceNotFound:
+            raise
+        return Listing([], NULL_OPTIME)
+    listed, at = get_field(reply, "rows"), get_field(reply, "at")
     assert listed is not None, "the reply lists rows"
-    return [bytes_of(value) for value in values(listed[1])]
+    assert at is not None, "the reply says how far the member was"
+    return Listing([bytes_of(value) for value in values(listed[1])], _optime_of(bytes_of(at)))
+
+
+def listing_document(listing: Listing) -> bytes:
+    """The reply's body."""
+    rows = array_value([binary_value(tail) for tail in listing.tails])
+    return document_from([("rows", *rows), ("at", *binary_value(_position_of(listing.optime)))])
+
+
+def _position_of(optime: OpTime) -> bytes:
+    return _POSITION.pack(optime.timestamp, optime.term)
+
+
+def _optime_of(packed: bytes) -> OpTime:
+    timestamp, term = _POSITION.unpack(packed)
+    return OpTime(term, timestamp)
 
 
 def request_of(name: str, stretch: Stretch) -> bytes:
@@ -124,6 +182,7 @@ def request_of(name: str, stretch: Stretch) -> bytes:
             ("end", *binary_value(stretch.end)),
             ("reverse", *from_python(stretch.reverse)),
             ("limit", *from_python(stretch.limit)),
+            ("head", *from_python(stretch.head)),
             ("$readPreference", *from_python({"mode": "nearest"})),
         ]
     )
@@ -134,7 +193,7 @@ def stretch_of(arguments: Any) -> Stretch:
     points = tuple(bytes_of(value) for value in values(arguments["points"]))
     return Stretch(
         bytes_of(arguments["row"]), points, bytes_of(arguments["start"]), bytes_of(arguments["end"]),
-        arguments["reverse"], arguments["limit"],
+        arguments["reverse"], arguments["limit"], arguments["head"],
     )  # fmt: skip
 
 
@@ -147,15 +206,27 @@ def bytes_of(value: Any) -> bytes:
 def document_of(answer: Answer) -> bytes:
     """The reply's body."""
     found = [Entry(b"%d" % place, record) for place, record in enumerate(answer.points) if record is not None]
+    portion = answer.portion
     return document_from(
         [
             ("points", *binary_value(pack_entries(found))),
             ("known", *from_python(len(answer.points))),
-            ("entries", *binary_value(pack_entries([Entry(*entry) for entry in answer.portion.entries]))),
-            ("more", *from_python(answer.portion.more)),
-            ("at", *binary_value(_POSITION.pack(answer.optime.timestamp, answer.optime.term))),
+            ("entries", *binary_value(_packed(portion.entries))),
+            ("head", *binary_value(_packed(portion.head))),
+            ("more", *from_python(portion.more)),
+            ("at", *binary_value(_position_of(answer.optime))),
+            ("term", *from_python(Int64(answer.term))),
+            ("votes", *from_python(answer.votes)),
         ]
     )
+
+
+def _packed(stored: Sequence[Stored]) -> bytes:
+    return pack_entries([Entry(path, record) for path, record in stored])
+
+
+def _unpacked(data: bytes) -> list[Stored]:
+    return [(entry.path, entry.record) for entry in unpack_entries(data[5:])]
 
 
 def answer_of(reply: bytes) -> Answer:
@@ -164,6 +235,6 @@ def answer_of(reply: bytes) -> Answer:
     points: list[bytes | None] = [None] * int.from_bytes(fields["known"], "little")
     for entry in unpack_entries(fields["points"][5:]):
         points[int(entry.path)] = entry.record
-    timestamp, term = _POSITION.unpack(fields["at"][5:])
-    entries = [(entry.path, entry.record) for entry in unpack_entries(fields["entries"][5:])]
-    return Answer(tuple(points), Portion(entries, fields["more"] == b"\1"), OpTime(term, timestamp))
+    portion = Portion(_unpacked(fields["entries"]), fields["more"] == b"\1", tuple(_unpacked(fields["head"])))
+    term = int.from_bytes(fields["term"], "little", signed=True)
+    return Answer(tuple(points), portion, _optime_of(fields["at"][5:]), term, fields["votes"] == b"\1")

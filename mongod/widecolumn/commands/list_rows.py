@@ -1,23 +1,20 @@
-"""_wcRows: the next rows of the ring that this member holds, for another member that merges them."""
+"""_wcRows: the next rows of the ring that this member holds, for another member that reads them."""
 
 from __future__ import annotations
 
-from docstore.bson import array_value, document_from
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import LIST_ROWS
 from docstore.node.node import node_of
-from docstore.node.wide.stretches import bytes_of, list_rows
-from docstore.wide.values import binary_value
+from docstore.node.wide.stretches import bytes_of, list_rows, listing_document
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     found = node.wide.existing(context.db, arguments.value, context.command.name)
     bounds = bytes_of(arguments["start"]), bytes_of(arguments["end"])
-    tails = await list_rows(context, node, found, *bounds, arguments["limit"])
-    return document_from([("rows", *array_value([binary_value(tail) for tail in tails]))])
+    return listing_document(await list_rows(context, node, found, *bounds, arguments["limit"]))
 
 
 COMMAND = Command(

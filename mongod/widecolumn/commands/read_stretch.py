@@ -1,4 +1,4 @@
-"""_wcRead: records of a row as this member holds them, for another member that merges them."""
+"""_wcRead: records of a row as this member holds them, for another member that reads them."""
 
 from __future__ import annotations
 
