@@ -94,32 +94,43 @@ class Quorum:
     ) -> tuple[T, ...]:
         node = self.node
         own = asyncio.ensure_future(own_answer())
-        candidates = others_alive(node)
+        left = others_alive(node)
+        asked: dict[asyncio.Future[T], str] = {}
+        failed: set[str] = set()
         pending = {own}
-        for address in candidates[: self.needed - 1]:
-            pending.add(asyncio.ensure_future(ask_one(address)))
-        left = candidates[self.needed - 1 :]
+
+        def ask_next() -> None:
+            if left:
+                task = asyncio.ensure_future(ask_one(left[0]))
+                asked[task] = left.pop(0)
+                pending.add(task)
+
+        for _ in range(self.needed - 1):
+            ask_next()
         answers: list[T] = []
         try:
             while pending and len(answers) < self.needed:
-                timeout = self.deadline - node.clock()
+                timeout = max(self.deadline - node.clock(), 0.0)
                 done, pending = await asyncio.wait(
                     pending,
-                    timeout=max(min(timeout, _PATIENCE_SECONDS) if left else timeout, 0.0),
+                    timeout=min(timeout, _PATIENCE_SECONDS) if left else timeout,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if not done:
-                    if timeout <= _PATIENCE_SECONDS or not left:
+                    if not left or not timeout:
                         break
-                    pending.add(asyncio.ensure_future(ask_one(left.pop(0))))
+                    ask_next()
                 for task in done:
                     try:
                         answers.append(task.result())
                     except (NetworkError, CommandError):
                         if task is own:
                             raise
-                        if left:
-                            pending.add(asyncio.ensure_future(ask_one(left.pop(0))))
+                        if asked[task] not in failed:
+                            # The connection may have broken since it was used last: it is tried once more, in its turn.
+                            failed.add(asked[task])
+                            left.append(asked[task])
+                        ask_next()
         finally:
             for task in pending:
                 task.cancel()
