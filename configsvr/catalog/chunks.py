@@ -14,7 +14,8 @@ Always true of the chunks of a collection, also after any failover (see `docstor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -27,11 +28,15 @@ from configsvr.catalog.records import CHUNKS, COLLECTIONS, DATABASES, ChunkRecor
 from configsvr.catalog.tables import Tables
 from docstore.bson.namespace import split_namespace
 from docstore.errors import Code, CommandError
-from docstore.sharding.chunks import first_chunk, move_chunk, split_chunk
+from docstore.sharding.chunks import first_chunk, first_chunks, move_chunk, split_chunk
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
 from docstore.storage import Reader
+from docstore.wide.ring import even_places, place_document
+from docstore.wide.tokens import Partitioner
 
+CHUNKS_PER_SHARD = 2
+"""Of a column family that is spread from its creation."""
 _BY_MIN = {"uuid": 1, "min": 1}
 _BY_SHARD = {"uuid": 1, "shard": 1, "min": 1}
 _BY_LASTMOD = {"uuid": 1, "lastmod": 1}
@@ -91,6 +96,10 @@ class Chunks:
             found = replace(found, chunk=cut)
         return found
 
+    def count_by_shard(self, record: CollectionRecord) -> dict[str, int]:
+        """Chunks per shard of one collection."""
+        return Counter(bson.decode(raw)["shard"] for raw in self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,)))
+
     def shards_with_chunks(self) -> dict[str, int]:
         """Chunks per shard over all collections."""
         counts: dict[str, int] = {}
@@ -101,8 +110,12 @@ class Chunks:
 
     # Changing
 
-    def shard(self, namespace: str, key: ShardKey, unique: bool, uuid: Binary, shard: str) -> ShardVersion:
-        """Make a collection sharded, with one chunk 1|0 on `shard`; nothing changes when it is so already.
+    def shard(
+        self, namespace: str, key: ShardKey, unique: bool, uuid: Binary, shard: str, *,
+        partitioner: str | None = None, over: Sequence[str] = (),
+    ) -> ShardVersion:  # fmt: skip
+        """Make a collection sharded, with one chunk 1|0 on `shard`; nothing changes when it is so already. A column
+        family, which has a partitioner, with chunks evenly over its tokens and over the shards `over`.
 
         AlreadyInitialized when it is sharded differently; IllegalOperation unless its database is partitioned and has
         its primary on `shard`.
@@ -130,18 +143,26 @@ class Chunks:
             changed_ms=tables.now_ms(),
             key=key,
             unique=unique,
+            partitioner=partitioner,
         )
-        chunk = ChunkRecord(
-            id=ObjectId(), namespace=namespace, uuid=uuid, chunk=first_chunk(key, shard), history=((stamp, shard),)
-        )
+        made = [first_chunk(key, shard)]
+        if partitioner is not None and over:
+            places = even_places(Partitioner(partitioner), CHUNKS_PER_SHARD * len(over))
+            if places:
+                made = first_chunks(key, [key.bound(place_document(place)) for place in places], over)
+        chunks = [
+            ChunkRecord(id=ObjectId(), namespace=namespace, uuid=uuid, chunk=chunk, history=((stamp, chunk.shard),))
+            for chunk in made
+        ]
         leftovers = [bson.decode(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (uuid,))]
         with tables.store.unit() as unit:
             for identity in leftovers:
                 tables.delete(unit, CHUNKS, identity)
-            tables.put(unit, CHUNKS, chunk.document())
+            for chunk in chunks:
+                tables.put(unit, CHUNKS, chunk.document())
             tables.put(unit, COLLECTIONS, record.document())
             unit.commit()
-        return ShardVersion(record.epoch, chunk.chunk.lastmod)
+        return ShardVersion(record.epoch, chunks[-1].chunk.lastmod)
 
     def split(self, record: CollectionRecord, shard: str, bounds: KeyRange, points: list[Bound]) -> ShardVersion:
         """Cut a chunk; nothing changes when it is cut at these points already.

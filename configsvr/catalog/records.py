@@ -121,7 +121,9 @@ class DatabaseRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionRecord:
-    """config.collections. `dropping`: the drop has begun and will be carried to its end."""
+    """config.collections. `dropping`: the drop has begun and will be carried to its end. `partitioner`: for a
+    column family, the class name of that of its keyspace.
+    """
 
     namespace: str
     uuid: Binary
@@ -132,6 +134,7 @@ class CollectionRecord:
     unique: bool
     dropping: bool = False
     no_balance: bool = False
+    partitioner: str | None = None
 
     @classmethod
     def from_raw(cls, raw: bytes) -> CollectionRecord:
@@ -146,6 +149,7 @@ class CollectionRecord:
             unique=bool(body["unique"]),
             dropping=bool(body.get("dropping", False)),
             no_balance=bool(body.get("noBalance", False)),
+            partitioner=body.get("partitioner"),
         )
 
     def document(self) -> dict[str, Any]:
@@ -159,6 +163,8 @@ class CollectionRecord:
             "unique": self.unique,
             "noBalance": self.no_balance,
         }
+        if self.partitioner is not None:
+            body["partitioner"] = self.partitioner
         if self.dropping:
             body |= {"allowMigrations": False, "dropping": True}
         return body

@@ -7,7 +7,7 @@ from typing import Any
 import bson
 from bson.binary import Binary
 
-from configsvr.server import server_of
+from configsvr.server import ConfigServer, server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
@@ -19,11 +19,21 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     server.ready()
     key = ShardKey.parse(bson.decode(arguments["key"]))
     uuid = Binary(arguments["uuid"], 4)
-    version = server.chunks.shard(arguments.value, key, arguments["unique"], uuid, arguments["shard"])
-    details = {"shardKey": key.document(), "primary": arguments["shard"], "numChunks": 1}
+    version = server.chunks.shard(
+        arguments.value, key, arguments["unique"], uuid, arguments["shard"],
+        partitioner=arguments["partitioner"], over=_candidates(server) if arguments["spread"] else (),
+    )  # fmt: skip
+    record = server.chunks.expect(arguments.value, version.epoch)
+    shards = server.chunks.count_by_shard(record)
+    details = {"shardKey": key.document(), "primary": arguments["shard"], "numChunks": sum(shards.values())}
     server.changelog.add("shardCollection.end", arguments.value, details)
     await server.committed()
-    return {"uuid": uuid, "version": version.to_document()}
+    return {"uuid": uuid, "version": version.to_document(), "shards": sorted(shards)}
+
+
+def _candidates(server: ConfigServer) -> list[str]:
+    """The shards that take new chunks."""
+    return [shard.name for shard in server.cluster.shards() if not shard.draining]
 
 
 COMMAND = Command(
@@ -38,6 +48,8 @@ COMMAND = Command(
         Parameter("unique", Type.BOOL, default=False, internal=True),
         Parameter("uuid", Type.UUID, required=True, internal=True),
         Parameter("shard", Type.STRING, required=True, internal=True),
+        Parameter("partitioner", Type.STRING, internal=True),
+        Parameter("spread", Type.BOOL, default=False, internal=True),
     ),
     help="commit that a collection is sharded",
 )

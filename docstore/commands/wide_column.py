@@ -20,6 +20,9 @@ _ADVISORY = (
     Parameter("rowsCached", (Type.NUMBER, Type.STRING)),
 )
 
+SPREAD = Parameter("spread", Type.BOOL, default=False, internal=True)
+"""From a router: column families are spread over the shards."""
+
 CREATE_KEYSPACE = (
     Parameter("replication", Type.OBJECT),
     Parameter("durableWrites", Type.SAFE_BOOL, default=True),
@@ -33,6 +36,7 @@ CREATE_COLUMN_FAMILY = (
     Parameter("gcGraceSeconds", Type.INT),
     Parameter("defaultTtl", Type.INT),
     *_ADVISORY,
+    SPREAD,
 )
 ALTER_COLUMN_FAMILY = (
     Parameter("gcGraceSeconds", Type.INT),
@@ -42,7 +46,7 @@ ALTER_COLUMN_FAMILY = (
     Parameter("columnType", Type.STRING),
     Parameter("defaultTtl", Type.INT),
 )
-LOAD_STORAGE_CONF = (Parameter("replace", Type.SAFE_BOOL, default=False),)
+LOAD_STORAGE_CONF = (Parameter("replace", Type.SAFE_BOOL, default=False), SPREAD)
 INSERT = (
     _KEY,
     _COLUMN,
@@ -58,6 +62,7 @@ BATCH_MUTATE = (
     Parameter("mutations", Type.DOCUMENTS, required=True),
     CONSISTENCY,
     Parameter("timestamp", Type.ANY, internal=True),
+    Parameter("check", Type.BOOL, default=False, internal=True),
 )
 GET = (_KEY, _SUPER_COLUMN, _COLUMN, *_READING)
 GET_SLICE = (_KEY, _PREDICATE, _SUPER_COLUMN, *_READING)
@@ -68,6 +73,7 @@ GET_RANGE_SLICES = (
     Parameter("range", Type.OBJECT),
     Parameter("count", Type.INT, default=100),
     Parameter("excludeEmpty", Type.SAFE_BOOL, default=False),
+    Parameter("stretch", Type.OBJECT, internal=True),
     *_READING,
 )
 GET_COUNT = (_KEY, _SUPER_COLUMN, CONSISTENCY, Parameter("explain", Type.SAFE_BOOL, default=False))
@@ -100,6 +106,11 @@ READ_ROW = (
 APPLY_ROWS = (
     Parameter("writes", Type.DOCUMENTS, required=True),
     CONSISTENCY,
+)
+DEFINE = (
+    Parameter("family", Type.OBJECT),
+    Parameter("keyspace", Type.OBJECT),
+    Parameter("create", Type.BOOL, default=False),
 )
 LIST_ROWS = (
     Parameter("start", Type.ANY, required=True),

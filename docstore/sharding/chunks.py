@@ -191,6 +191,17 @@ def first_chunk(key: ShardKey, shard: str) -> Chunk:
     return Chunk(key.everything, shard, Lastmod(1, 0))
 
 
+def first_chunks(key: ShardKey, points: Sequence[Bound], shards: Sequence[str]) -> list[Chunk]:
+    """What a collection that is spread from its beginning consists of: the parts between the points, as many of them
+    next to each other on each shard.
+    """
+    parts = list(itertools.pairwise([key.min, *points, key.max]))
+    return [
+        Chunk(KeyRange(low, high), shards[number * len(shards) // len(parts)], Lastmod(1, number))
+        for number, (low, high) in enumerate(parts)
+    ]
+
+
 def split_chunk(chunk: Chunk, points: Sequence[Bound], version: Lastmod) -> list[Chunk]:
     """The parts of a chunk cut at `points`, versioned minor+1, minor+2, ... under the collection's `version`.
 

@@ -16,6 +16,7 @@ from typing import Any
 from bson.binary import Binary
 from bson.int64 import Int64
 from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
 
 from docstore.sharding.key import Bound, KeyRange
 from docstore.sharding.version import Lastmod, ShardVersion
@@ -65,20 +66,33 @@ def enable_sharding(database: str, primary_shard: str | None = None) -> dict[str
 
 
 def commit_shard_collection(
-    namespace: str, key: Mapping[str, Any], unique: bool, uuid: Binary, shard: str
+    namespace: str,
+    key: Mapping[str, Any],
+    unique: bool,
+    uuid: Binary,
+    shard: str,
+    *,
+    partitioner: str | None = None,
+    spread: bool = False,
 ) -> dict[str, Any]:
     """Sent by the database's primary shard once it has the collection and its index: one chunk 1|0 on that shard.
 
-    -> `{uuid, version: {v, e}}`; the same again when it is sharded like this already.
+    `partitioner`: of a column family. `spread`: two chunks for each shard where its tokens can be cut evenly; sent
+    before any shard has the column family, so that nothing is on the wrong one.
+
+    -> `{uuid, version: {v, e}, shards: [name, ...]}`; the same again when it is sharded like this already.
     AlreadyInitialized (23) when it is sharded differently; IllegalOperation when the database is not partitioned.
     """
-    return {
+    command: dict[str, Any] = {
         "_configsvrShardCollection": namespace,
         "key": dict(key),
         "unique": unique,
         "uuid": uuid,
         "shard": shard,
     }
+    if partitioner is not None:
+        command |= {"partitioner": partitioner, "spread": spread}
+    return command
 
 
 def commit_chunk_split(
@@ -185,6 +199,20 @@ def shard_collection(namespace: str, key: Mapping[str, Any], unique: bool) -> di
     starts with the key, or a unique index that does not; IllegalOperation for capped collections and system namespaces.
     """
     return {"_shardsvrShardCollection": namespace, "key": dict(key), "unique": unique}
+
+
+def hold_column_family(namespace: str, uuid: Binary, options: bytes, keyspace: bytes) -> dict[str, Any]:
+    """To a shard that is to hold rows of a column family: make it, or change it, to have these definitions.
+
+    `options`: of its collection; `keyspace`: of the keyspace's mark; both raw. -> `{}`. InvalidUUID where another
+    collection of the name has something in it; ConfigurationException for comparators that the shard does not know.
+    """
+    return {
+        "_shardsvrHoldColumnFamily": namespace,
+        "uuid": uuid,
+        "options": RawBSONDocument(options),
+        "keyspace": RawBSONDocument(keyspace),
+    }
 
 
 def split_vector(

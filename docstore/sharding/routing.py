@@ -2,7 +2,7 @@
 
     {
       database: {_id, primary, partitioned, version: {uuid, timestamp, lastMod}},       absent: no such database
-      collection: {_id: ns, uuid, key, unique, lastmodEpoch, timestamp},                absent: not sharded
+      collection: {_id: ns, uuid, key, unique, lastmodEpoch, timestamp, [partitioner]}, absent: not sharded
       full: bool,            true: `chunks` is all of them; false: those with lastmod >= the `since` of the request
       chunks: [{min, max, shard, lastmod}, ...],                                        in rising order of lastmod
       ok: 1
@@ -24,16 +24,20 @@ from docstore.bson import array_documents, get_field
 from docstore.sharding.chunks import Chunk, ChunkMap, TornChunks
 from docstore.sharding.key import ShardKey
 from docstore.sharding.version import UNSHARDED, ShardVersion
+from docstore.wide.tokens import Partitioner
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionRouting:
-    """A sharded collection: what it is and where its chunks are."""
+    """A sharded collection: what it is and where its chunks are. `partitioner`: of a column family's keyspace; None for
+    documents.
+    """
 
     namespace: str
     uuid: Binary
     unique: bool
     chunks: ChunkMap
+    partitioner: Partitioner | None = None
 
     @property
     def key(self) -> ShardKey:
@@ -92,6 +96,7 @@ def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routin
         raise TornChunks("an increment to a routing that is not known")
     else:
         chunks = known.collection.chunks.updated(listed)
-    return Routing(
-        namespace, primary, CollectionRouting(namespace, record["uuid"], bool(record.get("unique", False)), chunks)
-    )
+    name = record.get("partitioner")
+    partitioner = None if name is None else Partitioner(name)
+    unique = bool(record.get("unique", False))
+    return Routing(namespace, primary, CollectionRouting(namespace, record["uuid"], unique, chunks, partitioner))

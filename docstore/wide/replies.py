@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from docstore.bson import documents_array
 from docstore.bson.build import enclosed
+from docstore.errors import Code, CommandError
 from docstore.wide.cells import EXPIRING
 from docstore.wide.comparators import Comparator
 from docstore.wide.schema import ColumnFamily
 from docstore.wide.slices import Column, SuperColumn
 from docstore.wide.values import content_value, name_value, name_writer, row_key_value
 
+MAX_REPLY_BYTES = 32 * 1024 * 1024
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<q")
 _TIMESTAMP = b"\x12timestamp\0"
@@ -68,6 +70,15 @@ class Form:
         """`{key, columns}` or `{key, superColumns}`."""
         code, data = row_key_value(key)
         return enclosed(bytes((code,)) + b"key\0" + data + array_field(documents, supers=supers))
+
+
+def check_reply_size(size: int) -> None:
+    """BSONObjectTooLarge for more than one reply can hold."""
+    if size > MAX_REPLY_BYTES:
+        raise CommandError(
+            Code.BSONObjectTooLarge,
+            f"the reply would have more than {MAX_REPLY_BYTES} bytes: ask for fewer columns and go on from the last",
+        )
 
 
 def array_field(documents: Sequence[bytes], *, supers: bool) -> bytes:

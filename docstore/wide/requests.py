@@ -8,7 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from docstore.bson import ARRAY, BOOL, INT32, INT64, NULL, OBJECT, STRING, UNDEFINED, Value, elements, values
+from docstore.bson import (
+    ARRAY,
+    BOOL,
+    INT32,
+    INT64,
+    NULL,
+    OBJECT,
+    STRING,
+    UNDEFINED,
+    Value,
+    document_from,
+    elements,
+    values,
+)
 from docstore.query.values import NUMBERS, TYPE_NAMES, integral_of, text_of
 from docstore.wide.cells import MAX_TTL, Deletion, tombstone, value_cell
 from docstore.wide.comparators import Comparator, escape
@@ -18,7 +31,7 @@ from docstore.wide.mutations import Entry, column_entry, row_deletion_entry, sup
 from docstore.wide.schema import ColumnFamily
 from docstore.wide.slices import Predicate, SliceRange, check_range
 from docstore.wide.tokens import Partitioner
-from docstore.wide.values import bound_bytes, content_bytes, name_bytes, plain_bytes, row_key_of
+from docstore.wide.values import binary_value, bound_bytes, content_bytes, name_bytes, plain_bytes, row_key_of
 
 Fields = dict[str, Value]
 _ABSENT: Final = (NULL, UNDEFINED)
@@ -251,6 +264,17 @@ class RowRange(NamedTuple):
 
     start: bytes
     end: bytes
+
+
+def stretch_document(rows: RowRange) -> bytes:
+    """The range as a document `{start, end}`, for sending between processes."""
+    return document_from([("start", *binary_value(rows.start)), ("end", *binary_value(rows.end))])
+
+
+def stretch_from(raw: bytes) -> RowRange:
+    """What `stretch_document` has made."""
+    start, end = (data[5:] for _, _, data in elements(raw))
+    return RowRange(start, end)
 
 
 def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]:

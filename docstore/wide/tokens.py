@@ -23,6 +23,7 @@ _SIGNS = 0x8080808080808080
 _TOKEN = struct.Struct(">Q")
 MIN_TOKEN = -(1 << 63)
 MAX_TOKEN = (1 << 63) - 1
+RANDOM_TOKENS = 1 << 127
 
 MURMUR3 = "org.apache.cassandra.dht.Murmur3Partitioner"
 RANDOM = "org.apache.cassandra.dht.RandomPartitioner"
@@ -107,6 +108,11 @@ class Partitioner:
         if self.name == MURMUR3:
             return _TOKEN.pack((token & _MASK) ^ (1 << 63))
         return token.to_bytes(16, "big") if self.name == RANDOM else b""
+
+    def token_of(self, data: bytes) -> int:
+        """The token whose bytes the data begins with, where there are tokens."""
+        number = int.from_bytes(data[: self.width], "big")
+        return number - (1 << 63) if self.name == MURMUR3 else number
 
     @property
     def width(self) -> int:

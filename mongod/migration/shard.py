@@ -50,6 +50,7 @@ class Shard:
         self.ownership.on_term = self._new_term
         self.deleter = RangeDeleter(node, self.records, self.ownership, tunables)
         self.identity: ShardIdentity | None = None
+        self.making_families = asyncio.Lock()
         self._pool = pool
         self._config: ConfigServers | None = None
         self._donations: dict[bytes, tuple[Donation, asyncio.Task[None]]] = {}

@@ -21,13 +21,12 @@ from docstore.node.wide.slicing import driven
 from docstore.wide.consistency import Level, level_named
 from docstore.wide.errors import invalid_request, not_found
 from docstore.wide.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION, row_tail
-from docstore.wide.replies import Form, array_field, long_field
+from docstore.wide.replies import Form, array_field, check_reply_size, long_field
 from docstore.wide.requests import RowRange, column_comparator, predicate_of, super_name_of
 from docstore.wide.slices import Predicate, RowReader, SliceRange, Steps
 
 _AT_ONCE = 1024
 _ROWS_AT_ONCE = 64
-MAX_REPLY_BYTES = 32 * 1024 * 1024
 
 
 class Wanted(NamedTuple):
@@ -106,15 +105,6 @@ def _documents(reader: RowReader, found: Found, form: Form, wanted: Wanted) -> S
         documents += more
         yield
     return documents
-
-
-def check_reply_size(size: int) -> None:
-    """BSONObjectTooLarge for more than one reply can hold."""
-    if size > MAX_REPLY_BYTES:
-        raise CommandError(
-            Code.BSONObjectTooLarge,
-            f"the reply would have more than {MAX_REPLY_BYTES} bytes: ask for fewer columns and go on from the last",
-        )
 
 
 def _points(found: Found, wanted: Wanted) -> tuple[bytes, ...]:

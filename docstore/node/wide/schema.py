@@ -20,16 +20,20 @@ from docstore.node.wide.columns import MARK, Found, WideColumns
 from docstore.wide.errors import already_exists, configuration, family_absent, keyspace_absent
 from docstore.wide.schema import ColumnFamily, Keyspace, check_family_name, check_keyspace_name
 
+NO_IDENTITIES: Mapping[str, UUID] = {}
+
 
 class SchemaChange:
     """What can be done to the schema inside one unit."""
 
-    def __init__(self, node: DataNode, unit: WriteUnit) -> None:
+    def __init__(self, node: DataNode, unit: WriteUnit, identities: Mapping[str, UUID] = NO_IDENTITIES) -> None:
+        """`identities`: those that column families get which are made, by namespace; others draw their own."""
         self._store: Store = node.store
         self._wide: WideColumns = node.wide
         self._unit = unit
+        self._identities = identities
 
-    def create_keyspace(self, keyspace: Keyspace, *, uuid: UUID | None = None) -> None:
+    def create_keyspace(self, keyspace: Keyspace) -> None:
         """NamespaceExists, also where the database holds documents."""
         name = keyspace.name
         check_keyspace_name(name)
@@ -39,7 +43,7 @@ class SchemaChange:
             raise CommandError(Code.NamespaceExists, f"the database {name} holds documents")
         check_database_case(self._store, f"{name}.{MARK}")
         options = options_of({"keyspace": keyspace.to_options()})
-        self._store.create_collection(self._unit, f"{name}.{MARK}", options, uuid=uuid)
+        self._store.create_collection(self._unit, f"{name}.{MARK}", options)
 
     def alter_keyspace(self, keyspace: Keyspace) -> None:
         """NamespaceNotFound."""
@@ -51,7 +55,7 @@ class SchemaChange:
             raise keyspace_absent(name)
         self._store.drop_database(self._unit, name)
 
-    def create_family(self, keyspace: str, family: ColumnFamily, *, uuid: UUID | None = None) -> None:
+    def create_family(self, keyspace: str, family: ColumnFamily) -> None:
         """NamespaceExists, NamespaceNotFound."""
         check_family_name(family.name)
         if not self._wide.is_keyspace(keyspace):
@@ -60,7 +64,7 @@ class SchemaChange:
         if self._store.collection(namespace) is not None:
             raise already_exists("column family", family.name)
         options = options_of({"columnFamily": family.to_options()})
-        self._store.create_collection(self._unit, namespace, options, uuid=uuid)
+        self._store.create_collection(self._unit, namespace, options, uuid=self._identities.get(namespace))
 
     def alter_family(self, keyspace: str, family: ColumnFamily) -> None:
         """NamespaceNotFound."""
@@ -146,10 +150,22 @@ def _order_of(family: ColumnFamily) -> tuple[Any, ...]:
     return family.column_type, family.comparator, family.subcomparator
 
 
-async def change_schema(context: Context, act: Callable[[SchemaChange], None]) -> dict[str, Any]:
+def check_change(context: Context, act: Callable[[SchemaChange], None]) -> None:
+    """Refuse what `change_schema` would refuse; nothing is changed."""
+    node = node_of(context)
+    unit = node.store.unit()
+    try:
+        act(SchemaChange(node, unit))
+    finally:
+        unit.abort()
+
+
+async def change_schema(
+    context: Context, act: Callable[[SchemaChange], None], identities: Mapping[str, UUID] = NO_IDENTITIES
+) -> dict[str, Any]:
     """Change the schema in one unit; the reply, which holds a writeConcernError where the change is not safe yet."""
     node = node_of(context)
     if not context.namespace and context.db != "admin":
         # What the request was routed by: a keyspace lives where its mark does.
         context.namespace = f"{context.db}.{MARK}"
-    return await change(context, {}, lambda unit: act(SchemaChange(node, unit)))
+    return await change(context, {}, lambda unit: act(SchemaChange(node, unit, identities)))

@@ -8,6 +8,7 @@ from mongod.migration.commands import (
     check_sharding_index,
     drop_collection,
     get_shard_version,
+    hold_column_family,
     move_range,
     recv_chunk_commit,
     recv_chunk_documents,
@@ -21,9 +22,9 @@ from mongod.migration.commands import (
 )
 
 _MODULES = (
-    add_shard, check_sharding_index, drop_collection, get_shard_version, move_range, recv_chunk_commit,
-    recv_chunk_documents, recv_chunk_resolve, recv_chunk_start, recv_chunk_statements, recv_chunk_status,
-    shard_collection, split_chunk, split_vector,
+    add_shard, check_sharding_index, drop_collection, get_shard_version, hold_column_family, move_range,
+    recv_chunk_commit, recv_chunk_documents, recv_chunk_resolve, recv_chunk_start, recv_chunk_statements,
+    recv_chunk_status, shard_collection, split_chunk, split_vector,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

@@ -17,6 +17,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.schema import make_collection
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
+from docstore.wide.ring import SHARD_KEY
 from mongod.migration.changes import log
 from mongod.migration.ranges import serves
 from mongod.migration.shard import Shard, shard_of
@@ -33,7 +34,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     await shard.records.committed(shard.node.store.last_optime)
     uuid = Binary.from_uuid(collection.uuid)
     await shard.config_servers().command(
-        requests.commit_shard_collection(namespace, key.document(), arguments["unique"], uuid, shard.name)
+        requests.commit_shard_collection(
+            namespace, key.document(), arguments["unique"], uuid, shard.name, partitioner=_partitioner(shard, namespace)
+        )
     )
     shard.ownership.forget(namespace)
     return {"collectionsharded": namespace, "collectionUUID": uuid}
@@ -45,7 +48,9 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
     node.replication.check_write()
     collection = node.store.collection(namespace) or make_collection(node.store, namespace)
     if collection.options.family is not None:
-        raise CommandError(Code.IllegalOperation, f"{namespace} is a column family, which stays on one shard")
+        if key.document() != SHARD_KEY or unique:
+            raise CommandError(Code.InvalidOptions, f"{namespace} is a column family: its shard key is {SHARD_KEY}")
+        return collection
     if collection.options.capped:
         raise CommandError(Code.InvalidOptions, "can't shard a capped collection")
     if collection.collation is not None:
@@ -73,6 +78,12 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
         node.store.create_index(unit, collection, parse_index_spec(bson.encode(spec)))
         unit.commit()
     return collection
+
+
+def _partitioner(shard: Shard, namespace: str) -> str | None:
+    """The class name of the partitioner of a column family."""
+    found = shard.node.wide.find(*split_namespace(namespace))
+    return None if found is None else found.keyspace.partitioner.name
 
 
 COMMAND = Command(

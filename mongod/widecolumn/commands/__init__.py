@@ -9,6 +9,7 @@ from mongod.widecolumn.commands import (
     cql,
     create_column_family,
     create_keyspace,
+    define,
     describe_keyspace,
     describe_keyspaces,
     drop_column_family,
@@ -18,6 +19,7 @@ from mongod.widecolumn.commands import (
     read_row,
     read_stretch,
     scan_rows,
+    show_schema,
     wc_batch_mutate,
     wc_get,
     wc_get_count,
@@ -30,9 +32,9 @@ from mongod.widecolumn.commands import (
 )
 
 _MODULES = (
-    alter_column_family, apply_rows, cql, create_column_family, create_keyspace, describe_keyspace,
+    alter_column_family, apply_rows, cql, create_column_family, create_keyspace, define, describe_keyspace,
     describe_keyspaces, drop_column_family, drop_keyspace, list_rows, load_storage_conf, read_row, read_stretch,
-    scan_rows, wc_batch_mutate, wc_get, wc_get_count, wc_get_range_slices, wc_get_slice, wc_insert,
+    scan_rows, show_schema, wc_batch_mutate, wc_get, wc_get_count, wc_get_range_slices, wc_get_slice, wc_insert,
     wc_multiget_slice, wc_remove, wc_truncate,
 )  # fmt: skip
 

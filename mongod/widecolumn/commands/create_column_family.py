@@ -7,16 +7,23 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.commands.wide_column import CREATE_COLUMN_FAMILY
 from docstore.node.node import node_of
-from docstore.node.wide.schema import change_schema
+from docstore.node.wide.schema import SchemaChange, change_schema
 from docstore.wide.definitions import family_options
 from docstore.wide.schema import column_family
+from mongod.widecolumn.spreading import change_spread
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
     wide = node_of(context).wide
-    wide.existing_keyspace(context.db, context.command.name)
+    keyspace = wide.existing_keyspace(context.db, context.command.name)
     family = column_family(arguments.value, family_options(arguments.given(), context.comment), wide.settings.registry)
-    return await change_schema(context, lambda schema: schema.create_family(context.db, family))
+
+    def act(schema: SchemaChange) -> None:
+        schema.create_family(context.db, family)
+
+    if arguments["spread"]:
+        return await change_spread(context, [(keyspace, family)], act)
+    return await change_schema(context, act)
 
 
 COMMAND = Command(

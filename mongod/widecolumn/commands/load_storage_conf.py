@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
@@ -9,11 +12,13 @@ from docstore.commands.wide_column import LOAD_STORAGE_CONF
 from docstore.node.node import node_of
 from docstore.node.wide.schema import SchemaChange, change_schema
 from docstore.wide.definitions import loaded_document
-from docstore.wide.storage_conf import parse_storage_conf
+from docstore.wide.storage_conf import Configuration, parse_storage_conf
+from mongod.widecolumn.spreading import change_spread, copy_definition, drop_everywhere
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    settings = node_of(context).wide.settings
+    wide = node_of(context).wide
+    settings = wide.settings
     configuration = parse_storage_conf(arguments.value, settings.registry)
 
     def act(schema: SchemaChange) -> None:
@@ -22,10 +27,31 @@ async def run(context: Context, arguments: Arguments) -> Result:
         else:
             schema.define(configuration.keyspaces, configuration.families)
 
-    reply = await change_schema(context, act)
+    if arguments["spread"]:
+        reply = await _spread(context, configuration, act)
+    else:
+        reply = await change_schema(context, act)
     if configuration.rpc_timeout_ms is not None:
         settings.write_timeout = settings.read_timeout = configuration.rpc_timeout_ms
     return {**loaded_document(configuration), **reply}
+
+
+async def _spread(context: Context, loaded: Configuration, act: Callable[[SchemaChange], None]) -> dict[str, Any]:
+    """Change the schema here and on the other shards."""
+    wide = node_of(context).wide
+
+    def standing() -> set[tuple[str, str]]:
+        return {(each.name, found.definition.name) for each in loaded.keyspaces for found in wide.families(each.name)}
+
+    before = standing()
+    families = [(keyspace, family) for keyspace in loaded.keyspaces for family in loaded.families[keyspace.name]]
+    reply = await change_spread(context, families, act)
+    after = standing()
+    for keyspace, name in sorted(before - after):
+        await drop_everywhere(context, f"{keyspace}.{name}")
+    for keyspace, name in sorted(before & after):
+        await copy_definition(context, keyspace, name)
+    return reply
 
 
 COMMAND = Command(

@@ -28,7 +28,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     mutations = arguments["mutations"]
     parsed = batch_rows(context, node, mutations, writing)
     if isawaitable(parsed):
-        return _later(context, parsed, level, len(mutations))
+        return _later(context, parsed, level, arguments)
+    if arguments["check"]:
+        return _reply(len(mutations), [])
     warnings = large_values(node, *parsed)
     written = write_rows(context, node, parsed, level)
     if isawaitable(written):
@@ -36,9 +38,12 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return _reply(len(mutations), warnings + written)
 
 
-async def _later(context: Context, parsing: Awaitable[list[RowChange]], level: Level, count: int) -> Result:
+async def _later(context: Context, parsing: Awaitable[list[RowChange]], level: Level, arguments: Arguments) -> Result:
     node = node_of(context)
+    count = len(arguments["mutations"])
     rows = await parsing
+    if arguments["check"]:
+        return _reply(count, [])
     warnings = large_values(node, *rows)
     written = write_rows(context, node, rows, level)
     return _reply(count, warnings + (await written if isawaitable(written) else written))

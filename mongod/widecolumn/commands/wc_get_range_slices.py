@@ -9,12 +9,16 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.commands.wide_column import GET_RANGE_SLICES
 from docstore.node.wide.answers import RangeWanted, query_of, reply_ranges, wanted_of
-from docstore.wide.requests import row_ranges_of
+from docstore.wide.requests import row_ranges_of, stretch_from
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     query = query_of(context, arguments)
-    ranges = row_ranges_of(query.found.keyspace.partitioner, arguments["range"])
+    stretch = arguments["stretch"]
+    if stretch is None:
+        ranges = row_ranges_of(query.found.keyspace.partitioner, arguments["range"])
+    else:
+        ranges = [stretch_from(stretch)]
     asked = RangeWanted(ranges, arguments["count"], arguments["excludeEmpty"])
     return reply_ranges(query, asked, wanted_of(query.found, arguments))
 

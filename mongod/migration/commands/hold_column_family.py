@@ -1,0 +1,47 @@
+"""_shardsvrHoldColumnFamily: the primary shard of a keyspace has a column family made here, or its definition changed.
+
+    {_shardsvrHoldColumnFamily: ns, uuid, options: {columnFamily}, keyspace: {keyspace}}
+
+`options` are those of the collection, `keyspace` those of the keyspace's mark. The answer is given when a majority of
+the shard has it. Again is the same as once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson.binary import Binary
+
+from docstore.collection.options import parse_options
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from mongod.migration.held_families import hold_family
+from mongod.migration.shard import shard_of
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    shard = shard_of(context)
+    node = shard.node
+    await node.store.write_lock.wait()
+    node.replication.check_write()
+    options, keyspace = parse_options(arguments["options"]), parse_options(arguments["keyspace"])
+    hold_family(node, arguments.value, Binary(arguments["uuid"], 4).as_uuid(), options, keyspace)
+    await shard.records.committed(node.store.last_optime)
+    return {}
+
+
+COMMAND = Command(
+    "_shardsvrHoldColumnFamily",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.NAMESPACE,
+    parameters=(
+        Parameter("uuid", Type.UUID, required=True, internal=True),
+        Parameter("options", Type.OBJECT, required=True, internal=True),
+        Parameter("keyspace", Type.OBJECT, required=True, internal=True),
+    ),
+    help="make a column family of which this shard is to hold rows",
+)

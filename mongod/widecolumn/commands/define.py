@@ -1,0 +1,40 @@
+"""_wcDefine: a router makes a column family, or replaces a definition.
+
+{_wcDefine: name, family: {...}, create: true}    make the column family, spread over the shards
+{_wcDefine: name, family: {...}}                  replace its definition
+{_wcDefine: "", keyspace: {...}}                  replace that of the keyspace
+"""
+
+from __future__ import annotations
+
+from docstore.bson import document_to_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
+from docstore.commands.wide_column import DEFINE
+from docstore.node.node import node_of
+from docstore.node.wide.schema import SchemaChange, change_schema
+from docstore.wide.schema import column_family, keyspace_from_options
+from mongod.widecolumn.spreading import change_spread
+
+
+async def run(context: Context, arguments: Arguments) -> Result:
+    wide = node_of(context).wide
+    keyspace = wide.existing_keyspace(context.db, context.command.name)
+    if arguments["keyspace"] is not None:
+        changed = keyspace_from_options(context.db, document_to_python(arguments["keyspace"]))
+        return await change_schema(context, lambda schema: schema.alter_keyspace(changed))
+    family = column_family(arguments.value, document_to_python(arguments["family"]), wide.settings.registry)
+
+    def create(schema: SchemaChange) -> None:
+        schema.create_family(context.db, family)
+
+    if arguments["create"]:
+        return await change_spread(context, [(keyspace, family)], create)
+    return await change_schema(context, lambda schema: schema.alter_family(context.db, family))
+
+
+COMMAND = Command(
+    "_wcDefine", run, privilege=INTERNAL, role=Role.PRIMARY, value=Type.STRING, parameters=DEFINE,
+    help="internal: make a column family or replace a definition",
+)  # fmt: skip

@@ -1,0 +1,68 @@
+"""Requests of the wide-column mode on their way to shards, with versions, tried again while the routing is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from time import time
+from typing import TypeVar
+
+from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
+from docstore.commands.context import Context
+from docstore.sharding.routing import Routing
+from mongos.router import router_of
+from mongos.routing.requests import Answer
+from mongos.routing.targeting import Target
+from mongos.wide.owners import home_of
+
+T = TypeVar("T")
+_NEAREST = ReadPreference(ReadMode.NEAREST)
+
+
+class _Timestamps:
+    """Microseconds since 1970, each above the one before."""
+
+    last = 0
+
+    def next(self) -> int:
+        self.last = max(self.last + 1, int(time() * 1_000_000))
+        return self.last
+
+
+TIMESTAMPS = _Timestamps()
+
+
+def prefer_nearest(context: Context) -> None:
+    """Reads go to the nearest member, unless the client says otherwise."""
+    if context.read_preference is PRIMARY:
+        context.read_preference = _NEAREST
+
+
+def keyspace_routed(context: Context) -> None:
+    """Route the request by its keyspace where it names no column family."""
+    if not context.namespace:
+        context.namespace = f"{context.db}.system.keyspace"
+
+
+async def at_home(context: Context, body: bytes, *, repeatable: bool) -> Answer:
+    """The answer of the shard that has the keyspace's definitions. Errors: NamespaceNotFound."""
+    return (await at_owner(context, body, lambda routing: Target((home_of(routing),)), repeatable=repeatable))[0]
+
+
+async def at_owner(
+    context: Context, body: bytes, owner: Callable[[Routing], Target], *, repeatable: bool = True
+) -> tuple[Answer, Routing, Target]:
+    """The answer of the one shard that `owner` names, and by what it was found. Errors: NamespaceNotFound."""
+    router = router_of(context)
+
+    async def attempt(routing: Routing) -> tuple[Answer, Routing, Target]:
+        target = owner(routing)
+        (answer,) = await router.ask(context, routing, target.shards, body, repeatable=repeatable)
+        return answer, routing, target
+
+    return await routed(context, attempt)
+
+
+async def routed(context: Context, attempt: Callable[[Routing], Awaitable[T]]) -> T:
+    """`Router.routed`, by the keyspace where the request names no column family."""
+    keyspace_routed(context)
+    return await router_of(context).routed(context, attempt)
