@@ -8,8 +8,9 @@ import tempfile
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 from docstore.commands.context import Context
@@ -31,6 +32,8 @@ from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
 from mongos.facts import Facts
+from mongos.hints.keeping import Hints
+from mongos.hints.log import HintLog, HintsInUse
 from mongos.router import Router
 from mongos.routing.bootstrap import ConfigDb, ConfigServersMissing, find_config_servers
 from mongos.routing.cache import RoutingCache
@@ -71,6 +74,10 @@ async def serve(process: Process, options: Options) -> None:
         listener: list[Listener] = []
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
         parameters = ParameterTable(FACTS)
+        hint_log = _hint_log(options)
+        if hint_log is not None:
+            router.hints = Hints(hint_log, partial(_carry_out, router, pool), time)
+            parameters.add(router.hints.parameters())
 
         async def run_scripts(context: Context, begin: Callable[[], Any]) -> Any:
             if not context.services.switches.scripting:
@@ -90,6 +97,25 @@ async def serve(process: Process, options: Options) -> None:
         )
         await _run(process, router, listener[0], options)
         await pool.close()
+        if hint_log is not None:
+            hint_log.close()
+
+
+def _hint_log(options: Options) -> HintLog | None:
+    """Where hints are kept, if they are. Errors: StartError."""
+    if options.router.hints is None:
+        return None
+    try:
+        return HintLog(Path(options.router.hints))
+    except HintsInUse as error:
+        raise StartError(f"the hints of {error} are another router's") from None
+    except OSError as error:
+        raise StartError(f"hints cannot be kept in {options.router.hints}: {error.strerror}") from None
+
+
+async def _carry_out(router: Router, pool: Pool, database: str, command: bytes) -> None:
+    """A command as from a client of this router. Errors: CommandError, NetworkError."""
+    await pool.command(router.facts.address, database, command)
 
 
 async def _config_set(process: Process, configdb: ConfigDb, pool: Pool) -> str | None:
@@ -159,6 +185,8 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
         asyncio.ensure_future(router.balancer.run()),
         asyncio.ensure_future(_ping(router)),
     ]
+    if router.hints is not None:
+        background.append(asyncio.ensure_future(router.hints.run()))
     process.ready(host, port)
     await process.stopped()
     router.greeter.stop()

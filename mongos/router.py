@@ -26,6 +26,7 @@ from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
 from mongos.facts import Facts
 from mongos.greeter import RouterGreeter
+from mongos.hints.keeping import Hints
 from mongos.merge.remote import RemoteCursor
 from mongos.routing.cache import RoutingCache, version_for
 from mongos.routing.gossip import Gossip
@@ -58,6 +59,8 @@ class Router:
         self.statistics = statistics
         self.shutdown = shutdown
         self.greeter = RouterGreeter()
+        self.hints: Hints | None = None
+        """Where writes wait that have no primary."""
         self._gossip = gossip
         self._discarding: set[asyncio.Task[None]] = set()
 

@@ -100,9 +100,12 @@ class RoleOptions:
 
 @dataclass(frozen=True, slots=True)
 class RouterOptions:
-    """`config_db`: "set/host,host" or a bare "host,host", as written."""
+    """`config_db`: "set/host,host" or a bare "host,host", as written. `hints`: a directory for writes that wait for a
+    primary.
+    """
 
     config_db: str = ""
+    hints: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +244,8 @@ ROLE = Group((
 ROUTER = Group((
     Setting("--configdb", "sharding.configDB", str, "The config servers: set/host:port,... or host:port,...",
     "SERVERS"),
+    Setting("--wideColumnHintsPath", "wideColumn.hintsPath", str,
+            "Keep writes at consistency level ANY in this directory while they have no primary.", "DIR"),
 ))  # fmt: skip
 PARAMETERS = Group((
     Setting("--setParameter", "setParameter", str, "Set a server parameter; may be repeated.", "NAME=VALUE", True),
@@ -404,7 +409,7 @@ def _build(given: Mapping[str, Any]) -> Options:
             _set_name(given.get("replication.replSetName")), None if oplog_mb is None else oplog_mb * 1024 * 1024
         ),
         role=role,
-        router=RouterOptions(given.get("sharding.configDB", "")),
+        router=RouterOptions(given.get("sharding.configDB", ""), given.get("wideColumn.hintsPath")),
         parameters=_parameters(given.get("setParameter", ())),
         parsed=_nest(given),
         argv=tuple(sys.argv),

@@ -42,11 +42,11 @@ def already_exists(what: str, name: str) -> CommandError:
     return CommandError(Code.NamespaceExists, why, extra={"wcException": "InvalidRequestException", "why": why})
 
 
-def unavailable(level: str, needed: int, alive: int, *, write: bool) -> CommandError:
+def unavailable(level: str, needed: int, alive: int, *, write: bool, why: str = "") -> CommandError:
     """UnavailableException: too few members are there for the level; nothing has been done."""
     return CommandError(
         Code.UnsatisfiableWriteConcern if write else Code.FailedToSatisfyReadPreference,
-        f"consistency level {level} needs {needed} members, and {alive} can be reached",
+        f"consistency level {level} needs {needed} members, and {alive} can be reached{why and f'; {why}'}",
         extra={"wcException": "UnavailableException", "consistency": level, "required": needed, "alive": alive},
     )
 

@@ -50,6 +50,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
             },
         },
         "sharding": {"configsvrConnectionString": router.config.client.connection_string},
+        **({} if router.hints is None else {"wideColumn": {"hints": router.hints.status()}}),
     }
 
 

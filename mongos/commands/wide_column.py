@@ -9,6 +9,7 @@ from docstore.commands import wide_column as parameters
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from mongos.hints.hinted import hinted
 from mongos.wide.reads import read_keyspace, read_ring, read_row, read_rows
 from mongos.wide.schema import (
     alter_family,
@@ -46,9 +47,9 @@ COMMANDS: tuple[Command, ...] = (
     _read("wcMultigetSlice", read_rows, "a slice of each of many rows", parameters.MULTIGET_SLICE, **_ROW),
     _read("wcGetRangeSlices", read_ring, "a slice of each row of a range", parameters.GET_RANGE_SLICES, **_ROW),
     _read("wcGetCount", read_row, "the number of live columns of a row", parameters.GET_COUNT, **_ROW),
-    _write("wcInsert", write_row, "insert a column into a row", parameters.INSERT, **_ROW),
-    _write("wcRemove", write_row, "delete a column, a super column or a row", parameters.REMOVE, **_ROW),
-    _write("wcBatchMutate", write_batch, "insert and delete columns of many rows", parameters.BATCH_MUTATE),
+    _write("wcInsert", hinted(write_row), "insert a column into a row", parameters.INSERT, **_ROW),
+    _write("wcRemove", hinted(write_row), "delete a column, a super column or a row", parameters.REMOVE, **_ROW),
+    _write("wcBatchMutate", hinted(write_batch), "insert and delete columns of many rows", parameters.BATCH_MUTATE),
     _read("describeKeyspace", read_keyspace, "a keyspace and its column families"),
     _write(
         "createColumnFamily", create_family, "make a column family", parameters.CREATE_COLUMN_FAMILY,

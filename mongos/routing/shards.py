@@ -25,6 +25,19 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
+_UNANSWERED = STATE_CHANGE_CODES | {
+    Code.FailedToSatisfyReadPreference,
+    Code.HostUnreachable,
+    Code.HostNotFound,
+    Code.NetworkTimeout,
+    Code.MaxTimeMSExpired,
+}
+
+
+class OutcomeUnknown(CommandError):
+    """A command that a member may have carried out, though none has said so."""
+
+
 class Shard:
     """One shard, or the config servers."""
 
@@ -51,25 +64,28 @@ class Shard:
         """Send one command to the member that the read preference asks for.
 
         `repeatable`: running it twice is the same as once. Errors: CommandError as the shard gave it; HostUnreachable,
-        FailedToSatisfyReadPreference, MaxTimeMSExpired.
+        FailedToSatisfyReadPreference, MaxTimeMSExpired; as OutcomeUnknown where a member may have done it.
         """
+        sent = False
         give_up = self._clock() + FAILOVER_SECONDS
         if deadline is not None:
             give_up = min(give_up, deadline)
         while True:
-            address = await self.client.select(read_preference, timeout=max(give_up - self._clock(), 0.001))
             try:
+                address = await self.client.select(read_preference, timeout=max(give_up - self._clock(), 0.001))
                 raw = await self.at(address, db, body, sequences=sequences, deadline=deadline)
             except NetworkError as error:
+                sent = sent or error.sent
                 self.client.suspect(address)
                 if not (repeatable or not error.sent) or self._clock() >= give_up:
-                    raise unreachable(self.name, address, error) from error
+                    raise _told(unreachable(self.name, address, error), sent) from error
             except CommandError as error:
                 if error.code not in STATE_CHANGE_CODES:
-                    raise
+                    raise _told(error, sent) from error.__cause__
+                sent = sent or error.code not in NOT_DONE_CODES
                 self.client.suspect(address)
                 if self._clock() >= give_up or not (repeatable or error.code in NOT_DONE_CODES):
-                    raise
+                    raise _told(error, sent) from error.__cause__
                 await asyncio.sleep(0.02)
             else:
                 return Answer(self.name, address, raw)
@@ -90,6 +106,13 @@ class Shard:
         reply = await self._pool.command(address, db, body, sequences=sequences, timeout=seconds)
         self._gossip.hear(reply)
         return reply
+
+
+def _told(error: CommandError, sent: bool) -> CommandError:
+    """The error, as OutcomeUnknown where it says nothing of a request that may have arrived before."""
+    if not sent or error.code not in _UNANSWERED:
+        return error
+    return OutcomeUnknown(error.code, error.message, extra=error.extra, labels=error.labels)
 
 
 def unreachable(shard: str, address: str, error: NetworkError) -> CommandError:

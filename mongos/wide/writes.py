@@ -19,18 +19,22 @@ from docstore.errors import Code, CommandError
 from docstore.query.values import text_of
 from docstore.sharding.routing import Routing
 from docstore.wide.consistency import Level, level_named
-from docstore.wide.errors import unavailable
+from docstore.wide.errors import unavailable, write_timed_out
 from docstore.wide.values import row_key_of
 from mongos.router import Router, router_of
 from mongos.routing.requests import Answer, forwarded
-from mongos.routing.shards import each
+from mongos.routing.shards import OutcomeUnknown, each
 from mongos.routing.targeting import Target
 from mongos.wide.asking import TIMESTAMPS, at_home, at_owner
 from mongos.wide.owners import home_of, owner_of
 from mongos.wide.reads import warnings_of
 
 _FAILOVER_SECONDS = 5.0
-_NO_PRIMARY = (Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.MaxTimeMSExpired)
+_TELLING_SECONDS = 0.05
+_NO_PRIMARY = (
+    Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound, Code.NetworkTimeout,
+    Code.MaxTimeMSExpired, Code.NotWritablePrimary,
+)  # fmt: skip
 _STRING = 0x02
 T = TypeVar("T")
 
@@ -55,15 +59,22 @@ def _timestamp(arguments: Arguments) -> dict[str, Any]:
 
 
 async def _to_primaries(context: Context, level: Level, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The work, given up when a shard has had no primary for a while. Errors: Unavailable."""
+    """The work, given up when a shard has had no primary for a while. Errors: Unavailable; TimedOut where a member may
+    have done its part.
+    """
     router = router_of(context)
     asked = context.deadline
     limit = router.clock() + _FAILOVER_SECONDS
-    context.deadline = limit if asked is None else min(limit, asked)
+    # A little before the request's own time is over, so that there is time to say what is known of the write.
+    context.deadline = limit if asked is None else min(limit, asked - _TELLING_SECONDS)
     try:
         return await work()
     except CommandError as error:
-        if error.code not in _NO_PRIMARY or "wcException" in error.extra:
+        if "wcException" in error.extra:
+            raise
+        if isinstance(error, OutcomeUnknown):
+            raise write_timed_out(level.value, 1, error.message) from error
+        if error.code not in _NO_PRIMARY:
             raise
         raise unavailable(level.value, 1, 0, write=True) from error
 

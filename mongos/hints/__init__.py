@@ -1,0 +1,1 @@
+"""Writes at ANY that found no primary, kept until there is one."""
