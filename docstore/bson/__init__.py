@@ -3,7 +3,8 @@
 Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to
 and from Python), `validation`, `number` and `order` (the total order), `keys` (the same order as bytes),
 `key_pattern` (keys of a document), `predicate` and `leaves` (compiled predicates), `scan` (the loops over stored
-documents), `hashing` (the hash of hashed indexes), `layout` (every key prefix on disk). `optime` and `namespace` are
+documents), `columns` and `mutations` (rows of the wide-column mode, whose tokens are in `murmur`), `hashing` (the hash
+of hashed indexes), `layout` (every key prefix on disk). `optime` and `namespace` are
 values that all parts share.
 
 The modules are pure-Python-mode Cython: compiled where there was a C compiler, interpreted otherwise, with the same

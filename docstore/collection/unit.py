@@ -33,7 +33,7 @@ from docstore.errors import Code, CommandError
 from docstore.storage import Batch, DiskFull, Family
 
 if TYPE_CHECKING:
-    from docstore.collection.rows import Changed
+    from docstore.bson.mutations import RowUpdate
     from docstore.collection.store import Store
 
 _RECORDS = Family.RECORDS
@@ -225,21 +225,22 @@ class WriteUnit:
             self.remove(coll, *found)
             self._trimmed[coll] = found[0]
 
-    def put_row(self, coll: Collection, changed: Changed, document: Callable[[], bytes]) -> None:
+    def put_row(self, coll: Collection, update: RowUpdate, document: Callable[[], bytes]) -> None:
         """Write what `docstore.collection.rows` has found out; `document` makes the `o` of its entry. What changes
         nothing is not logged.
         """
-        if not changed.keys:
+        if not update.keys:
             return
-        self.batch.changes[_WIDE].update(changed.keys)
-        if changed.added or changed.size:
-            self._count(coll, changed.added, changed.size)
+        added, size = update.added, update.size
+        self.batch.changes[_WIDE].update(update.keys)
+        if added or size:
+            self._count(coll, added, size)
         journal = self._journal
         o = document() if self._changes is not None or (journal is not None and not journal.replaying) else b""
         if journal is not None and coll.replicates:
-            for key, previous in changed.previous:
+            for key, previous in update.previous:
                 journal.note(_WIDE, key, previous)
-            journal.log(coll.heads["m"], o, counted=(coll.ident, changed.added, changed.size))
+            journal.log(coll.heads["m"], o, counted=(coll.ident, added, size))
         if self._changes is not None:
             self._changes.append(Change(coll.ns, "m", None, o, self.from_migrate))
 

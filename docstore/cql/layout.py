@@ -18,9 +18,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from docstore.bson.columns import escape
 from docstore.cql.schema import Column, Table
 from docstore.wide.cells import Cell, Deletion, pack_deletion
-from docstore.wide.comparators import escape, unescape
+from docstore.wide.comparators import unescape
 from docstore.wide.keys import COLUMNS, RANGE_DELETION, STATIC
 from docstore.wide.mutations import Entry, cell_entry
 

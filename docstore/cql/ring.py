@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from docstore.bson.columns import escape
 from docstore.cql.bindings import Bindings
 from docstore.cql.restrictions import End, Restriction
-from docstore.wide.comparators import escape, unescape
+from docstore.wide.comparators import unescape
 from docstore.wide.tokens import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, Partitioner
 
 _RANDOM_MAX = 1 << 127

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from docstore.bson.columns import EXPIRING
 from docstore.cql.aggregates import Aggregate, find_aggregate
 from docstore.cql.bindings import Bindings, Value
 from docstore.cql.errors import invalid, unsupported
@@ -18,7 +19,7 @@ from docstore.cql.schema import Column, ColumnKind, Table
 from docstore.cql.statements import Call, ColumnName, Constant, Expression, Kind, Null, Selected, Star
 from docstore.cql.terms import Preparation, Receiver, as_value
 from docstore.cql.types import BIGINT, INT, CqlType
-from docstore.wide.cells import EXPIRING, Cell
+from docstore.wide.cells import Cell
 
 Evaluate = Callable[[Row, Bindings], Value]
 

@@ -19,17 +19,16 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-TOMBSTONE = 0x01
-EXPIRING = 0x02
-ESTIMATE = 0x40
-"""The flag of a row's statistics, which are no part of the data."""
-WHOLE = 0x80
-"""The flag of a deletion of a row, super column or range, which is no cell."""
+from docstore.bson.columns import EXPIRING, TOMBSTONE, WHOLE
 
+_STAMP = struct.Struct(">q")
 _PLAIN = struct.Struct(">Bq")
 _DELETED = struct.Struct(">BqI")
 _EXPIRES = struct.Struct(">BqII")
 _DELETION = struct.Struct(">BqI")
+
+stamp_of = _STAMP.pack
+"""A timestamp as it stands in records."""
 
 MAX_TTL = 630_720_000
 """Seconds: twenty years."""

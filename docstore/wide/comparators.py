@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from docstore.bson.columns import escape
 from docstore.wide.errors import MarshalError
 
-_END = b"\x00\x01"
 _ESCAPED_ZERO = b"\x00\xff"
 _INVERTED = bytes(255 - byte for byte in range(256))
 _FLIP_SIGN = bytes(byte ^ 0x80 for byte in range(256))
@@ -109,10 +109,6 @@ def invert(data: bytes) -> bytes:
 
 
 # Byte strings and texts
-
-
-def escape(value: bytes) -> bytes:
-    return value.replace(b"\x00", _ESCAPED_ZERO) + _END
 
 
 def unescape(data: bytes, start: int) -> tuple[bytes, int]:

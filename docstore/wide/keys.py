@@ -20,8 +20,9 @@ names from start to finish and nothing else.
 
 from __future__ import annotations
 
+from docstore.bson.columns import escape
 from docstore.bson.layout import ident_bytes
-from docstore.wide.comparators import escape, unescape
+from docstore.wide.comparators import unescape
 from docstore.wide.tokens import Partitioner
 
 FAMILY_PREFIX = b"W"

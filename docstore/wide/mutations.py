@@ -11,8 +11,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from docstore.bson.columns import WHOLE
+from docstore.bson.mutations import merged
 from docstore.wide.cells import (
-    WHOLE,
     Cell,
     Deletion,
     merge_cells,
@@ -71,15 +72,14 @@ def super_deletion_entry(family: ColumnFamily, super_name: bytes, deletion: Dele
 
 def merged_record(standing: bytes | None, record: bytes) -> bytes:
     """What stands after the merge."""
-    if standing is None or standing == record:
-        return record
-    if not record[0] & WHOLE:
-        # The timestamps decide between most versions: they stand as signed big-endian numbers behind the flags.
-        if standing[1:9] != record[1:9]:
-            newer = (standing[1] ^ 0x80, standing[2:9]) > (record[1] ^ 0x80, record[2:9])
-            return standing if newer else record
-        return pack_cell(merge_cells(unpack_cell(standing), unpack_cell(record)))
-    return pack_deletion(merge_deletions(unpack_deletion(standing), unpack_deletion(record)))
+    return record if standing is None else merged(standing, record, merge_alike)
+
+
+def merge_alike(standing: bytes, record: bytes) -> bytes:
+    """What stands after the merge of two cells that have one timestamp, or of two deletions."""
+    if record[0] & WHOLE:
+        return pack_deletion(merge_deletions(unpack_deletion(standing), unpack_deletion(record)))
+    return pack_cell(merge_cells(unpack_cell(standing), unpack_cell(record)))
 
 
 def folded(entries: Iterable[Entry]) -> tuple[Entry, ...]:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from docstore.wide.comparators import COLUMN_COMPARATORS, PACKAGE, Comparator, Reversed, escape, unescape
+from docstore.bson.columns import escape
+from docstore.wide.comparators import COLUMN_COMPARATORS, PACKAGE, Comparator, Reversed, unescape
 from docstore.wide.errors import configuration
 
 _REVERSED = PACKAGE + "ReversedType("

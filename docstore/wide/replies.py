@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from docstore.bson import documents_array
 from docstore.bson.build import enclosed
+from docstore.bson.columns import EXPIRING, ColumnForm
 from docstore.errors import Code, CommandError
-from docstore.wide.cells import EXPIRING
 from docstore.wide.comparators import Comparator
 from docstore.wide.schema import ColumnFamily
 from docstore.wide.slices import Column, SuperColumn
-from docstore.wide.values import content_value, name_value, name_writer, row_key_value
+from docstore.wide.values import column_form, content_value, name_value, name_writer, row_key_value
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 _INT = struct.Struct("<i")
@@ -28,6 +28,10 @@ class Form:
         self._family = family
         self._now = now
         self._as_text = as_text
+
+    def of_names(self, comparator: Comparator) -> ColumnForm | None:
+        """The kernel's form of columns with such names, where it has one."""
+        return column_form(comparator, as_text=self._as_text)
 
     def columns(self, columns: Iterable[Column], comparator: Comparator) -> list[bytes]:
         """Columns, in their order. `comparator`: that of their names."""

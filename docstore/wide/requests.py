@@ -22,16 +22,25 @@ from docstore.bson import (
     elements,
     values,
 )
+from docstore.bson.columns import ColumnForm, escape
 from docstore.query.values import NUMBERS, TYPE_NAMES, integral_of, text_of
 from docstore.wide.cells import MAX_TTL, Deletion, tombstone, value_cell
-from docstore.wide.comparators import Comparator, escape
+from docstore.wide.comparators import Comparator
 from docstore.wide.errors import invalid_request
 from docstore.wide.keys import row_end, row_tail
 from docstore.wide.mutations import Entry, column_entry, row_deletion_entry, super_deletion_entry
 from docstore.wide.schema import ColumnFamily
 from docstore.wide.slices import Predicate, SliceRange, check_range
 from docstore.wide.tokens import Partitioner
-from docstore.wide.values import binary_value, bound_bytes, content_bytes, name_bytes, plain_bytes, row_key_of
+from docstore.wide.values import (
+    binary_value,
+    bound_bytes,
+    column_form,
+    content_bytes,
+    name_bytes,
+    plain_bytes,
+    row_key_of,
+)
 
 Fields = dict[str, Value]
 _ABSENT: Final = (NULL, UNDEFINED)
@@ -173,6 +182,11 @@ def insert_entry(
     ttl = family.default_ttl if lives is None else ttl_of(lives, 0)
     cell = value_cell(value, timestamp, ttl=ttl, now=writing.now)
     return column_entry(family, name, super_name, cell)
+
+
+def plain_form(family: ColumnFamily, *, as_text: bool = False) -> ColumnForm | None:
+    """The kernel's form of the family's columns, where columns need nothing but a name, a value and a timestamp."""
+    return None if family.is_super or family.default_ttl else column_form(family.comparator, as_text=as_text)
 
 
 def value_is_long(value: Value | None) -> bool:

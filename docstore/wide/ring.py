@@ -14,8 +14,8 @@ from bson.max_key import MaxKey
 from bson.min_key import MinKey
 
 from docstore.bson import document_from, from_python
+from docstore.bson.columns import escape
 from docstore.errors import Code, CommandError
-from docstore.wide.comparators import escape
 from docstore.wide.requests import RowRange
 from docstore.wide.tokens import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, RANDOM_TOKENS, Partitioner
 

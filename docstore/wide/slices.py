@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from docstore.bson.columns import ColumnForm, is_live, take_columns
 from docstore.errors import CommandError
-from docstore.wide.cells import EXPIRING, NOT_DELETED, TOMBSTONE, Cell, Deletion, unpack_cell, unpack_deletion
+from docstore.wide.cells import NOT_DELETED, Cell, Deletion, unpack_cell, unpack_deletion
 from docstore.wide.comparators import Comparator
 from docstore.wide.errors import invalid_request
 from docstore.wide.keys import COLUMNS, ROW_DELETION, SUB_COLUMN, SUPER_DELETION, after_name, after_part
@@ -63,8 +64,9 @@ class Counts:
     keys_examined: int = 0
     tombstones: int = 0
 
-    def tombstone(self) -> None:
-        self.tombstones += 1
+    def tombstone(self, count: int = 1) -> None:
+        """Count dead columns that were met."""
+        self.tombstones += count
         if self.tombstones > self.limit:
             raise CommandError(
                 _TOMBSTONE_OVERWHELMING,
@@ -157,6 +159,30 @@ class RowReader:
         decode, at = comparator.decode, len(base)
         return [Column(decode(key, at)[0], record) for key, record in found]
 
+    def documents(
+        self, wanted: SliceRange, super_name: bytes | None, form: ColumnForm, check_size: Callable[[int], None]
+    ) -> Steps[list[bytes]]:
+        """The columns of a range as the documents of a reply. `form`: that of their comparator; `check_size` is told
+        how many bytes there are so far.
+        """
+        base, comparator, deleted = self._level(super_name)
+        counts, hidden = self._counts, None if deleted is NOT_DELETED else deleted.timestamp
+        lo, hi = _bounds(base, comparator, wanted)
+        items = iter(self._reader.items(lo, hi, wanted.reversed)) if wanted.count else iter(())
+        taken: list[bytes] = []
+        size = 0
+        while True:
+            before = len(taken)
+            examined, dead, ended = take_columns(form, items, len(base), hidden, self._now, taken, wanted.count, _STEP)
+            counts.keys_examined += examined
+            if dead:
+                counts.tombstone(dead)
+            size += sum(map(len, taken[before:]))
+            check_size(size)
+            if ended:
+                return taken
+            yield
+
     def count_columns(self, super_name: bytes | None = None) -> Steps[int]:
         """How many live columns the row, or the super column, has."""
         base, _, deleted = self._level(super_name)
@@ -207,7 +233,7 @@ class RowReader:
         self._counts.keys_examined += 1
         if record is None:
             return None
-        if not _is_live(record, deleted.timestamp, self._now):
+        if not is_live(record, deleted.timestamp, self._now):
             self._counts.tombstone()
             return None
         return Column(name, record)
@@ -228,7 +254,7 @@ class RowReader:
         for item in self._reader.items(lo, hi, backwards):
             examined += 1
             record = item[1]
-            if (plain and not record[0]) or _is_live(record, hidden, now):
+            if (plain and not record[0]) or is_live(record, hidden, now):
                 taken.append(item if kept else _NOTHING)
                 if len(taken) == limit:
                     break
@@ -281,7 +307,7 @@ class RowReader:
                 columns.append((key, record))
         live: list[Column] = []
         for key, record in sorted(columns):
-            if _is_live(record, deleted.timestamp, self._now):
+            if is_live(record, deleted.timestamp, self._now):
                 live.append(Column(subcomparator.decode(key, mark + 1)[0], record))
             else:
                 self._counts.tombstone()
@@ -290,14 +316,6 @@ class RowReader:
         if not subcomparator.ordered:
             live = _chosen(live, subcomparator, SliceRange(count=_NO_LIMIT))
         return SuperColumn(self._family.comparator.decode(standing, at)[0], live)
-
-
-def _is_live(record: bytes, hidden: int, now: int) -> bool:
-    """Whether a record is that of a live cell, under a deletion with the timestamp `hidden`."""
-    flags = record[0]
-    if flags & TOMBSTONE or int.from_bytes(record[1:9], "big", signed=True) <= hidden:
-        return False
-    return not flags & EXPIRING or now < int.from_bytes(record[9:13], "big")
 
 
 def _bounds(base: bytes, comparator: Comparator, wanted: SliceRange) -> tuple[bytes, bytes]:

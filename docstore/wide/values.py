@@ -11,10 +11,22 @@ import uuid
 from collections.abc import Callable
 
 from docstore.bson import BINARY, INT32, INT64, STRING, Value
+from docstore.bson.columns import (
+    ASCII_NAMES,
+    LONG_NAMES,
+    PLAIN_NAMES,
+    TEXT_NAMES,
+    TIME_UUID_NAMES,
+    ColumnForm,
+)
+from docstore.bson.columns import (
+    plain_bytes as bytes_of,
+)
 from docstore.query.values import TYPE_NAMES, integral_of, text_of
 from docstore.wide import comparators
 from docstore.wide.comparators import (
     ASCII,
+    BYTES,
     INTEGER,
     LEXICAL_UUID,
     LONG,
@@ -36,6 +48,17 @@ _WIDTHS = {LONG.name: 8, TIMESTAMP.name: 8, comparators.INT32.name: 4}
 _TEXTS = frozenset((ASCII.name, UTF8.name))
 _UUIDS = frozenset((LEXICAL_UUID.name, TIME_UUID.name, SIGNED_TIME_UUID.name, UUID.name))
 _UUID_SUBTYPES = (0, 3, 4)
+_FORMS = {
+    id(comparator): (ColumnForm(kind), ColumnForm(kind, True))
+    for comparator, kind in (
+        (BYTES, PLAIN_NAMES),
+        (UTF8, TEXT_NAMES),
+        (ASCII, ASCII_NAMES),
+        (LONG, LONG_NAMES),
+        (TIME_UUID, TIME_UUID_NAMES),
+    )
+}
+"""By identity: a class that is registered may have the name of a built-in one."""
 
 
 def string_value(data: bytes) -> Value:
@@ -52,10 +75,7 @@ def long_value(number: int) -> Value:
 
 def plain_bytes(value: Value) -> bytes | None:
     """The bytes of a string (UTF-8) or of binary data; None for any other type."""
-    code, raw = value
-    if code == STRING:
-        return raw[4:-1]
-    return raw[5:] if code == BINARY else None
+    return bytes_of(*value)
 
 
 def row_key_of(value: Value) -> bytes:
@@ -179,6 +199,12 @@ def name_writer(comparator: Comparator, *, as_text: bool = False) -> Callable[[b
         return bytes((code,)) + b"name\0" + data
 
     return written
+
+
+def column_form(comparator: Comparator, *, as_text: bool = False) -> ColumnForm | None:
+    """The form that the kernel has of a built-in comparator's names; None for those that it does not know."""
+    forms = _FORMS.get(id(comparator))
+    return None if forms is None else forms[as_text]
 
 
 def content_bytes(value: Value, *, as_long: bool = False) -> bytes:

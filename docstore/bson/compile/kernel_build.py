@@ -43,6 +43,9 @@ COMPILED = (
     "sorting",
     "calendar",
     "watched",
+    "murmur",
+    "columns",
+    "mutations",
 )
 """The modules of docstore.bson that run per document."""
 

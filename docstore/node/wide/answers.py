@@ -92,8 +92,11 @@ def _documents(reader: RowReader, found: Found, form: Form, wanted: Wanted) -> S
     if family.is_super and wanted.super_name is None:
         supers = yield from reader.super_columns(wanted.predicate)
         return form.super_columns(supers)
-    columns = yield from reader.columns(wanted.predicate, wanted.super_name)
     comparator = column_comparator(family, wanted.super_name)
+    names = form.of_names(comparator)
+    if names is not None and isinstance(wanted.predicate, SliceRange):
+        return (yield from reader.documents(wanted.predicate, wanted.super_name, names, check_reply_size))
+    columns = yield from reader.columns(wanted.predicate, wanted.super_name)
     if len(columns) <= _AT_ONCE:
         return form.columns(columns, comparator)
     documents: list[bytes] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from docstore.bson import OBJECT, STRING, Value
+from docstore.bson.columns import ColumnForm
+from docstore.bson.mutations import take_mutations
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
@@ -12,9 +14,10 @@ from docstore.node.wide.columns import Found
 from docstore.node.wide.slicing import driven
 from docstore.node.wide.writing import RowChange
 from docstore.query.values import TYPE_NAMES, text_of
+from docstore.wide.cells import stamp_of
 from docstore.wide.errors import invalid_request
-from docstore.wide.mutations import Entry, folded
-from docstore.wide.requests import Fields, Writing, fields_of, mutation_entries
+from docstore.wide.mutations import Entry, merge_alike, merged_record
+from docstore.wide.requests import Fields, Writing, fields_of, mutation_entries, plain_form
 from docstore.wide.slices import Steps
 from docstore.wide.values import row_key_of
 
@@ -34,30 +37,48 @@ def _nothing() -> None:
 
 
 def _parsed(context: Context, node: DataNode, mutations: list[bytes], writing: Writing) -> Steps[list[RowChange]]:
-    rows: dict[tuple[str, bytes], list[Entry]] = {}
-    families: dict[Value, Found] = {}
-    for position, raw in enumerate(mutations, 1):
-        fields = fields_of("mutation", (OBJECT, raw), _FIELDS)
-        named = _required(fields, "columnFamily")
-        found = families.get(named)
-        if found is None:
-            found = families[named] = _family(context, node, named)
-        key = row_key_of(_required(fields, "key"))
-        entries = mutation_entries(found.definition, fields, writing)
-        row = rows.get((found.definition.name, key))
-        if row is None:
-            rows[found.definition.name, key] = entries
-        else:
-            row += entries
-        if not position % _STEP:
+    rows: dict[tuple[bytes, bytes], dict[bytes, Entry]] = {}
+    families: dict[bytes, Found] = {}
+    forms: dict[bytes, ColumnForm] = {}
+    stamp = stamp_of(writing.default_timestamp)
+    at, end = 0, len(mutations)
+    while at < end:
+        stop = min(at + _STEP, end)
+        at = take_mutations(mutations, at, stop, forms, rows, Entry, merge_alike, stamp, writing.max_value)
+        if at < stop:
+            _take(context, node, mutations[at], writing, families, forms, rows)
+            at += 1
+        if not at % _STEP:
             yield
-    by_name = {found.definition.name: found for found in families.values()}
-    changes: list[RowChange] = []
-    for (name, key), entries in rows.items():
-        changes.append(RowChange(by_name[name], key, folded(entries) if len(entries) > 1 else entries))
-        yield
+    changes = [RowChange(families[name], key, tuple(entries.values())) for (name, key), entries in rows.items()]
     changes.sort(key=lambda change: change.found.collection.ns)
     return changes
+
+
+def _take(
+    context: Context,
+    node: DataNode,
+    mutation: bytes,
+    writing: Writing,
+    families: dict[bytes, Found],
+    forms: dict[bytes, ColumnForm],
+    rows: dict[tuple[bytes, bytes], dict[bytes, Entry]],
+) -> None:
+    """Any mutation. What its family is like is known from then on."""
+    fields = fields_of("mutation", (OBJECT, mutation), _FIELDS)
+    named = _required(fields, "columnFamily")
+    name = named[1]
+    found = families.get(name) if named[0] == STRING else None
+    if found is None:
+        found = families[name] = _family(context, node, named)
+        form = plain_form(found.definition)
+        if form is not None:
+            forms[name] = form
+    row = rows.setdefault((name, row_key_of(_required(fields, "key"))), {})
+    for entry in mutation_entries(found.definition, fields, writing):
+        standing = row.get(entry.path)
+        record = merged_record(None if standing is None else standing.record, entry.record)
+        row[entry.path] = entry._replace(record=record)
 
 
 def _required(fields: Fields, name: str) -> Value:

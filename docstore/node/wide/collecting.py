@@ -19,6 +19,7 @@ import contextlib
 from dataclasses import dataclass, field
 from inspect import isawaitable
 
+from docstore.bson.columns import ESTIMATE, EXPIRING, TOMBSTONE, WHOLE
 from docstore.collection.rows import EMPTY, RowSize, remove_cells, row_size
 from docstore.commands.concerns import MAJORITY
 from docstore.errors import CommandError
@@ -27,16 +28,7 @@ from docstore.node.periodic import PeriodicTask
 from docstore.node.wide.columns import Found
 from docstore.storage import Family
 from docstore.storage.engine import Reader
-from docstore.wide.cells import (
-    ESTIMATE,
-    EXPIRING,
-    NOT_DELETED,
-    TOMBSTONE,
-    WHOLE,
-    Deletion,
-    unpack_cell,
-    unpack_deletion,
-)
+from docstore.wide.cells import NOT_DELETED, Deletion, unpack_cell, unpack_deletion
 from docstore.wide.execution import Stored
 from docstore.wide.keys import RANGE_DELETION, ROW_DELETION, family_end, family_prefix, split_row
 

@@ -15,9 +15,13 @@ from docstore.cql.kept import Statements
 from docstore.node.wide.settings import Settings
 from docstore.wide.errors import family_absent, keyspace_absent, wrong_mode
 from docstore.wide.execution import StoredFamily
+from docstore.wide.keys import family_prefix
+from docstore.wide.requests import plain_form
 from docstore.wide.schema import ColumnFamily, Keyspace, column_family, keyspace_from_options
+from docstore.wide.tokens import MURMUR3
 
 if TYPE_CHECKING:
+    from docstore.bson.columns import ColumnForm
     from docstore.collection.collection import Collection
     from docstore.collection.options import CollectionOptions
     from docstore.collection.store import Store
@@ -30,12 +34,23 @@ def is_keyspace(store: Store, database: str) -> bool:
     return f"{database}.{MARK}" in store.catalog.collections
 
 
+class Plain(NamedTuple):
+    """What the kernel needs for the columns of a family: what their keys begin with; their forms, where replies show
+    bytes as binary data and where they show text as strings.
+    """
+
+    prefix: bytes
+    binary: ColumnForm
+    text: ColumnForm
+
+
 class Found(NamedTuple):
-    """A column family and the collection that holds it."""
+    """A column family and the collection that holds it. `plain`: where the kernel knows such keys and columns."""
 
     collection: Collection
     keyspace: Keyspace
     definition: ColumnFamily
+    plain: Plain | None
 
 
 class WideColumns:
@@ -48,7 +63,7 @@ class WideColumns:
         self._store = store
         self._wall_clock = wall_clock
         self._keyspaces: dict[str, tuple[CollectionOptions, Keyspace]] = {}
-        self._families: dict[str, tuple[CollectionOptions, CollectionOptions, Found]] = {}
+        self._families: dict[str, tuple[str, CollectionOptions, CollectionOptions, Found]] = {}
         self._last_timestamp = 0
 
     def now(self) -> int:
@@ -92,24 +107,32 @@ class WideColumns:
     def find(self, keyspace: str, name: str) -> Found | None:
         """The column family with its collection."""
         namespace = f"{keyspace}.{name}"
+        known = self.known(namespace)
+        if known is not None:
+            return known
         collections = self._store.catalog.collections
-        collection, mark = collections.get(namespace), collections.get(f"{keyspace}.{MARK}")
+        marked = f"{keyspace}.{MARK}"
+        collection, mark = collections.get(namespace), collections.get(marked)
         if collection is None or mark is None or collection.options.family is None:
             return None
-        known = self._families.get(namespace)
-        if (
-            known is not None
-            and known[0] is collection.options
-            and known[1] is mark.options
-            and known[2].collection is collection
-        ):
-            return known[2]
         of = self.keyspace(keyspace)
         assert of is not None, "the keyspace has a mark"
         definition = column_family(name, document_to_python(collection.options.family), self.settings.registry)
-        found = Found(collection, of, definition)
-        self._families[namespace] = (collection.options, mark.options, found)
+        found = Found(collection, of, definition, _plain(collection, of, definition))
+        self._families[namespace] = (marked, collection.options, mark.options, found)
         return found
+
+    def known(self, namespace: str) -> Found | None:
+        """The column family, where it has been looked for before and nothing has changed since."""
+        known = self._families.get(namespace)
+        if known is None:
+            return None
+        marked, options, mark_options, found = known
+        collections = self._store.catalog.collections
+        mark = collections.get(marked)
+        if collections.get(namespace) is not found.collection or mark is None:
+            return None
+        return found if found.collection.options is options and mark.options is mark_options else None
 
     def existing(self, keyspace: str, name: str, command: str) -> Found:
         """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
@@ -123,6 +146,15 @@ class WideColumns:
         """The column families of a keyspace, in the order of their names."""
         collections = sorted(self._store.catalog.in_database(keyspace), key=lambda collection: collection.name)
         return [found for collection in collections if (found := self.find(keyspace, collection.name)) is not None]
+
+
+def _plain(collection: Collection, keyspace: Keyspace, definition: ColumnFamily) -> Plain | None:
+    if keyspace.partitioner.name != MURMUR3 or definition.table is not None:
+        return None
+    binary, text = plain_form(definition), plain_form(definition, as_text=True)
+    if binary is None or text is None:
+        return None
+    return Plain(family_prefix(collection.ident), binary, text)
 
 
 def stored(found: Found) -> StoredFamily:

@@ -15,8 +15,9 @@ from inspect import isawaitable
 from typing import NamedTuple
 
 from docstore.bson import Predicate
+from docstore.bson.mutations import RowUpdate
 from docstore.bson.optime import OpTime
-from docstore.collection.rows import Growth, merge_row
+from docstore.collection.rows import merge_row
 from docstore.collection.unit import WriteUnit
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -62,7 +63,9 @@ def write_rows(
     else:
         needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
     if needed == 1 and len(rows) == 1 and node.ownership is None and not node.store.write_lock.held:
-        return _write_one(node, rows[0])
+        found, key, entries = rows[0]
+        update = write_one(node, found, row_tail(found.keyspace.partitioner, key), entries)
+        return growth_warnings(node, found, key, update)
     writing = _Writing(context, node, rows)
     if not node.store.write_lock.held and node.ownership is None and writing.advance(None):
         if needed == 1:
@@ -71,20 +74,19 @@ def write_rows(
     return _write_on(writing, level, needed)
 
 
-def _write_one(node: DataNode, row: RowChange) -> list[str]:
-    """One row that nobody waits for: most writes are of this kind."""
-    found = row.found
+def write_one(node: DataNode, found: Found, tail: bytes, entries: Sequence[Entry]) -> RowUpdate:
+    """Merge into one row, given as its part of keys, what nobody waits for: most writes are of this kind."""
     unit = node.store.unit()
     try:
-        growth = merge_row(unit, found.collection, row_tail(found.keyspace.partitioner, row.key), row.entries)
+        update = merge_row(unit, found.collection, tail, entries)
         unit.commit()
     except BaseException:
         unit.abort()
         raise
     figures = node.wide.settings.figures
     figures.writes += 1
-    figures.columns_written += len(row.entries)
-    return _warnings(node, row, growth)
+    figures.columns_written += len(entries)
+    return update
 
 
 def _keyspaces(rows: Sequence[RowChange]) -> list[Keyspace]:
@@ -169,7 +171,7 @@ class _Writing:
     def _unit(self, owned: Predicate | None, namespace: str) -> None:
         node, rows = self.node, self._rows
         unit = node.store.unit()
-        grown: list[tuple[RowChange, Growth]] = []
+        grown: list[tuple[RowChange, RowUpdate]] = []
         entries = 0
         at = self._at
         try:
@@ -191,28 +193,27 @@ class _Writing:
         figures = node.wide.settings.figures
         figures.writes += len(grown)
         figures.columns_written += entries
-        for row, growth in grown:
-            self.warnings += _warnings(node, row, growth)
+        for row, update in grown:
+            self.warnings += growth_warnings(node, row.found, row.key, update)
 
-    def _merge(self, unit: WriteUnit, row: RowChange, owned: Predicate | None) -> Growth:
+    def _merge(self, unit: WriteUnit, row: RowChange, owned: Predicate | None) -> RowUpdate:
         partitioner = row.found.keyspace.partitioner
         if owned is not None and not owned.matches(ring_document(partitioner, row.key)):
             raise CommandError(Code.StaleConfig, f"row {shown_key(row.key)} of {row.found.collection.ns} is not here")
         return merge_row(unit, row.found.collection, row_tail(partitioner, row.key), row.entries)
 
 
-def _warnings(node: DataNode, row: RowChange, growth: Growth) -> list[str]:
+def growth_warnings(node: DataNode, found: Found, key: bytes, update: RowUpdate) -> list[str]:
     """What is to be told of a row that has grown past a limit."""
     settings = node.wide.settings
-    before, after = growth
-    if after.rows <= settings.warn_rows and after.size <= settings.warn_bytes:
+    if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
         return []
-    name = f"{row.found.keyspace.name}/{row.found.definition.name}:{shown_key(row.key)}"
+    name = f"{found.keyspace.name}/{found.definition.name}:{shown_key(key)}"
     warnings: list[str] = []
-    if before.rows <= settings.warn_rows < after.rows:
-        warnings.append(f"Writing large partition {name} ({after.rows} rows)")
-    if before.size <= settings.warn_bytes < after.size:
-        warnings.append(f"Writing large partition {name} ({after.size} bytes)")
+    if update.rows_before <= settings.warn_rows < update.rows:
+        warnings.append(f"Writing large partition {name} ({update.rows} rows)")
+    if update.bytes_before <= settings.warn_bytes < update.row_bytes:
+        warnings.append(f"Writing large partition {name} ({update.row_bytes} bytes)")
     for warning in warnings:
         settings.figures.wide_partitions += 1
         LOG.warning(warning)

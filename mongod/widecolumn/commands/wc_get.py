@@ -8,12 +8,17 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.commands.wide_column import GET
+from docstore.node.node import node_of
 from docstore.node.wide.answers import Wanted, given, query_of, reply_get, super_column_of, text_wanted
+from docstore.node.wide.plain import get_plain
 from docstore.wide.requests import check_path, column_comparator
 from docstore.wide.values import name_bytes, row_key_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    done = get_plain(context, node_of(context), arguments)
+    if done is not None:
+        return done
     query = query_of(context, arguments)
     family = query.found.definition
     key = row_key_of(arguments["key"])

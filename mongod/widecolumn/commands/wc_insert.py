@@ -12,6 +12,7 @@ from docstore.commands.wide_column import INSERT
 from docstore.node.node import node_of
 from docstore.node.wide.answers import family_of, given, super_column_of
 from docstore.node.wide.changes import large_values, reply_written, writing_of
+from docstore.node.wide.plain import insert_plain
 from docstore.node.wide.writing import RowChange, write_rows
 from docstore.wide.consistency import level_named
 from docstore.wide.requests import check_path, insert_entry
@@ -20,6 +21,9 @@ from docstore.wide.values import row_key_of
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
+    done = insert_plain(context, node, arguments)
+    if done is not None:
+        return done
     found = family_of(context, arguments)
     level = level_named(arguments["consistency"])
     key = row_key_of(arguments["key"])

@@ -9,7 +9,9 @@ from types import ModuleType
 
 PACKAGE = "docstore.bson"
 COMPILED_MARK = (".so", ".pyd")
-NOT_EXPORTED = ("bounded", "fetching", "field_changes", "group", "key_values", "sorting")
+NOT_EXPORTED = (
+    "bounded", "columns", "fetching", "field_changes", "group", "key_values", "murmur", "mutations", "sorting",
+)  # fmt: skip
 
 
 def is_compiled(kernel: ModuleType) -> bool:
