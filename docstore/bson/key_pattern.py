@@ -102,7 +102,7 @@ class KeyPattern:
         combinations: list[tuple[Value, ...]] = []
         fields: list[_Field] = []
         for position, (path, _) in enumerate(self.fields):
-            fields.append(_Field((OBJECT, raw), path.split("."), (), self._leaf_places[position]))
+            fields.append(_Field((OBJECT, raw), path.split("."), (), "", self._leaf_places[position]))
         places = _expand(fields, combinations)
         return sorted({self.encode(members) for members in combinations}), places
 
@@ -295,6 +295,9 @@ def array_places(paths: Sequence[str], places: int) -> frozenset[str]:
 class _Field:
     """How far one field of the pattern has been followed: `value` is what was found at `place`, `rest` what is left.
 
+    The place holds the number of every array's element on the way, named by the path or not: two fields that reach one
+    array by different paths expand it together. `name` is the last name of the place that the path has.
+
     A field that is `done` has its value, even if that is an array. One that has just got it by the number of an array's
     element `counts` as one that expands an array, although the array stays whole. `leaf` is the bit of the last name of
     its path.
@@ -303,16 +306,25 @@ class _Field:
     value: Value
     rest: list[str]
     place: tuple[str, ...]
+    name: str
     leaf: int
     done: bool
     counts: bool
 
     def __init__(
-        self, value: Value, rest: list[str], place: tuple[str, ...], leaf: int, done: bool = False, counts: bool = False
+        self,
+        value: Value,
+        rest: list[str],
+        place: tuple[str, ...],
+        name: str,
+        leaf: int,
+        done: bool = False,
+        counts: bool = False,
     ) -> None:
         self.value = value
         self.rest = rest
         self.place = place
+        self.name = name
         self.leaf = leaf
         self.done = done
         self.counts = counts
@@ -329,13 +341,14 @@ class _Field:
                 self.done = True
                 return
             self.value = found
-            self.place = (*self.place, self.rest[0])
+            self.name = self.rest[0]
+            self.place = (*self.place, self.name)
             self.rest = self.rest[1:]
 
-    def enter(self, member: Value, members: list[Value]) -> _Field:
-        """The field within one member of the array that it has reached."""
+    def enter(self, member: Value, number: int, members: list[Value]) -> _Field:
+        """The field within the member of that number of the array that it has reached."""
         if not self.rest:
-            return _Field(member, [], self.place, self.leaf, True)
+            return _Field(member, [], self.place, self.name, self.leaf, True)
         index = place_in_array(self.rest[0])
         if 0 <= index < len(members):
             named = members[index]
@@ -343,8 +356,9 @@ class _Field:
             counts = last and named[0] == ARRAY
             if last and named == _EMPTY_ARRAY:
                 named = _UNDEFINED
-            return _Field(named, self.rest[1:], (*self.place, self.rest[0]), self.leaf, last, counts)
-        return _Field(member if member[0] == OBJECT else _NULL, self.rest, self.place, self.leaf)
+            return _Field(named, self.rest[1:], (*self.place, str(index)), self.rest[0], self.leaf, last, counts)
+        place = (*self.place, str(number))
+        return _Field(member if member[0] == OBJECT else _NULL, self.rest, place, self.name, self.leaf)
 
 
 def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> int:
@@ -357,9 +371,8 @@ def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> int:
         if field.done and not field.counts:
             continue
         if counted is not None and counted.place != field.place:
-            names = [place[len(place) - 1] for place in (field.place, counted.place)]
             raise CommandError(
-                Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{names[0]}] [{names[1]}]"
+                Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{field.name}] [{counted.name}]"
             )
         counted = field
         if not field.done:
@@ -369,33 +382,33 @@ def _expand(fields: list[_Field], combinations: list[tuple[Value, ...]]) -> int:
         combinations.append(tuple([field.value for field in fields]))
         return 0
     members = values(array.value[1])
-    _refuse_ambiguous_numbers(fields, members)
     if not members:
         for field in fields:
             if not field.done:
                 field.value = _NULL if field.rest else _UNDEFINED
                 field.done = True
         return places | _expand(fields, combinations)
-    for member in members:
+    for number, member in enumerate(members):
+        if member[0] == OBJECT:
+            _refuse_ambiguous_numbers(fields, member[1], len(members))
         inner = [
-            _Field(field.value, [], field.place, field.leaf, True) if field.done else field.enter(member, members)
+            _Field(field.value, [], field.place, field.name, field.leaf, True)
+            if field.done
+            else field.enter(member, number, members)
             for field in fields
         ]
         places |= _expand(inner, combinations)
     return places
 
 
-def _refuse_ambiguous_numbers(fields: list[_Field], members: list[Value]) -> None:
-    """A number in a path may name an array's element or a field of its documents, but not both."""
+def _refuse_ambiguous_numbers(fields: list[_Field], member: bytes, size: int) -> None:
+    """A number in a path may name an element of an array of that size or a field of its documents, but not both."""
     for field in fields:
-        if field.done or not field.rest:
+        if field.done or not field.rest or not 0 <= place_in_array(field.rest[0]) < size:
             continue
-        if not 0 <= place_in_array(field.rest[0]) < len(members):
-            continue
-        for code, raw in members:
-            if code == OBJECT and get_field(raw, field.rest[0]) is not None:
-                raise CommandError(
-                    _AMBIGUOUS_NUMBER,
-                    f"Ambiguous field name found in array (do not use numeric field names in embedded elements in an "
-                    f"array), field: '{field.rest[0]}' for array: {field.place[len(field.place) - 1]}",
-                )
+        if get_field(member, field.rest[0]) is not None:
+            raise CommandError(
+                _AMBIGUOUS_NUMBER,
+                f"Ambiguous field name found in array (do not use numeric field names in embedded elements in an "
+                f"array), field: '{field.rest[0]}' for array: {field.name}",
+            )
