@@ -18,6 +18,7 @@ cdef class SumState(State):
     cdef long long _count
     cdef int _kind
     cdef long long _whole
+    cdef bint _binary
     cdef double _high
     cdef double _low
     cdef int add(self, Place found) except -1
@@ -25,8 +26,9 @@ cdef class SumState(State):
     cdef int _add_integer(self, long long number, Place found) except -1
     cdef int _add_double(self, double number, Place found) except -1
     cdef int _keep(self, Place found) except -1
+    cdef int _begin_binary(self) except -1
     cdef int _plus(self, double number) except -1
-    cdef double _total(self) except? -1
+    cdef int _plus_long(self, long long number) except -1
     cpdef tuple partial(self)
     cpdef tuple result(self)
 

@@ -10,7 +10,6 @@ the garbage collector.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from struct import pack
 
@@ -76,15 +75,17 @@ class State:
 @cython.no_gc
 @cython.cclass
 class SumState(State):
-    """Sums; as parts [type byte of the widest number, integers, doubles, their rounding errors, decimals].
+    """Sums; as parts [type byte of the widest number, integers, two doubles, decimals].
 
-    With `counted`, the number of numbers comes first. Integers are added exactly, doubles with compensation.
+    With `counted`, the number of numbers comes first. The steps are those of `docstore.query.summation`, but that as
+    long as there are only integers within 53 bits, the doubles are left out: they would be the sum and zero.
     """
 
     _counted: cython.bint
     _count: cython.longlong
     _kind: cython.int
     _whole: cython.longlong
+    _binary: cython.bint
     _high: cython.double
     _low: cython.double
 
@@ -94,6 +95,7 @@ class SumState(State):
         self._count = 0
         self._kind = INT32
         self._whole = 0
+        self._binary = False
         self._high = 0.0
         self._low = 0.0
 
@@ -113,6 +115,12 @@ class SumState(State):
         held: cython.longlong = self._whole >> 61
         if not (-1 <= top <= 0 and -1 <= held <= 0):
             return self._keep(found)
+        if self._binary or not (-1 <= number >> 53 <= 0 and -1 <= (self._whole + number) >> 53 <= 0):
+            self._begin_binary()
+            if found.code == INT32:
+                self._plus(cython.cast(cython.double, number))
+            else:
+                self._plus_long(number)
         self._whole += number
         self._count += 1
         if found.code == INT64 and self._kind == INT32:
@@ -120,12 +128,21 @@ class SumState(State):
         return 0
 
     def _add_double(self, number: cython.double, found: Place) -> cython.int:
-        total: cython.double = self._high + number
+        total: cython.double
+        self._begin_binary()
+        total = self._high + number
         if total - total != 0.0:
             return self._keep(found)
         self._plus(number)
         self._count += 1
         self._kind = DOUBLE
+        return 0
+
+    def _begin_binary(self) -> cython.int:
+        """From now on the doubles are kept."""
+        if not self._binary:
+            self._binary = True
+            self._plus_long(self._whole)
         return 0
 
     def _keep(self, found: Place) -> cython.int:
@@ -165,27 +182,41 @@ class SumState(State):
         total = self._high + high + low
         if total - total != 0.0 or not (-1 <= whole >> 61 <= 0 and -1 <= self._whole >> 61 <= 0):
             return False
+        if self._binary or kind == DOUBLE or not (-1 <= (self._whole + whole) >> 53 <= 0):
+            self._begin_binary()
+            self._plus_long(whole)
+            self._plus(high)
+            self._plus(low)
         self._whole += whole
-        self._plus(high)
-        self._plus(low)
         self._count += count
         if kind == DOUBLE or (kind == INT64 and self._kind == INT32):
             self._kind = kind
         return True
 
     def _plus(self, number: cython.double) -> cython.int:
-        total: cython.double = self._high + number
+        term: cython.double = number + self._low
+        rest: cython.double = self._low - (term - number)
+        total: cython.double = self._high + term
         part: cython.double = total - self._high
-        self._low += (self._high - (total - part)) + (number - part)
+        self._low = rest + ((self._high - (total - part)) + (term - part))
         self._high = total
         return 0
 
+    def _plus_long(self, number: cython.longlong) -> cython.int:
+        """In two parts, of which each is a double exactly: the lowest 32 bits, cut towards zero, and the others."""
+        upper: cython.longlong
+        upper = number >> 32 << 32 if number >= 0 else -(-number >> 32 << 32)
+        self._plus(cython.cast(cython.double, number - upper))
+        self._plus(cython.cast(cython.double, upper))
+        return 0
+
     def partial(self) -> Value:
+        only_integers: cython.bint = self._kind != DOUBLE
         parts = [
             (INT32, self._kind.to_bytes(4, "little")),
-            (INT64, self._whole.to_bytes(8, "little", signed=True)),
-            (DOUBLE, pack("<d", self._high)),
-            (DOUBLE, pack("<d", self._low)),
+            (INT64, (self._whole if only_integers else 0).to_bytes(8, "little", signed=True)),
+            (DOUBLE, pack("<d", 0.0 if only_integers else self._high)),
+            (DOUBLE, pack("<d", 0.0 if only_integers else self._low)),
             _ZERO_DECIMAL,
         ]
         if self._counted:
@@ -193,22 +224,16 @@ class SumState(State):
         return ARRAY, array_from(parts)
 
     def result(self) -> Value:
+        total: cython.double = self._high if self._kind == DOUBLE else cython.cast(cython.double, self._whole)
         if self._counted:
             if self._count == 0:
                 return NULL, b""
-            return DOUBLE, pack("<d", self._total() / self._count)
+            return DOUBLE, pack("<d", total / self._count)
         if self._kind == DOUBLE:
-            return DOUBLE, pack("<d", self._total())
+            return DOUBLE, pack("<d", total)
         if self._kind == INT32 and -0x80000000 <= self._whole <= 0x7FFFFFFF:
             return INT32, self._whole.to_bytes(4, "little", signed=True)
         return INT64, self._whole.to_bytes(8, "little", signed=True)
-
-    def _total(self) -> cython.double:
-        """All numbers together, rounded once."""
-        if self._whole == 0:
-            return self._high + self._low
-        first = float(self._whole)
-        return math.fsum((self._high, self._low, first, float(self._whole - int(first))))
 
 
 @cython.no_gc

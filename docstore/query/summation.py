@@ -1,8 +1,10 @@
-"""Sums of many numbers as MongoDB makes them: exact over integers, doubled precision over doubles, 34 digits over
-decimals.
+"""Sums of many numbers as MongoDB makes them, to the last digit: exact over integers, doubled precision over doubles,
+34 digits over decimals.
 
-Integers and doubles are kept apart from decimals until the end. The result has the widest type that was added; an int
-sum that does not fit is a long, a long sum that does not fit is a double.
+Decimals are kept apart from the rest until the end. The rest is a double and a second one that makes up for what
+rounding took from it, added to in the order in which numbers come; a sum of doubles is the first of the two, and both
+go into a decimal. The result has the widest type that was added; an int sum that does not fit is a long, a long sum
+that does not fit is a double.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 
-from docstore.bson.walk import DECIMAL, DOUBLE, INT32, Value
+from docstore.bson.walk import DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, widest
 from docstore.query.values import (
     INT_MAX,
@@ -27,6 +29,7 @@ from docstore.query.values import (
 )
 
 _ZERO = from_decimal(Decimal(0))[1]
+_NO_INTEGERS = int64_value(0)
 
 
 class Summation:
@@ -51,19 +54,33 @@ class Summation:
             self._add_double(double_of(value))
         elif code == DECIMAL:
             self._decimal = DECIMAL_CONTEXT.add(self._decimal, decimal_of(value).to_decimal())
+        elif code == INT32:
+            number = int_of(value)
+            self._whole += number
+            self._plus(float(number))
         else:
-            self._whole += int_of(value)
+            self._add_long(int_of(value))
+
+    def _add_long(self, number: int) -> None:
+        """A long is added in two parts, of which each is a double exactly."""
+        self._whole += number
+        upper = _upper(number)
+        self._plus(float(number - upper))
+        self._plus(float(upper))
 
     def _add_double(self, number: float) -> None:
-        if not math.isfinite(number):
-            self._special += number
+        if not math.isfinite(self._high + number):
+            self._special += number if not math.isfinite(number) else self._high + number
             return
-        total = self._high + number
-        if not math.isfinite(total):
-            self._special += total
-            return
+        self._plus(number)
+
+    def _plus(self, number: float) -> None:
+        """Add to both doubles. The first rounding error is exact only where `_low` is the smaller: so it is there."""
+        term = number + self._low
+        rest = self._low - (term - number)
+        total = self._high + term
         part = total - self._high
-        self._low += (self._high - (total - part)) + (number - part)
+        self._low = rest + ((self._high - (total - part)) + (term - part))
         self._high = total
 
     def merge_partial(self, parts: Sequence[Value]) -> None:
@@ -72,18 +89,18 @@ class Summation:
         self.kind = widest(self.kind, int_of(kind))
         if whole[0] == DOUBLE:
             self._add_double(double_of(whole))
-        else:
-            self._whole += int_of(whole)
+        elif whole != _NO_INTEGERS:
+            self._add_long(int_of(whole))
         self._add_double(double_of(high))
         self._add_double(double_of(low))
         if decimal[1] != _ZERO:
             self._decimal = DECIMAL_CONTEXT.add(self._decimal, decimal_of(decimal).to_decimal())
 
     def as_float(self) -> float:
-        """The sum of what was added without decimals, rounded once."""
+        """The sum of what was added without decimals."""
         if self._special != 0.0 or math.isnan(self._special):
             return self._special
-        return math.fsum((self._high, self._low, *_exact_parts(self._whole)))
+        return self._high
 
     def as_decimal(self) -> Decimal:
         """The sum of everything."""
@@ -91,8 +108,7 @@ class Summation:
             return DECIMAL_CONTEXT.add(self._decimal, Decimal(self._special))
         high = DECIMAL_CONTEXT.create_decimal_from_float(self._high)
         low = DECIMAL_CONTEXT.create_decimal_from_float(self._low)
-        binary = DECIMAL_CONTEXT.add(DECIMAL_CONTEXT.add(Decimal(self._whole), high), low)
-        return DECIMAL_CONTEXT.add(self._decimal, binary)
+        return DECIMAL_CONTEXT.add(self._decimal, DECIMAL_CONTEXT.add(high, low))
 
     def result(self) -> Value:
         """The sum as a value of its kind."""
@@ -104,20 +120,26 @@ class Summation:
             return int32_value(self._whole)
         if LONG_MIN <= self._whole <= LONG_MAX:
             return int64_value(self._whole)
-        return double_value(float(self._whole))
+        return double_value(self._high)
 
     def partial(self) -> list[Value]:
-        """The sum in parts that another process can add without loss (but for integers beyond 64 bits)."""
-        whole = self._whole
-        exact = int64_value(whole) if LONG_MIN <= whole <= LONG_MAX else double_value(float(whole))
-        high = self._special if self._special != 0.0 else self._high
-        return [int32_value(self.kind), exact, double_value(high), double_value(self._low), from_decimal(self._decimal)]
+        """The sum in parts that another process can add: [type byte, integers, two doubles, decimals].
+
+        As long as there are only integers, they are all in the second (a double where they are beyond 64 bits), else in
+        the doubles.
+        """
+        whole: Value = _NO_INTEGERS
+        high, low = self._high, self._low
+        if self.kind in (INT32, INT64):
+            fits = LONG_MIN <= self._whole <= LONG_MAX
+            whole = int64_value(self._whole) if fits else double_value(high)
+            high = low = 0.0
+        elif self._special != 0.0:
+            high = self._special
+        return [int32_value(self.kind), whole, double_value(high), double_value(low), from_decimal(self._decimal)]
 
 
-def _exact_parts(whole: int) -> tuple[float, ...]:
-    """Doubles whose exact sum is the integer (rounded beyond 106 bits)."""
-    if not whole:
-        return ()
-    first = float(whole)
-    rest = whole - int(first)
-    return (first, float(rest)) if rest else (first,)
+def _upper(number: int) -> int:
+    """The part of an integer above its lowest 32 bits, cut towards zero."""
+    upper = abs(number) >> 32 << 32
+    return upper if number >= 0 else -upper

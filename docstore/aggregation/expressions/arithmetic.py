@@ -6,7 +6,13 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from docstore.aggregation.expressions.decimal_functions import common_logarithm, logarithm, remainder, rounded
+from docstore.aggregation.expressions.decimal_functions import (
+    common_logarithm,
+    exponential,
+    logarithm,
+    remainder,
+    rounded,
+)
 from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, unary
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
@@ -366,7 +372,7 @@ OPERATORS: Table = {
     "$add": commutative(_add),
     "$ceil": _to_whole("$ceil", lambda number: math.copysign(math.ceil(number), number), ROUND_CEILING),
     "$divide": nary(_divide, 2, 2),
-    "$exp": _transcendental("$exp", math.exp, DECIMAL_CONTEXT.exp),
+    "$exp": _transcendental("$exp", math.exp, exponential),
     "$floor": _to_whole("$floor", lambda number: math.copysign(math.floor(number), number), ROUND_FLOOR),
     "$ln": _transcendental("$ln", math.log, logarithm, (28766, lambda number: number <= 0, "a positive number")),
     "$log": nary(_log, 2, 2),

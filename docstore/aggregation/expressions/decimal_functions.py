@@ -238,9 +238,8 @@ def _finished(finite: Function, exact: Function, of_zero: Function | None, of_in
     return calculate
 
 
-def _odd(exact: Function, of_zero: Function) -> Function:
+def _odd(finite: Function) -> Function:
     """An odd function that is infinite at infinity."""
-    finite = _through_binary(exact, of_zero)
     return lambda x: x if x.is_infinite() else finite(x)
 
 
@@ -248,7 +247,7 @@ def _bounded_tangent(x: Decimal) -> Decimal:
     """The hyperbolic tangent; where it comes to one it is just that, without places."""
     if x.is_nan() or x.is_zero():
         return x
-    found = _ONE if abs(x) > 100 else rounded(_binary(_hyperbolic_tangent(x.copy_abs())))
+    found = _ONE if abs(x) > 100 else rounded(_binary(_hyperbolic_tangent(_binary(x.copy_abs()))))
     return (_ONE if found == 1 else found).copy_sign(x)
 
 
@@ -258,25 +257,39 @@ def _atan(x: Decimal) -> Decimal:
     return _arctangent(x)
 
 
-logarithm = _function(_WORK.ln, lambda x: Decimal("-Infinity"), "Infinity")
+logarithm = _through_binary(_WORK.ln, lambda x: Decimal("-Infinity"), "Infinity")
 sine = _function(_sine, lambda x: x)
 cosine = _function(_cosine, None)
 tangent = _function(lambda x: _WORK.divide(_sine(x), _cosine(x)), _zero_below)
-arcsine = _function(_arcsine, _zero_below)
+arcsine = _through_binary(_arcsine, _zero_below)
 arccosine = _function(_arccosine, None)
 arctangent = _through_binary(_atan, lambda x: x)
-hyperbolic_sine = _odd(_hyperbolic_sine, _zero_below)
+hyperbolic_sine = _odd(_function(_hyperbolic_sine, _zero_below))
 hyperbolic_cosine = _function(_hyperbolic_cosine, None, "Infinity")
 hyperbolic_tangent = _bounded_tangent
-area_sine = _odd(_area_sine, lambda x: _SMALLEST.copy_sign(x))
+area_sine = _odd(_through_binary(_area_sine, lambda x: _SMALLEST.copy_sign(x)))
 area_cosine = _through_binary(_area_cosine, None, "Infinity")
 area_tangent = _function(_area_tangent, lambda x: _SMALLEST.copy_sign(x))
+
+
+_BINARY_LOG_E = _binary(_WORK.divide(_ONE, _WORK.ln(Decimal(10))))
 
 
 def common_logarithm(x: Decimal) -> Decimal:
     """The logarithm to base ten; that of a power of ten is a whole number without places."""
     found = _WORK.log10(x)
-    return found if not found.is_finite() or found == found.to_integral_value() else rounded(_binary(found))
+    if not found.is_finite() or found == found.to_integral_value():
+        return found
+    return rounded(_binary(_WORK.multiply(_binary(_WORK.ln(_binary(x))), _BINARY_LOG_E)))
+
+
+def exponential(x: Decimal) -> Decimal:
+    """The power of e: that of the nearest binary number, and what that number left out put right."""
+    if not x.is_finite() or x.is_zero() or abs(x) > _OVERFLOWS:
+        return DECIMAL_CONTEXT.exp(x)
+    near = _binary(x)
+    correction = _WORK.add(_ONE, _WORK.subtract(x, near))
+    return rounded(_binary(_WORK.multiply(_binary(_WORK.exp(near)), correction)))
 
 
 def arctangent_of(y: Decimal, x: Decimal) -> Decimal:

@@ -52,7 +52,7 @@ def test_sums_of_integers_are_exact_and_widen_when_they_must() -> None:
 
 def test_sums_of_doubles_have_twice_the_precision() -> None:
     assert total(0.1, 0.2, 0.3) == 0.6
-    assert total(1e100, 1.0, -1e100) == 1.0
+    assert total(1e100, 1.0, -1e100, 2.0) == 3.0
     assert total(Int64(2**53), 1.0, 1) == 2.0**53 + 2
 
 
@@ -63,6 +63,17 @@ def test_infinities_and_nan_carry_through() -> None:
 
 def test_a_decimal_makes_the_sum_a_decimal() -> None:
     assert total(0.5, Decimal128("0.1"), 1) == Decimal128("1.6")
+
+
+def test_last_digits_are_those_of_the_real_server() -> None:
+    """Its results, where rounding at the end alone would give others."""
+    assert total(63.24, 0.4303622932571364, -31.0) == 32.67036229325714
+    assert total(1e100, 1.0, -1e100) == 0.0
+    assert total(496, 1.0, 43, -97.52, 440, Decimal128("-6.08")) == Decimal128("876.4000000000000039790393202565611")
+    long = Int64(10944329497070401)
+    assert total(long, 0.5059538196823609) == 1.0944329497070402e16
+    exact = Decimal128("10944329497070401.50595381968236097")
+    assert total(long, 0.5059538196823609, Decimal128("0")) == exact
 
 
 @given(st.lists(st.integers(-(2**40), 2**40) | st.floats(-1e12, 1e12), max_size=20), st.integers(0, 20))
