@@ -3,8 +3,8 @@
 `field_changes` makes them from a specification, or answers None where there is anything that it does not know:
 another operator, a dotted or numeric name, a name that begins with `$`, `_id`, a name given twice, an operand that is
 no int, long or double, too many names. `FieldChanges.apply` answers None where the general way must judge the document:
-a value that is not of those types under `$inc`, a long that overflows. Both are then left to
-`docstore.query.update`, whose results these are otherwise, byte for byte: existing fields keep their place, the first
+a value that is not of those types under `$inc`, a long that overflows, a NaN. These are then left to
+`docstore.query.update`, whose results all others are too, byte for byte: existing fields keep their place, the first
 of equal names is changed, new fields come behind in the order of their names.
 """
 
@@ -127,7 +127,12 @@ class FieldChanges:
         if code not in (INT32, INT64, DOUBLE):
             return None
         if code == DOUBLE or kind == DOUBLE:
-            total: cython.double = _as_double(code, raw, begin) + _as_double(kind, operand, 0)
+            before: cython.double = _as_double(code, raw, begin)
+            total: cython.double = before + _as_double(kind, operand, 0)
+            if total != total:
+                return None
+            if code == DOUBLE and total == before:
+                return part(raw, at, end)
             return _field(DOUBLE, self._names[place], int(bits_of(total)).to_bytes(8, "little"))
         one = integer_at(code, raw, begin)
         two = integer_at(kind, operand, 0)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docstore.bson import ARRAY, OBJECT, OBJECT_ID, REGEX, TIMESTAMP, UNDEFINED, document_from, elements, is_storable
+from docstore.bson import OBJECT_ID, TIMESTAMP, document_from, elements, is_storable
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
+from docstore.query.identity import check_id
 
 _ZERO_TIMESTAMP = bytes(8)
-_FORBIDDEN_IDS = {ARRAY: "array", REGEX: "regex", UNDEFINED: "undefined"}
 
 Field = tuple[str, int, bytes]
 
@@ -34,7 +34,7 @@ def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], byt
     if len(at) > 1:
         raise CommandError(Code.BadValue, "a document may have only one _id")
     identity = fields.pop(at[0]) if at else ("_id", OBJECT_ID, new_id())
-    check_id(identity[1], identity[2])
+    check_id(identity[1:])
     filled = [_with_time(field, timestamp) for field in fields]
     return raw if at == [0] and filled == fields else check_size(document_from((identity, *filled)))
 
@@ -46,25 +46,6 @@ def check_size(raw: bytes) -> bytes:
             Code.BadValue, f"object to insert too large: it has {len(raw)} bytes, the limit is {MAX_DOCUMENT_BYTES}"
         )
     return raw
-
-
-def check_id(code: int, data: bytes) -> None:
-    """Refuse a value that cannot be an `_id`."""
-    kind = _FORBIDDEN_IDS.get(code)
-    if kind is not None:
-        raise CommandError(Code.InvalidIdField, f"The '_id' value cannot be of type {kind}")
-    if code == OBJECT:
-        _check_no_operators(data)
-
-
-def _check_no_operators(raw: bytes) -> None:
-    for name, code, data in elements(raw):
-        if name.startswith("$"):
-            raise CommandError(
-                Code.DollarPrefixedFieldName, f"_id fields may not contain '$'-prefixed fields: {name} is not allowed"
-            )
-        if code in (OBJECT, ARRAY):
-            _check_no_operators(data)
 
 
 def _with_time(field: Field, timestamp: Callable[[], bytes]) -> Field:

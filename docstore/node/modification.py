@@ -34,7 +34,10 @@ class Modification:
     positions: Positions | None = None
 
     def apply(self, before: bytes) -> bytes:
-        """The document after the update; the same bytes when nothing changes. Errors: 17419 over 16 MiB, Overflow."""
+        """The document after the update; the same object when it does not count as modified.
+
+        Errors: 17419 over 16 MiB, Overflow.
+        """
         update = self.update
         if isinstance(update, DirectUpdate):
             changed = update.change(before)
@@ -60,7 +63,7 @@ class Modification:
 
     def counts(self, before: bytes, after: bytes) -> bool:
         """Whether the document counts as modified; one that was put there anew without its `_id` does in any case."""
-        return after != before or self.update.leaves_id_out(before)
+        return after is not before or self.update.leaves_id_out(before)
 
     def upsert(self) -> bytes:
         """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
@@ -116,14 +119,10 @@ def direct_modification(
     return None if identity is None or direct is None else Modification(node, identity, direct)
 
 
-def modification_of(
-    node: DataNode, tree: Filter, update: Value, array_filters: Sequence[bytes], language: Language
-) -> Modification:
+def update_of(update: Value, array_filters: Sequence[bytes], language: Language) -> Update:
     """From the `u` of a statement, whose form has been checked. Errors: those of the update language."""
     code, data = update
     if code == OBJECT:
         direct = None if array_filters else direct_update(data)
-        if direct is not None:
-            return Modification(node, tree, direct)
-        return Modification(node, tree, parse_update(data, array_filters, language=language))
-    return Modification(node, tree, parse_update(array_documents(data), array_filters, language=language))
+        return parse_update(data, array_filters, language=language) if direct is None else direct
+    return parse_update(array_documents(data), array_filters, language=language)

@@ -15,7 +15,7 @@ from docstore.collection.collection import Collection
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
-from docstore.node.modification import Modification, check_form, direct_modification, modification_of
+from docstore.node.modification import Modification, check_form, direct_modification, update_of
 from docstore.node.requests import COLLATION, hint_of
 from docstore.node.schema import make_collection
 from docstore.node.search import Match, Search, identity_of
@@ -99,10 +99,7 @@ class UpdateWork:
         if self._modification is None:
             if self._retried():
                 return True
-            statement = self._statement
             self._modification = self._direct() or self._parsed()
-            if statement.multi and self._modification.update.is_replacement:
-                raise CommandError(Code.FailedToParse, "multi update is not supported for replacement-style update")
         collection = target.collection()
         if collection is None or self._search is None or collection is not self._collection:
             return self._begin(collection, self._modification, owned, until)
@@ -124,16 +121,13 @@ class UpdateWork:
             if statement.update[0] != ARRAY:
                 raise CommandError(51198, "Constant values may only be specified for pipeline updates")
             language = with_constants(language, statement.constants)
+        update = update_of(statement.update, statement.array_filters, language)
+        if statement.multi and update.is_replacement:
+            raise CommandError(Code.FailedToParse, "multi update is not supported for replacement-style update")
         tree = parse_filter(statement.filter, language=language)
         if statement.upsert:
             refuse_expressions(tree)
-        return modification_of(
-            target.node,
-            tree,
-            statement.update,
-            statement.array_filters,
-            language,
-        )
+        return Modification(target.node, tree, update)
 
     def pause(self) -> None:
         if self._search is not None:

@@ -15,7 +15,17 @@ DOCUMENTS: list[Case] = [
     {"_id": 3, "a": "text", "b": None, "t": 4, "l": [{"k": 1}]},
     {"_id": 4, "a": 2**31 - 1, "b": {"c": Decimal128("1.10")}, "t": [[1, 2], [3]]},
     {"_id": 5},
+    {
+        "_id": 6,
+        "a": [0, 0.0, -0.0, Decimal128("1.0"), float("nan"), Decimal128("NaN")],
+        "d": Decimal128("1E+3"),
+        "nan": float("nan"),
+        "zero": -0.0,
+        "t": [None, 1],
+    },
 ]
+
+ZEROES = [-0.0, Decimal128("0.00"), Decimal128("-0"), float("nan")]
 
 
 def _all(update: Any, **fields: Any) -> Case:
@@ -24,6 +34,10 @@ def _all(update: Any, **fields: Any) -> Case:
 
 def _one(number: int, update: Any, **fields: Any) -> Case:
     return {"q": {"_id": number}, "u": update, **fields}
+
+
+def _new(condition: Case, update: Any) -> Case:
+    return {"q": condition, "u": update, "upsert": True}
 
 
 UPDATES: dict[str, list[Case]] = {
@@ -124,6 +138,29 @@ UPDATES: dict[str, list[Case]] = {
         _one(1, [{"$group": {"_id": 1}}]),
         _one(1, [{"$addFields": {"l.k": "$a"}}, {"$project": {"l": 1}}]),
         _one(1, [{"$replaceRoot": {"newRoot": "$b"}}]),
+    ],
+    "unchanged": [
+        *(_one(5, {operator: {"z": by}}) for operator in ("$inc", "$mul") for by in ZEROES),
+        *(_one(6, {operator: {"a.$[]": by}}) for operator in ("$inc", "$mul") for by in (0, 1.0, 3.5, *ZEROES)),
+        *(_one(6, {operator: {"d": by}}) for operator in ("$inc", "$mul") for by in (0, 1.0, Decimal128("0.00"))),
+        *(_one(6, {"$inc": {name: 0.0}}) for name in ("nan", "zero")),
+        _one(6, {"$unset": {"t.0": 1}}),
+        _one(6, {"$unset": {"t.$[]": 1}}),
+        *(_one(6, {"$push": {"t": {"$each": [], **how}}}) for how in ({}, {"$sort": 1}, {"$slice": 5})),
+        *(_one(2, {"$push": {"t": {"$each": some, "$slice": 0}}}) for some in ([], [1])),
+        _one(1, {"$push": {"t": {"$each": [3], "$slice": 4}}}),
+        _one(6, {"$rename": {"nan": "t.x"}}),
+    ],
+    "upsert": [
+        _new({"b": 1, "c": {"$all": []}}, {"$set": {"x": 1}}),
+        _new({"b": 1, "$or": [{"$alwaysFalse": 1}, {"c": 2}]}, {"$set": {"x": 1}}),
+        _new({"b": 1, "$or": [{"c": 1}, {"c": 2}]}, {"$set": {"x": 1}}),
+        _new({"$expr": {"$eq": [1, 1]}}, {"$set": {"x": 1, "x.y": 1}}),
+        _new({"$expr": {"$eq": [1, 1]}}, {"$set": {"x": 1}}),
+        _new({"x": {"$nosuch": 1}}, {"$nosuch": {"x": 1}}),
+        *(_new({"b": 1}, {operator: {"_id": [1]}}) for operator in ("$set", "$push", "$addToSet", "$max")),
+        *(_new({"_id": [1]}, update) for update in ({"$set": {"x": 1}}, {"x": 1})),
+        *(_new({"b": 1}, update) for update in ({"_id": {"$a": 1}}, {"$set": {"_id": {"x": [{"$a": 1}]}}})),
     ],
     "replacement": [_one(1, {"x": 1}), _one(1, {"_id": 2, "x": 1}), _one(9, {"x": 1}, upsert=True), _all({"x": 1})],
 }

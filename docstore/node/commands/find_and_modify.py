@@ -11,7 +11,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
-from docstore.node.modification import check_form, modification_of
+from docstore.node.modification import Modification, check_form, update_of
 from docstore.node.node import DataNode, node_of
 from docstore.node.requests import COLLATION, LET, filter_of, hint_of, language_of, sort_of
 from docstore.node.statements import StatementLoop, WriteTarget
@@ -93,17 +93,19 @@ def request_of(node: DataNode, arguments: Arguments, language: Language) -> Find
         raise CommandError(Code.FailedToParse, "Either an update or remove=true must be specified")
     else:
         check_form(update)
+    change = None if remove else update_of(update, arguments["arrayFilters"], language)
     tree = filter_of(arguments["query"], language)
     if upsert:
         refuse_expressions(tree)
+    sort = sort_of(arguments["sort"], language)
     fields = arguments["fields"]
     projection = None if fields is None else parse_projection(fields, language=language, tree=tree)
     if new and isinstance(projection, PositionalProjection):
         raise CommandError(Code.BadValue, "cannot use a positional projection and return the new document")
     return FindAndModifyRequest(
         tree=tree,
-        sort=sort_of(arguments["sort"], language),
-        modification=None if remove else modification_of(node, tree, update, arguments["arrayFilters"], language),
+        sort=sort,
+        modification=None if change is None else Modification(node, tree, change),
         new=new,
         upsert=upsert,
         projection=projection,

@@ -22,7 +22,10 @@ from docstore.query.values import NUMBERS, display, integral_of, type_name
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """`$push`: insert at `position` (None: at the end, negative: from the end), then sort, then keep a slice."""
+    """`$push`: insert at `position` (None: at the end, negative: from the end), then sort, then keep a slice.
+
+    What inserts or sorts counts as a modification even where the array comes out as it was.
+    """
 
     members: tuple[Value, ...]
     position: int | None = None
@@ -41,12 +44,14 @@ class Push:
                 f"The field '{path}' must be an array but is of type {type_name(current)} in document"
                 f" {situation.identity()}",
             )
+        acts = bool(self.members) or (self.sort is not None and bool(members))
         place = len(members) if self.position is None else self.position
         members[place:place] = self.members
         if self.sort is not None:
             members = self.sort.apply(members)
         if self.keep is not None:
             members = members[: self.keep] if self.keep >= 0 else members[self.keep :]
+        situation.modified = situation.modified or acts
         return array_value(members)
 
 

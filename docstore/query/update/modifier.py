@@ -20,17 +20,18 @@ class Blocked(Enum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Situation:
     """What an operator may know besides the value in its place.
 
     `document` is the document before the update, `now` milliseconds since 1970, `timestamp` a BSON timestamp as 64
-    bits.
+    bits. `modified` is set by what counts as a modification although it leaves the value as it is.
     """
 
     document: bytes
     now: int
     timestamp: int
+    modified: bool = False
 
     def identity(self) -> str:
         """The document as error messages name it."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from docstore.bson.order import compare
 from docstore.bson.walk import INT32, INT64, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.arithmetic import ZERO, add, multiply
+from docstore.query.arithmetic import ZERO, add, multiply, to_float
 from docstore.query.update.modifier import Blocked, Situation
 from docstore.query.values import NUMBERS, display, int32_value, int64_value, int_of, type_name
 
 
 @dataclass(frozen=True, slots=True)
 class Increase:
-    """`$inc` and `$mul`. A missing value counts as an int zero; a long that overflows is refused."""
+    """`$inc` and `$mul`. A missing value counts as an int zero; a long that overflows is refused.
+
+    A result that equals the number of its type that is there leaves that as it is. NaN equals nothing.
+    """
 
     operator: str
     operand: Value
@@ -38,7 +43,10 @@ class Increase:
                 f"Failed to apply {self.operator} operations to current value ({display(current)}) for document"
                 f" {situation.identity()}",
             )
-        return result
+        if math.isnan(to_float(result)):
+            situation.modified = True
+            return result
+        return current if result[0] == current[0] and compare(result, current) == 0 else result
 
 
 def parse_inc(path: str, value: Value) -> Increase:

@@ -150,8 +150,7 @@ class _Application:
                 continue
             position = int(name)
             if position < len(members):
-                changed = self.place(child, members[position], f"{path}.{name}")
-                members[position] = NULL_VALUE if changed is None else changed
+                members[position] = self.element(child, members[position], f"{path}.{name}")
                 continue
             made = self._made(child, f"{path}.{name}")
             if made is not None:
@@ -172,9 +171,16 @@ class _Application:
             chosen = [child for name, child in node.in_order() if name == "$[]" or self.selectors[name](member)]
             if chosen:
                 place = f"{path}.{position}"
-                changed = self.place(_merged(chosen, place), member, place)
-                members[position] = NULL_VALUE if changed is None else changed
+                members[position] = self.element(_merged(chosen, place), member, place)
         return ARRAY, array_from(members)
+
+    def element(self, node: PathNode | Modifier, member: Value, path: str) -> Value:
+        """The element of an array after its change: null where it is removed, which is a modification even of null."""
+        changed = self.place(node, member, path)
+        if changed is None:
+            self.situation.modified = True
+            return NULL_VALUE
+        return changed
 
     def _made(self, node: PathNode | Modifier, path: str) -> Value | None:
         """The value that comes into being where there was none."""
@@ -190,8 +196,8 @@ class _Application:
     def _check_blocked(self, node: PathNode, value: Value, path: str) -> None:
         """Refuse, for the sake of the first operator below that cannot do without its place."""
         name = path.rsplit(".", 1)[-1]
-        for part, modifier in _leaves(node, path):
-            if modifier.blocked is Blocked.REFUSE_TO_MOVE and modifier.apply(part, None, self.situation) is None:
+        for part, whole, modifier in _leaves(node, path):
+            if modifier.blocked is Blocked.REFUSE_TO_MOVE and modifier.apply(whole, None, self.situation) is None:
                 continue
             if modifier.blocked in (Blocked.REFUSE_TO_CREATE, Blocked.REFUSE_TO_MOVE):
                 raise CommandError(
@@ -238,14 +244,17 @@ def _no_array(path: str) -> CommandError:
     return CommandError(Code.BadValue, f"The path '{path}' must exist in the document in order to apply array updates.")
 
 
-def _leaves(node: PathNode, path: str) -> Iterator[tuple[str, Modifier]]:
-    """(first part of the path below the node, modifier) of every modifier below. Errors: BadValue at a selector."""
+def _leaves(node: PathNode, path: str) -> Iterator[tuple[str, str, Modifier]]:
+    """(first part of the path below the node, whole path, modifier) of every modifier below.
+
+    Errors: BadValue at a selector.
+    """
     _check_position(node)
     if node.selects:
         raise _no_array(path)
     for name, child in node.in_order():
         if isinstance(child, PathNode):
-            for _, modifier in _leaves(child, f"{path}.{name}"):
-                yield name, modifier
+            for _, whole, modifier in _leaves(child, f"{path}.{name}"):
+                yield name, whole, modifier
         else:
-            yield name, child
+            yield name, f"{path}.{name}", child

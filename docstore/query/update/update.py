@@ -1,8 +1,8 @@
 """Updates as values: applied to stored documents, or to the seed of an upsert.
 
 Always true: the `_id` of a stored document does not change (ImmutableField) and stands first in what an upsert or a
-replacement makes; a result equal to its input byte for byte means that nothing was modified. Depth and size of the
-result are the caller's to check.
+replacement makes; a result that is the input itself means that nothing was modified, which its bytes alone do not tell.
+Depth and size of the result are the caller's to check.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Protocol
 from docstore.bson.build import document_from
 from docstore.bson.keys import encode_key
 from docstore.bson.order import compare
-from docstore.bson.walk import ARRAY, REGEX, TIMESTAMP, UNDEFINED, Value, elements, get_field
+from docstore.bson.walk import ARRAY, TIMESTAMP, Value, elements, get_field
 from docstore.errors import Code, CommandError
+from docstore.query.identity import check_id
 from docstore.query.tree import Filter
+from docstore.query.update.arrays import AddToSet, Push
 from docstore.query.update.modifier import LEAVE, Modifier, Situation
 from docstore.query.update.tree import PathNode, Selectors, apply_tree
 from docstore.query.update.upsert import seed_document, seeded_id
-from docstore.query.values import display, timestamp_bytes, type_name
+from docstore.query.values import display, timestamp_bytes
 
 
 class Update(Protocol):
@@ -35,7 +37,7 @@ class Update(Protocol):
         ...
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        """The document after the update; the same bytes when it changes nothing.
+        """The document after the update; the same object when it does not count as modified.
 
         `now` is in milliseconds since 1970, `timestamp` a BSON timestamp as 64 bits, `matched_index` the position
         that `$` in a path stands for.
@@ -84,7 +86,9 @@ class OperatorUpdate:
         tree = self.on_update
         if self.needs_position and matched_index is not None:
             tree = _tree(map(_while_updating, self.changes), matched_index)
-        return apply_tree(tree, raw, Situation(document=raw, now=now, timestamp=timestamp), self.selectors)
+        situation = Situation(document=raw, now=now, timestamp=timestamp)
+        after = apply_tree(tree, raw, situation, self.selectors)
+        return after if situation.modified or after != raw else raw
 
     def leaves_id_out(self, raw: bytes) -> bool:
         return False
@@ -92,7 +96,10 @@ class OperatorUpdate:
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         seed = seed_document(tree)
         situation = Situation(document=seed, now=now, timestamp=timestamp)
-        return _inserted(apply_tree(self.on_insert, seed, situation, self.selectors), new_id)
+        made = apply_tree(self.on_insert, seed, situation, self.selectors)
+        if any(change.path == "_id" and isinstance(change.modifier, AddToSet | Push) for change in self.changes):
+            raise _array_id()
+        return _inserted(made, new_id)
 
 
 def _while_updating(change: Change) -> Change:
@@ -118,7 +125,8 @@ class Replacement:
     is_replacement: bool = True
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        return _with_kept_id(fill_timestamps(self.document, timestamp), get_field(raw, "_id"))
+        after = _with_kept_id(fill_timestamps(self.document, timestamp), get_field(raw, "_id"))
+        return after if after != raw else raw
 
     def leaves_id_out(self, raw: bytes) -> bool:
         return get_field(self.document, "_id") is None
@@ -126,7 +134,7 @@ class Replacement:
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         wanted = seeded_id(tree)
         own = get_field(self.document, "_id")
-        if own is not None and own[0] == ARRAY:
+        if ARRAY in (own and own[0], wanted and wanted[0]):
             raise _array_id()
         if wanted is not None and own is not None and encode_key(wanted) != encode_key(own):
             raise _altered_id(own)
@@ -142,7 +150,8 @@ class PipelineUpdate:
     is_replacement: bool = False
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        return _with_kept_id(self.transform(raw), get_field(raw, "_id"))
+        after = _with_kept_id(self.transform(raw), get_field(raw, "_id"))
+        return after if after != raw else raw
 
     def leaves_id_out(self, raw: bytes) -> bool:
         return get_field(self.transform(raw), "_id") is None
@@ -182,15 +191,10 @@ def _altered_id(new_id: Value) -> CommandError:
 
 def _inserted(raw: bytes, new_id: Value) -> bytes:
     document = with_id_first(raw, new_id)
-    check_id(document)
+    found = get_field(document, "_id")
+    if found is not None:
+        check_id(found)
     return document
-
-
-def check_id(raw: bytes) -> None:
-    """Refuse a document whose `_id` is of a type that no document may have."""
-    found = get_field(raw, "_id")
-    if found is not None and found[0] in (ARRAY, REGEX, UNDEFINED):
-        raise CommandError(Code.InvalidIdField, f"The '_id' value cannot be of type {type_name(found)}")
 
 
 def with_id_first(raw: bytes, new_id: Value) -> bytes:

@@ -6,7 +6,7 @@ from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.errors import Code, CommandError
 from docstore.query.bounds import fixed_values
 from docstore.query.paths import covers
-from docstore.query.tree import And, DocumentTest, Filter, Nor, Or
+from docstore.query.tree import Always, And, DocumentTest, Filter, Nor, Or
 from docstore.query.update.fields import Set
 from docstore.query.update.modifier import Situation
 from docstore.query.update.tree import PathNode, apply_tree
@@ -16,7 +16,7 @@ def seed_document(tree: Filter) -> bytes:
     """The document that the filter's equalities describe; refused where they overlap (NotSingleValueField)."""
     refuse_expressions(tree)
     root = PathNode()
-    fixed = fixed_values(tree)
+    fixed = _fixed(tree)
     _refuse_overlaps([path for path, _ in fixed])
     for path, value in fixed:
         root.insert(path, Set(value))
@@ -27,7 +27,7 @@ def seeded_id(tree: Filter) -> Value | None:
     """The `_id` that the filter fixes for a replacement; a part of it alone is refused."""
     refuse_expressions(tree)
     found: Value | None = None
-    for path, value in fixed_values(tree):
+    for path, value in _fixed(tree):
         if path == "_id":
             found = value
         elif covers("_id", path):
@@ -35,6 +35,35 @@ def seeded_id(tree: Filter) -> Value | None:
                 Code.NotExactValueField, f"field at '_id' must be exactly specified, field at sub-path '{path}'found"
             )
     return found
+
+
+def _fixed(tree: Filter) -> list[tuple[str, Value]]:
+    """The equalities, where the filter is not constantly false: such a one asks for nothing."""
+    return [] if _is_never(tree) else fixed_values(_simplified(tree))
+
+
+def _is_never(tree: Filter) -> bool:
+    match tree:
+        case Always(value):
+            return not value
+        case And(children):
+            return any(map(_is_never, children))
+        case Or(children):
+            return all(map(_is_never, children))
+        case _:
+            return False
+
+
+def _simplified(tree: Filter) -> Filter:
+    """The filter with every disjunction of which one branch is left replaced by that branch."""
+    match tree:
+        case And(children):
+            return And(tuple(map(_simplified, children)))
+        case Or(children):
+            left = [child for child in children if not _is_never(child)]
+            return _simplified(left[0]) if len(left) == 1 else tree
+        case _:
+            return tree
 
 
 def refuse_expressions(tree: Filter) -> None:

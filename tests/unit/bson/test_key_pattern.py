@@ -46,6 +46,9 @@ CASES: list[tuple[list[tuple[str, int]], dict[str, Any], list[tuple[Any, ...]], 
     ([("a.1.b", 1)], {"a": [7, {"b": 9}]}, [(9,)], True),
     ([("a.0", 1)], {"a": [[1, 2]]}, [([1, 2],)], True),
     ([("a.5", 1)], {"a": [1]}, [(NULL,)], True),
+    ([("a.b.c", 1), ("a.0.b", 1)], {"a": [{"b": [{"c": 1}]}]}, [(1, {"c": 1})], True),
+    ([("a.b.c", 1), ("a.0.b", 1)], {"a": [{"b": [{"c": 1}]}, {"b": 2}]}, [(1, {"c": 1}), (NULL, {"c": 1})], True),
+    ([("a.0.b", 1), ("a.b.c", 1)], {"a": [{"b": 5}, {"b": [{"c": 1}]}]}, [(5, NULL), (5, 1)], True),
 ]
 
 
@@ -68,6 +71,12 @@ def test_arrays_side_by_side_are_refused(kernel: ModuleType) -> None:
     with pytest.raises(CommandError) as refused:
         kernel.KeyPattern(pattern).sort_key(bson.encode({"a": [1], "b": [2]}))
     assert refused.value.code == Code.BadValue
+
+
+def test_arrays_in_two_elements_of_one_are_side_by_side(kernel: ModuleType) -> None:
+    with pytest.raises(CommandError) as refused:
+        keys_of(kernel, [("a.b", 1), ("a.0.b", 1)], {"a": [{"b": [1]}, {"b": [1]}]})
+    assert refused.value.code == Code.CannotIndexParallelArrays
 
 
 def test_a_number_that_could_be_a_name_or_a_place_is_refused(kernel: ModuleType) -> None:
