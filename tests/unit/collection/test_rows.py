@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
+import bson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ from docstore.collection.apply import apply_entry
 from docstore.collection.collection import Collection
 from docstore.collection.ddl import truncate_family
 from docstore.collection.options import options_of
-from docstore.collection.rows import EMPTY, merge_row, remove_cells, row_size, stored_cells
+from docstore.collection.rows import EMPTY, apply_document, merge_row, remove_cells, row_size, stored_cells
 from docstore.collection.store import Store
 from docstore.storage import Family, open_engine
 from docstore.wide.cells import Deletion, tombstone, value_cell
@@ -185,3 +187,34 @@ def test_what_is_dropped_or_truncated_leaves_nothing_on_disk() -> None:
     store.discard_undo(store.last_optime)
     assert store.reclaim(float("inf"))
     assert list(store.engine.items(Family.WIDE, b"", b"\xff" * 8)) == []
+
+
+def test_cells_that_are_rolled_back_are_told_of_and_can_be_merged_again() -> None:
+    store = new_store()
+    family = new_family(store)
+    write(store, family, b"a", [column_entry(FAMILY, long(1), None, value_cell(b"old", 1))])
+    common = store.last_optime
+    write(store, family, b"a", [column_entry(FAMILY, long(1), None, value_cell(b"new", 2))])
+    write(store, family, b"b", [column_entry(FAMILY, long(2), None, value_cell(b"x", 3, ttl=50, now=9))])
+    write(
+        store, family, b"b", [row_deletion_entry(Deletion(4, 9)), column_entry(FAMILY, long(3), None, tombstone(5, 9))]
+    )
+    lost = state(store, family)
+    told: list[tuple[str, dict[str, Any]]] = []
+    documents: list[bytes] = []
+
+    def keep(namespace: str, document: bytes) -> None:
+        told.append((namespace, bson.decode(document)))
+        documents.append(document)
+
+    store.rollback_to(common, keep)
+    assert {namespace for namespace, _ in told} == {"ks.f"}
+    shown = sorted((kept["timestamp"], kept.get("value"), kept.get("expires"), kept.get("deleted")) for _, kept in told)
+    assert shown == [(2, b"new", None, None), (3, b"x", 59, None), (4, None, None, True), (5, None, None, True)]
+    family = store.catalog.collections["ks.f"]
+    assert state(store, family) != lost
+    with store.unit() as unit:
+        for document in documents:
+            apply_document(unit, family, document)
+        unit.commit()
+    assert state(store, family) == lost
