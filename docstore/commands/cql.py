@@ -21,12 +21,13 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.cql.bindings import Bound
 from docstore.cql.documents import bound_of, shower_of
-from docstore.cql.errors import invalid, protocol
+from docstore.cql.errors import invalid, protocol, translated
 from docstore.cql.execution import Request, Surroundings, execute
 from docstore.cql.kept import Statements
 from docstore.cql.preparing import Prepared
 from docstore.cql.reading import Pause
 from docstore.cql.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
+from docstore.errors import CommandError
 from docstore.query.values import TYPE_NAMES
 from docstore.wide.consistency import level_named
 from docstore.wide.execution import Executor
@@ -44,7 +45,16 @@ PARAMETERS = (
 async def run_statement(
     executor: Executor, statements: Statements, surroundings: Surroundings, context: Context, arguments: Arguments
 ) -> dict[str, Any]:
-    """The reply to a statement. CqlError, and the errors of the executor."""
+    """The reply to a statement. Errors: CqlError; those of the executor, with `cqlCode` where they have one."""
+    try:
+        return await _run(executor, statements, surroundings, context, arguments)
+    except CommandError as error:
+        raise translated(error) from error
+
+
+async def _run(
+    executor: Executor, statements: Statements, surroundings: Surroundings, context: Context, arguments: Arguments
+) -> dict[str, Any]:
     in_use = await executor.keyspace(context.db)
     prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)
     request = Request(

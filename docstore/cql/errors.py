@@ -28,6 +28,35 @@ class CqlError(CommandError):
         self.table = table
 
 
+UNAVAILABLE, WRITE_TIMEOUT, READ_TIMEOUT, READ_FAILURE, UNAUTHORIZED = 0x1000, 0x1100, 0x1200, 0x1300, 0x2100
+
+
+def translated(error: CommandError) -> CommandError:
+    """A refusal of an executor with the code and the text that clients of CQL know; others as they are."""
+    if isinstance(error, CqlError):
+        return error
+    exception, message = str(error.extra.get("wcException", "")), error.message
+    if exception == "UnavailableException":
+        code = UNAVAILABLE
+        message = f"Cannot achieve consistency level {error.extra['consistency']}"
+    elif exception == "TimedOutException":
+        code = WRITE_TIMEOUT if error.code == Code.WriteConcernFailed else READ_TIMEOUT
+        message = f"Operation timed out - received only {error.extra['received']} responses."
+    elif exception == "TombstoneOverwhelming":
+        code = READ_FAILURE
+    elif error.code == Code.Unauthorized:
+        code = UNAUTHORIZED
+    elif exception in _CODES:
+        code = ALREADY_EXISTS if error.code == Code.NamespaceExists else _CODES[exception]
+    else:
+        return error
+    extra = {**error.extra, "why": message, "cqlCode": code}
+    return CommandError(error.code, message, extra=extra, labels=error.labels)
+
+
+_CODES = {"InvalidRequestException": INVALID, "ConfigurationException": CONFIGURATION}
+
+
 def invalid(message: str) -> CqlError:
     """The statement cannot be right, whatever the data."""
     return CqlError(INVALID, message, Code.BadValue, "InvalidRequestException")

@@ -19,7 +19,7 @@ from docstore.cql.schema_changes import change_schema
 from docstore.cql.select_plans import SelectPlan
 from docstore.cql.statements import Use
 from docstore.cql.write_plans import WritePlan, Writing
-from docstore.wide.consistency import Level
+from docstore.wide.consistency import SERIAL_LEVELS, Level
 from docstore.wide.execution import Executor
 from docstore.wide.slices import Counts
 
@@ -66,6 +66,8 @@ async def execute(executor: Executor, surroundings: Surroundings, prepared: Prep
     if isinstance(plan, SelectPlan):
         return await _select(executor, surroundings, prepared, plan, bindings, request)
     if isinstance(plan, WritePlan | BatchPlan):
+        if request.level in SERIAL_LEVELS:
+            raise invalid("You must use conditional updates for serializable writes")
         at = timestamp if request.timestamp is None else request.timestamp
         writes = plan.writes(Writing(bindings, at, surroundings.max_value))
         warnings = check_size(writes) if isinstance(plan, BatchPlan) else ()

@@ -33,7 +33,7 @@ _NUMBERS = {
     Level.ZERO: 0, Level.ANY: 1, Level.ONE: 1, Level.LOCAL_ONE: 1, Level.TWO: 2, Level.THREE: 3,
 }  # fmt: skip
 _BY_NAME = {level.value: level for level in Level}
-_SERIAL = (Level.SERIAL, Level.LOCAL_SERIAL)
+SERIAL_LEVELS = (Level.SERIAL, Level.LOCAL_SERIAL)
 
 
 def level_named(name: str) -> Level:
@@ -59,5 +59,5 @@ def check_read_level(level: Level) -> None:
 
 def check_write_level(level: Level) -> None:
     """InvalidRequest for the levels that only conditional writes have."""
-    if level in _SERIAL:
+    if level in SERIAL_LEVELS:
         raise invalid_request(f"Consistency level {level.value.lower()} may not be applied to write operations")

@@ -51,12 +51,12 @@ def unavailable(level: str, needed: int, alive: int, *, write: bool, why: str = 
     )
 
 
-def write_timed_out(level: str, needed: int, reason: str) -> CommandError:
+def write_timed_out(level: str, needed: int, received: int, reason: str) -> CommandError:
     """TimedOutException: the write stands on the primary, and whether it will survive is not known."""
     return CommandError(
         Code.WriteConcernFailed,
         f"the write has not been acknowledged at consistency level {level}: {reason}",
-        extra={"wcException": "TimedOutException", "consistency": level, "required": needed},
+        extra={"wcException": "TimedOutException", "consistency": level, "required": needed, "received": received},
     )
 
 

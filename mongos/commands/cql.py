@@ -30,6 +30,7 @@ from docstore.errors import Code, CommandError
 from docstore.net.threads import on_thread
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
+from docstore.wide.consistency import SERIAL_LEVELS, level_named
 from mongos.router import router_of
 from mongos.routing.requests import Answer, forwarded
 
@@ -46,7 +47,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         keyspace_of(statement.name, statement.properties)
         await router.cache.refresh(_namespace(statement.name))
         await router.ensure_database(_namespace(statement.name))
-    if not isinstance(statement, Select):
+    if not isinstance(statement, Select) or level_named(args["consistency"]) in SERIAL_LEVELS:
         context.read_preference = PRIMARY
     answer = await _answer(context, names, repeatable=isinstance(statement, Select | Use))
     if isinstance(statement, DropKeyspace):

@@ -9,6 +9,7 @@ from typing import TypeVar
 from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
 from docstore.commands.context import Context
 from docstore.sharding.routing import Routing
+from docstore.wide.consistency import SERIAL_LEVELS, Level
 from mongos.router import router_of
 from mongos.routing.requests import Answer
 from mongos.routing.targeting import Target
@@ -31,9 +32,9 @@ class _Timestamps:
 TIMESTAMPS = _Timestamps()
 
 
-def prefer_nearest(context: Context) -> None:
-    """Reads go to the nearest member, unless the client says otherwise."""
-    if context.read_preference is PRIMARY:
+def prefer_nearest(context: Context, level: Level = Level.ONE) -> None:
+    """Reads go to the nearest member, unless the client or the level says otherwise."""
+    if context.read_preference is PRIMARY and level not in SERIAL_LEVELS:
         context.read_preference = _NEAREST
 
 

@@ -29,6 +29,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.errors import CommandError
 from docstore.sharding.routing import Routing
+from docstore.wide.consistency import level_named
 from docstore.wide.replies import check_reply_size
 from docstore.wide.requests import row_keys_of, row_ranges_of, stretch_document
 from docstore.wide.values import binary_value, row_key_of
@@ -49,7 +50,7 @@ async def read_keyspace(context: Context, arguments: Arguments) -> Result:
 
 async def read_row(context: Context, arguments: Arguments) -> Result:
     """A read of one row."""
-    prefer_nearest(context)
+    prefer_nearest(context, level_named(arguments["consistency"]))
     key = _key(arguments["key"])
 
     def owner(routing: Routing) -> Target:
@@ -67,7 +68,7 @@ def _key(value: Value) -> bytes | None:
 
 async def read_rows(context: Context, arguments: Arguments) -> Result:
     """A slice of each of many rows, in the order of the request."""
-    prefer_nearest(context)
+    prefer_nearest(context, level_named(arguments["consistency"]))
     whole = forwarded(context.raw)
     try:
         keys = row_keys_of(arguments["keys"])
@@ -98,7 +99,7 @@ async def read_rows(context: Context, arguments: Arguments) -> Result:
 
 async def read_ring(context: Context, arguments: Arguments) -> Result:
     """A slice of each row of ranges of the ring, walked shard by shard."""
-    prefer_nearest(context)
+    prefer_nearest(context, level_named(arguments["consistency"]))
     whole = forwarded(context.raw)
     limit = arguments["count"]
 

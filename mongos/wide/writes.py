@@ -73,7 +73,7 @@ async def _to_primaries(context: Context, level: Level, work: Callable[[], Corou
         if "wcException" in error.extra:
             raise
         if isinstance(error, OutcomeUnknown):
-            raise write_timed_out(level.value, 1, error.message) from error
+            raise write_timed_out(level.value, 1, 0, error.message) from error
         if error.code not in _NO_PRIMARY:
             raise
         raise unavailable(level.value, 1, 0, write=True) from error

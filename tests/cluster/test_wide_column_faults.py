@@ -14,7 +14,7 @@ import pymongo
 import pytest
 from bson.int64 import Int64
 from pymongo import ReadPreference
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import NotPrimaryError, OperationFailure, PyMongoError
 
 from scripts.deployment import Member
 from tests.cluster.replica_set_processes import Client, Processes, running_set
@@ -174,3 +174,69 @@ def test_a_quorum_loses_nothing_and_never_goes_back(rs: Processes) -> None:
     history = rounds(rs, seed=20260801, count=2)
     assert history.check() == []
     wait_until(lambda: len(rs.hashes([0, 1, 2], "ks")) == 1, 20)
+
+
+def test_one_member_is_as_late_as_its_log(rs: Processes) -> None:
+    number = rs.wait_primary(timeout=20)
+    for timestamp in range(1, 6):
+        command = {"wcInsert": "F", "key": "late", "column": "c", "value": str(timestamp), "consistency": "ONE"}
+        rs[number].ks.command({**command, "timestamp": Int64(timestamp)})
+        wait_until(lambda: len({log_end(client) for client in rs.clients}) == 1, 10)
+        wanted = {"wcGet": "F", "key": "late", "column": "c"}
+        for client in rs.clients:
+            found = client.ks.command(wanted, read_preference=ReadPreference.NEAREST)["column"]
+            assert found["timestamp"] == timestamp
+
+
+def log_end(client: Client) -> str:
+    return str(client.admin.command("hello")["lastWrite"]["opTime"])
+
+
+def refused(act: Callable[[], Any]) -> tuple[int, str, int | None]:
+    with pytest.raises(OperationFailure) as caught:
+        act()
+    details = caught.value.details
+    assert details is not None
+    return details["code"], details.get("wcException", ""), details.get("cqlCode")
+
+
+def test_serial_reads_are_the_primarys(rs: Processes) -> None:
+    number = rs.wait_primary(timeout=20)
+    primary, other = rs[number], rs[(number + 1) % 3]
+    command = {"wcInsert": "F", "key": "serial", "column": "c", "value": "1", "timestamp": Int64(1)}
+    primary.ks.command({**command, "consistency": "ONE"})
+    wanted = {"wcGet": "F", "key": "serial", "column": "c", "consistency": "SERIAL"}
+    assert primary.ks.command(wanted)["column"]["value"] == b"1"
+    assert primary.ks.command({"wcGetCount": "F", "key": "serial", "consistency": "LOCAL_SERIAL"})["n"] == 1
+    rows = {"wcGetRangeSlices": "F", "predicate": {"sliceRange": {}}, "consistency": "SERIAL"}
+    assert "serial" in [row["key"] for row in primary.ks.command(rows)["rows"]]
+    with pytest.raises(NotPrimaryError):
+        other.ks.command(wanted, read_preference=ReadPreference.NEAREST)
+    assert refused(lambda: primary.ks.command({**command, "consistency": "SERIAL"}))[0] == 2
+
+
+def test_what_cannot_be_is_told_from_what_was_not_heard_of_in_time(rs: Processes) -> None:
+    number = rs.wait_primary(timeout=20)
+    primary, others = rs[number], [other for other in range(3) if other != number]
+    for name, value in (("readTimeoutMS", 300), ("writeTimeoutMS", 300)):
+        primary.admin.command({"setParameter": 1, f"wideColumn.{name}": value})
+    primary.ks.command({"cql": "CREATE TABLE t (a int PRIMARY KEY, v int)"})
+    write = {"wcInsert": "F", "key": "told", "column": "c", "value": "1"}
+    wanted = {"wcGetCount": "F", "key": "told"}
+    rs.pause(*others)
+    try:
+        # Whether the others are known to be gone is a matter of when it is asked; what is said must fit.
+        writes = {(64, "TimedOutException", None), (100, "UnavailableException", None)}
+        reads = {(50, "TimedOutException", None), (133, "UnavailableException", None)}
+        for level in ("TWO", "QUORUM", "EACH_QUORUM"):
+            assert refused(lambda level=level: primary.ks.command({**write, "consistency": level})) in writes
+            assert refused(lambda level=level: primary.ks.command({**wanted, "consistency": level})) in reads
+        assert refused(lambda: primary.ks.command({**wanted, "consistency": "SERIAL"})) in reads
+        writes = {(64, "TimedOutException", 0x1100), (100, "UnavailableException", 0x1000)}
+        reads = {(50, "TimedOutException", 0x1200), (133, "UnavailableException", 0x1000)}
+        cql: dict[str, Any] = {"cql": "INSERT INTO t (a, v) VALUES (1, 2)", "consistency": "QUORUM"}
+        assert refused(lambda: primary.ks.command(cql)) in writes
+        cql = {"cql": "SELECT * FROM t", "consistency": "QUORUM"}
+        assert refused(lambda: primary.ks.command(cql)) in reads
+    finally:
+        rs.resume(*others)

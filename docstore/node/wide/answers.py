@@ -12,9 +12,9 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.reading import View, newest, view_of
+from docstore.node.reading import View, newest
 from docstore.node.wide.columns import Found
-from docstore.node.wide.members import check_read
+from docstore.node.wide.members import check_read, viewed
 from docstore.node.wide.reading import RowQuery, WideCells, check_owned, quorum_of, read_row, row_reader
 from docstore.node.wide.rows import key_of_tail, row_tails
 from docstore.node.wide.slicing import driven
@@ -285,7 +285,7 @@ async def list_tails(query: RowQuery, needed: int, start: bytes, end: bytes, lim
 
 
 async def _viewed(query: RowQuery) -> View:
-    viewing = view_of(query.context)
+    viewing = viewed(query.context, query.level)
     return viewing if isinstance(viewing, View) else await viewing
 
 

@@ -8,9 +8,9 @@ from inspect import isawaitable
 from docstore.bson import Predicate
 from docstore.commands.context import Context
 from docstore.node.node import node_of
-from docstore.node.reading import View, view_of
+from docstore.node.reading import View
 from docstore.node.wide.columns import Found, stored
-from docstore.node.wide.members import check_read
+from docstore.node.wide.members import check_read, viewed
 from docstore.node.wide.merging import Quorum
 from docstore.node.wide.portions import MAX_BYTES, read_portion
 from docstore.node.wide.reading import RowQuery, check_owned, quorum_of
@@ -105,7 +105,7 @@ class NodeExecutor:
         tail = row_tail(found.keyspace.partitioner, wanted.key)
         if needed > 1:
             return await read_merged(self._quorum(found, level, needed), tail, wanted)
-        view = await self._view(found)
+        view = await self._view(level)
         try:
             check_owned(found, view.owned, wanted.key)
         except BaseException:
@@ -132,14 +132,14 @@ class NodeExecutor:
         needed = check_read(self._node, found.keyspace, level)
         if needed > 1:
             return await self._scan_merged(found, wanted, level, needed)
-        view = await self._view(found)
+        view = await self._view(level)
         ring = driven(self._context, scan_steps(found, view.reader, view.owned, wanted), view.release)
         return await ring if isawaitable(ring) else ring
 
     async def _scan_merged(self, found: Found, wanted: RingScan, level: Level, needed: int) -> RingPortion:
         """Row by row, as the members hold them together."""
         quorum = self._quorum(found, level, needed)
-        view = await self._view(found)
+        view = await self._view(level)
         view.release()
         rows: list[tuple[bytes, list[Stored]]] = []
         left = wanted.limit
@@ -170,8 +170,8 @@ class NodeExecutor:
         self._context.namespace = found.collection.ns
         return found
 
-    async def _view(self, found: Found) -> View:
-        viewing = view_of(self._context)
+    async def _view(self, level: Level) -> View:
+        viewing = viewed(self._context, level)
         return viewing if isinstance(viewing, View) else await viewing
 
 

@@ -7,14 +7,19 @@ and is not finished in time is told so (TimedOut), and what it wrote stands on t
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from docstore.commands.concerns import WriteConcern
+from docstore.commands.concerns import ReadLevel, WriteConcern
 from docstore.errors import Code, CommandError
-from docstore.node.node import DataNode
+from docstore.node.node import DataNode, node_of
+from docstore.node.reading import View, view_of
 from docstore.replicaset.replicaset import ReplicaSet
-from docstore.wide.consistency import QUORUMS, Level, check_read_level, check_write_level, members_needed
-from docstore.wide.errors import unavailable, write_timed_out
+from docstore.replication.leadership import positions
+from docstore.replication.progress import holds
+from docstore.wide.consistency import QUORUMS, SERIAL_LEVELS, Level, check_read_level, check_write_level, members_needed
+from docstore.wide.errors import read_timed_out, unavailable, write_timed_out
 
 if TYPE_CHECKING:
     from docstore.bson.optime import OpTime
@@ -61,13 +66,18 @@ def check_write(node: DataNode, keyspace: Keyspace, level: Level) -> int:
         alive = 1 + len(others_alive(node))
         if alive < needed:
             raise unavailable(level.value, needed, alive, write=True)
+    _check_primary(node, level, needed, write=True)
+    return needed
+
+
+def _check_primary(node: DataNode, level: Level, needed: int, *, write: bool) -> None:
+    """Errors: NotWritablePrimary where another member is primary, Unavailable where none is."""
     try:
         node.replication.check_write()
     except CommandError as refusal:
         if refusal.code != Code.NotWritablePrimary or node.replication.hello().get("primary"):
             raise
-        raise unavailable(level.value, needed, 0, write=True) from None
-    return needed
+        raise unavailable(level.value, needed, 0, write=write) from None
 
 
 async def wait_written(context: Context, node: DataNode, optime: OpTime, level: Level, needed: int) -> None:
@@ -78,10 +88,19 @@ async def wait_written(context: Context, node: DataNode, optime: OpTime, level: 
     for concern in _concerns(node, level, needed):
         failed = await node.replication.wait_write(optime, concern, context.deadline)
         if failed is not None:
-            raise write_timed_out(level.value, needed, failed["errmsg"])
+            raise write_timed_out(level.value, needed, _holders(node, optime), failed["errmsg"])
     if oplog.term != term:
         # What was counted may belong to the log of another primary.
-        raise write_timed_out(level.value, needed, "another primary has been elected")
+        raise write_timed_out(level.value, needed, 0, "another primary has been elected")
+
+
+def _holders(node: DataNode, optime: OpTime) -> int:
+    """How many members are known to have the write."""
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return 1
+    state = replication.membership.state
+    return sum(holds(position, optime, journal=False, term=state.term) for position in positions(state).values())
 
 
 def _concerns(node: DataNode, level: Level, needed: int) -> list[WriteConcern]:
@@ -97,7 +116,10 @@ def _concerns(node: DataNode, level: Level, needed: int) -> list[WriteConcern]:
 
 
 def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
-    """How many members must answer a read. Errors: InvalidRequest, Unavailable."""
+    """How many members must answer a read: at SERIAL the primary alone, to which a majority says that it is (`viewed`).
+
+    Errors: InvalidRequest, Unavailable, NotWritablePrimary.
+    """
     if level is Level.ONE or level is Level.LOCAL_ONE:
         return 1
     check_read_level(level)
@@ -105,4 +127,28 @@ def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
     alive = 1 + len(others_alive(node))
     if alive < needed:
         raise unavailable(level.value, needed, alive, write=False)
+    if level in SERIAL_LEVELS:
+        _check_primary(node, level, needed, write=False)
+        return 1
     return needed
+
+
+def viewed(context: Context, level: Level) -> View | Awaitable[View]:
+    """The state that a read of one member sees. Errors: those of `view_of`; TimedOut."""
+    node = node_of(context)
+    if level not in SERIAL_LEVELS or not isinstance(node.replication, ReplicaSet):
+        return view_of(context)
+    return _linearizable(context, node, level)
+
+
+async def _linearizable(context: Context, node: DataNode, level: Level) -> View:
+    limit = node.clock() + node.wide.settings.read_timeout / 1000
+    context.read_concern = replace(context.read_concern, level=ReadLevel.LINEARIZABLE)
+    context.deadline = limit if context.deadline is None else min(limit, context.deadline)
+    try:
+        viewing = view_of(context)
+        return viewing if isinstance(viewing, View) else await viewing
+    except CommandError as error:
+        if error.code not in (Code.MaxTimeMSExpired, Code.InterruptedDueToReplStateChange):
+            raise
+        raise read_timed_out(level.value, 1, 0) from error

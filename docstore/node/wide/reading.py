@@ -16,9 +16,9 @@ from docstore.bson import Predicate
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
-from docstore.node.reading import View, view_of
+from docstore.node.reading import View
 from docstore.node.wide.columns import Found
-from docstore.node.wide.members import check_read
+from docstore.node.wide.members import check_read, viewed
 from docstore.node.wide.merging import Lacking, MergedRow, Quorum
 from docstore.node.wide.slicing import driven
 from docstore.node.wide.writing import shown_key
@@ -97,7 +97,7 @@ def read_row(
     tail = row_tail(found.keyspace.partitioner, key)
     if needed > 1:
         return _read_merged(query, tail, needed, act, points)
-    viewing = view_of(query.context)
+    viewing = viewed(query.context, query.level)
     if isinstance(viewing, View):
         return _read_own(query, viewing, key, tail, act)
     return _read_later(query, viewing, key, tail, act)
