@@ -12,6 +12,7 @@ import bson
 from bson.int64 import Int64
 
 from docstore.bson import BINARY, OBJECT, append_fields, document_to_python, get_field
+from docstore.bson.columns import ESTIMATE, EXPIRING, TOMBSTONE, WHOLE
 from docstore.bson.layout import CATALOG_PREFIX, COUNTERS_PREFIX, IDENT_BYTES, ident_bytes, timestamp_key
 from docstore.bson.optime import OpTime
 from docstore.collection.collection import pack_counters, unpack_counters
@@ -19,7 +20,7 @@ from docstore.collection.oplog import COUNTERS_KEY, Oplog, entry_optime
 from docstore.collection.rows import merge_document
 from docstore.collection.undo import undo_counters, undo_keys
 from docstore.storage import Batch, Family
-from docstore.wide.cells import ESTIMATE, EXPIRING, TOMBSTONE, WHOLE, unpack_cell, unpack_deletion
+from docstore.wide.cells import unpack_cell, unpack_deletion
 from docstore.wide.keys import family_prefix
 from docstore.wide.mutations import Entry
 
