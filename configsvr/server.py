@@ -22,6 +22,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import Pool
 from docstore.node.node import DataNode, node_of
+from docstore.node.ownership import Owned
 
 LOG = component("SHARDING")
 COMMIT_MS = 15_000
@@ -49,6 +50,13 @@ class ConfigServer:
 
     def enter(self, namespace: str, shard_version: bytes | None, *, write: bool) -> None:
         """Every request is let in."""
+
+    async def known(self, namespace: str) -> None:
+        """Everything is here."""
+
+    def is_known(self, namespace: str, owned: Owned | None) -> bool:
+        """Nothing of the kind changes."""
+        return True
 
     async def start(self) -> None:
         """Begin to look after the catalog whenever this node is primary."""

@@ -45,14 +45,15 @@ class RowSize(NamedTuple):
 EMPTY = RowSize(0, 0)
 
 
-def _unpacked(record: bytes) -> RowSize:
+def row_size_of(record: bytes) -> RowSize:
+    """What a row's statistics say."""
     return RowSize._make(_STATISTICS.unpack(record)[1:])
 
 
 def row_size(reader: Reader, coll: Collection, row: bytes) -> RowSize:
     """The statistics of a row, of nothing where it is empty. `row`: token and key."""
     record = reader.get(_WIDE, family_prefix(coll.ident) + row + STATISTICS)
-    return EMPTY if record is None else _unpacked(record)
+    return EMPTY if record is None else row_size_of(record)
 
 
 def merge_row(unit: WriteUnit, coll: Collection, row: bytes, entries: Sequence[Entry]) -> RowUpdate:

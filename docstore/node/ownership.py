@@ -16,6 +16,13 @@ from typing import Protocol
 from docstore.bson import Predicate
 
 
+class Owned(Protocol):
+    """What a node owns of a collection by a routing that it has read. `owned`: None where that is everything."""
+
+    @property
+    def owned(self) -> Predicate | None: ...
+
+
 class Ownership(Protocol):
     """Implemented by the driver of migrations."""
 
@@ -26,3 +33,9 @@ class Ownership(Protocol):
 
         Errors: StaleConfig when the version is not the one that the shard has.
         """
+
+    async def known(self, namespace: str) -> Owned | None:
+        """What this node owns of a collection, for work that no router has sent; None where that is everything."""
+
+    def is_known(self, namespace: str, owned: Owned | None) -> bool:
+        """Whether nothing has been heard since that could have changed it."""

@@ -1,11 +1,15 @@
 """What a donor has to send: the range as it was when the capture began, then what has changed since.
 
 Always true: snapshot and capture begin in one step, so a change is in the snapshot or in the capture.
+
+There are two kinds: of documents, and of the rows of a column family. What is sent of either are documents.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Protocol
 
 from docstore.bson import Value
 from docstore.collection.collection import Collection
@@ -16,24 +20,32 @@ from docstore.sharding.migration import Migration
 from mongod.migration.capture import Capture
 from mongod.migration.ranges import documents, in_range, key_index
 from mongod.migration.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
+from mongod.migration.row_ranges import RowCapture, is_family, partitioner_of, row_documents, rows_of
 
 
-class CloneSource:
-    """One migration's documents on the donor. Close it in any case."""
+class Changes(Protocol):
+    """What has been captured. `overflowed`: more than could be kept."""
 
-    def __init__(self, node: DataNode, migration: Migration) -> None:
-        """NamespaceNotFound, IndexNotFound."""
+    overflowed: bool
+
+    def __len__(self) -> int: ...
+
+    def stop(self) -> None: ...
+
+
+class CloneSource(ABC):
+    """One migration's range on the donor. Close it in any case."""
+
+    def __init__(self, node: DataNode, migration: Migration, capture: Changes) -> None:
         self._node = node
         self._migration = migration
-        collection = collection_of(node, migration)
-        index = key_index(collection, migration.key)
-        self._capture = Capture(node.store, migration)
+        self._changes = capture
         self._snapshot = node.engine.snapshot()
-        self._cursor: Iterator[tuple[int, bytes]] = documents(self._snapshot, collection, index, migration.range)
+        self._cursor: Iterator[bytes] = iter(())
 
     def close(self) -> None:
         """Stop capturing, let the snapshot go."""
-        self._capture.stop()
+        self._changes.stop()
         self._close_snapshot()
 
     def _close_snapshot(self) -> None:
@@ -45,21 +57,47 @@ class CloneSource:
         clock, pause = self._node.clock, self._node.pause
         batch: list[bytes] = []
         size, until = 0, clock() + SLICE_SECONDS
-        for _, raw in self._cursor:
+        for raw in self._cursor:
             batch.append(raw)
             size += len(raw)
             if size >= BATCH_BYTES or len(batch) >= BATCH_DOCUMENTS:
                 self._check()
                 return batch, False
-            if len(batch) % 128 == 0 and clock() >= until:
+            if clock() >= until:
                 await pause()
                 until = clock() + SLICE_SECONDS
         self._close_snapshot()
         self._check()
         return batch, True
 
+    @abstractmethod
     def take_changes(self) -> tuple[list[bytes], list[Value]]:
-        """(documents as they are now, `_id`s of those that are gone from the range) of some captured changes."""
+        """(documents to be stored, `_id`s of those that are gone from the range) of some captured changes."""
+
+    def left(self) -> int:
+        """How many captured changes are left. Errors: those of `take_changes`."""
+        self._check()
+        return len(self._changes)
+
+    def _check(self) -> None:
+        """ExceededMemoryLimit when changes came too fast."""
+        if self._changes.overflowed:
+            raise CommandError(Code.ExceededMemoryLimit, "the range changes faster than it can be moved")
+
+
+class DocumentSource(CloneSource):
+    """Documents, and of those that have changed what they are like now."""
+
+    def __init__(self, node: DataNode, migration: Migration) -> None:
+        """NamespaceNotFound, IndexNotFound."""
+        collection = collection_of(node, migration)
+        index = key_index(collection, migration.key)
+        self._capture = Capture(node.store, migration)
+        super().__init__(node, migration, self._capture)
+        self._cursor = (raw for _, raw in documents(self._snapshot, collection, index, migration.range))
+
+    def take_changes(self) -> tuple[list[bytes], list[Value]]:
+        """See the base."""
         collection, migration = collection_of(self._node, self._migration), self._migration
         present: list[bytes] = []
         gone: list[Value] = []
@@ -75,14 +113,36 @@ class CloneSource:
                 gone.append(identity)
         return present, gone
 
-    def left(self) -> int:
-        """How many captured changes are left. ExceededMemoryLimit when they came too fast."""
+
+class RowSource(CloneSource):
+    """Rows of a column family, and then the entries that concern them."""
+
+    def __init__(self, node: DataNode, migration: Migration) -> None:
+        """NamespaceNotFound."""
+        collection = collection_of(node, migration)
+        partitioner = partitioner_of(node, collection)
+        rows = rows_of(partitioner, migration.range)
+        self._capture = RowCapture(node.store, migration.namespace, rows)
+        super().__init__(node, migration, self._capture)
+        self._cursor = row_documents(self._snapshot, collection, partitioner, rows)
+
+    def take_changes(self) -> tuple[list[bytes], list[Value]]:
+        """See the base; merges make all that there is, so nothing is gone."""
+        collection_of(self._node, self._migration)
         self._check()
-        return len(self._capture)
+        return self._capture.take(CHANGES_AT_ONCE, BATCH_BYTES), []
 
     def _check(self) -> None:
-        if self._capture.overflowed:
-            raise CommandError(Code.ExceededMemoryLimit, "the range changes faster than it can be moved")
+        super()._check()
+        if self._capture.redefined:
+            raise CommandError(Code.ConflictingOperationInProgress, "the column family changes while it is moved")
+
+
+def source_of(node: DataNode, migration: Migration) -> CloneSource:
+    """The migration's source. NamespaceNotFound, IndexNotFound."""
+    if is_family(collection_of(node, migration)):
+        return RowSource(node, migration)
+    return DocumentSource(node, migration)
 
 
 def collection_of(node: DataNode, migration: Migration) -> Collection:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from itertools import islice
 from typing import Any
 
 from docstore.collection.collection import Collection
@@ -25,7 +24,7 @@ from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
 from mongod.migration.ownership import OwnedRanges
-from mongod.migration.ranges import documents, key_index
+from mongod.migration.ranges import delete_some
 from mongod.migration.records import Records
 from mongod.migration.tunables import Tunables
 
@@ -117,7 +116,8 @@ class RangeDeleter:
         await self._check_not_owned(deletion)
         removed = 0
         while (collection := self._collection(deletion)) is not None:
-            count = self._delete_batch(collection, deletion)
+            node.replication.check_write()
+            count = delete_some(node, collection, deletion.key, deletion.range, self._tunables.delete_batch)
             if count == 0:
                 break
             removed += count
@@ -133,18 +133,6 @@ class RangeDeleter:
         if collection is None or collection.uuid != deletion.uuid.as_uuid():
             return None
         return collection
-
-    def _delete_batch(self, collection: Collection, deletion: RangeDeletion) -> int:
-        node = self._node
-        node.replication.check_write()
-        index = key_index(collection, deletion.key)
-        found = list(islice(documents(node.engine, collection, index, deletion.range), self._tunables.delete_batch))
-        if found:
-            with node.store.unit(from_migrate=True) as unit:
-                for record_id, raw in found:
-                    unit.remove(collection, record_id, raw)
-                unit.commit()
-        return len(found)
 
     async def _check_not_owned(self, deletion: RangeDeletion) -> None:
         known = await self._ownership.refresh(deletion.namespace)

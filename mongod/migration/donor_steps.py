@@ -12,6 +12,7 @@ from typing import Any
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, ReplicaSetClient
+from docstore.node.wide.columns import MARK
 from docstore.sharding.donor import (
     ChangesSent,
     CloneSent,
@@ -29,7 +30,7 @@ from docstore.sharding.migration import COORDINATORS, RANGE_DELETIONS, Coordinat
 from docstore.sharding.version import Lastmod
 from mongod.migration import decision
 from mongod.migration.changes import log_change
-from mongod.migration.clone_source import CloneSource, collection_of
+from mongod.migration.clone_source import CloneSource, collection_of, source_of
 from mongod.migration.history import executed
 from mongod.migration.ownership import CriticalSection
 from mongod.migration.recipient_link import RecipientLink
@@ -88,11 +89,13 @@ class DonorSteps:
         return Persisted()
 
     async def prepare_recipient(self) -> Event:
-        await self._recipient.prepare(collection_of(self._node, self.migration))
+        collection = collection_of(self._node, self.migration)
+        mark = self._node.store.collection(f"{collection.database}.{MARK}")
+        await self._recipient.prepare(collection, mark)
         return RecipientReady()
 
     async def start_capture(self) -> None:
-        self._source = CloneSource(self._node, self.migration)
+        self._source = source_of(self._node, self.migration)
 
     async def send_clone(self) -> Event:
         assert self._source is not None, "the capture has begun"

@@ -33,6 +33,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, Pool
 from docstore.node.node import DataNode
+from docstore.node.ownership import Owned
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
@@ -70,7 +71,7 @@ class Known:
         self.routing = routing
         self.version = routing.shard_version(shard)
         self.foreign = routing.collection is None and routing.primary != shard
-        self.owned = _filter_of(routing, shard)
+        self.owned: Predicate | None = Always(False) if self.foreign else _filter_of(routing, shard)
         self.accepted: set[bytes] = set()
 
 
@@ -161,6 +162,16 @@ class OwnedRanges:
         for namespace, section in list(self._sections.items()):
             self.unblock(namespace, section)
         self.on_term()
+
+    async def known(self, namespace: str) -> Known | None:
+        """See the protocol. A node that no cluster has taken in owns everything."""
+        if self.shard.identity is None:
+            return None
+        return self._known.get(namespace) or await self.refresh(namespace)
+
+    def is_known(self, namespace: str, owned: Owned | None) -> bool:
+        """See the protocol."""
+        return self._known.get(namespace) is owned if owned is not None else self.shard.identity is None
 
     # Critical sections
 

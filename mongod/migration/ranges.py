@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from docstore.bson import Value, get_field
 from docstore.bson.layout import long_of
 from docstore.collection.collection import Collection, Index
 from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.storage import Family, Reader
+from mongod.migration.row_ranges import delete_rows, is_family, partitioner_of, rows_of
 
 
 def key_index(collection: Collection, key: ShardKey) -> Index:
@@ -48,6 +51,22 @@ def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyR
         raw = collection.record(reader, record_id)
         assert raw is not None, f"{collection.ns}: an index entry leads to no record"
         yield record_id, raw
+
+
+def delete_some(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, limit: int) -> int:
+    """Delete at most `limit` documents of the range in one unit, or eight times as many records of rows; how many."""
+    with node.store.unit(from_migrate=True) as unit:
+        if is_family(collection):
+            partitioner = partitioner_of(node, collection)
+            count = delete_rows(unit, collection, partitioner, rows_of(partitioner, bounds), limit * 8)
+        else:
+            index = key_index(collection, key)
+            found = list(islice(documents(node.engine, collection, index, bounds), limit))
+            for record_id, raw in found:
+                unit.remove(collection, record_id, raw)
+            count = len(found)
+        unit.commit()
+    return count
 
 
 def in_range(key: ShardKey, bounds: KeyRange, document: bytes) -> bool:

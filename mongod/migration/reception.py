@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import bson
 from bson.timestamp import Timestamp
@@ -20,6 +20,7 @@ from docstore.bson import Value
 from docstore.collection.collection import Collection
 from docstore.collection.index_spec import parse_index_spec
 from docstore.collection.options import CollectionOptions
+from docstore.collection.rows import apply_document
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.node.cursors import SLICE_SECONDS
@@ -27,23 +28,34 @@ from docstore.sharding.migration import RANGE_DELETIONS, Decision, Migration, Ra
 from docstore.sharding.recipient import Recipient, State
 from mongod.migration.changes import log_change
 from mongod.migration.clone_source import collection_of
+from mongod.migration.held_families import hold_family
 from mongod.migration.history import Statement, remember
-from mongod.migration.ranges import documents, id_of, in_range, key_index
+from mongod.migration.ranges import delete_some, id_of, in_range
 
 LOG = component("MIGRATE")
 _SWEEP_BATCH = 256
 _INSERT_BATCH = 128
+_MERGED_BYTES = 64 * 1024
+"""Entries of column families are carried out together in one unit until they have so many bytes."""
+
+
+class Definition(NamedTuple):
+    """The donor's collection. `keyspace`: the options of its keyspace's mark, where it is a column family."""
+
+    options: CollectionOptions
+    indexes: list[bytes]
+    keyspace: CollectionOptions | None
 
 
 class Reception:
-    """One migration to this shard. `options` and `indexes` are those of the donor's collection."""
+    """One migration to this shard."""
 
-    def __init__(self, shard: Any, migration: Migration, options: CollectionOptions, indexes: list[bytes]) -> None:
+    def __init__(self, shard: Any, migration: Migration, definition: Definition) -> None:
         self.migration = migration
         self._shard = shard
         self._node = shard.node
-        self._options = options
-        self._indexes = indexes
+        self._definition = definition
+        self._is_home = False
         self._machine = Recipient(migration, self._now())
         self._changed = asyncio.Event()
         self._applying = asyncio.Lock()
@@ -112,12 +124,30 @@ class Reception:
             routing = known.routing.collection
         if routing is None or routing.epoch != migration.epoch:
             raise CommandError(Code.StaleEpoch, f"{migration.namespace} is not sharded under the donor's epoch")
+        self._is_home = known.routing.primary == migration.recipient
         if routing.chunks.owns_any(migration.recipient, migration.range):
             raise CommandError(Code.ConflictingOperationInProgress, f"{migration.range} is owned here already")
 
     async def _persist(self) -> None:
         node, migration = self._node, self.migration
         node.replication.check_write()
+        self._make_collection()
+        await self._make_indexes(collection_of(node, migration))
+        seconds = int(node.wall_clock())
+        deletion = RangeDeletion.of(migration, pending=True, delayed=False, seconds=seconds)
+        records = self._shard.records
+        await records.committed(records.write((RANGE_DELETIONS, deletion.document())))
+
+    def _make_collection(self) -> None:
+        node, migration, definition = self._node, self.migration, self._definition
+        if definition.keyspace is not None and self._is_home:
+            collection_of(node, migration)
+            return
+        if definition.keyspace is not None:
+            hold_family(
+                node, migration.namespace, migration.uuid.as_uuid(), definition.options, definition.keyspace
+            )  # fmt: skip
+            return
         collection = node.store.collection(migration.namespace)
         if collection is not None and collection.uuid != migration.uuid.as_uuid():
             if collection.count:
@@ -128,21 +158,16 @@ class Reception:
             collection = None
         if collection is None:
             with node.store.unit() as unit:
-                collection = node.store.create_collection(
-                    unit, migration.namespace, self._options, uuid=migration.uuid.as_uuid()
+                node.store.create_collection(
+                    unit, migration.namespace, definition.options, uuid=migration.uuid.as_uuid()
                 )
                 unit.commit()
-        await self._make_indexes(collection)
-        seconds = int(node.wall_clock())
-        deletion = RangeDeletion.of(migration, pending=True, delayed=False, seconds=seconds)
-        records = self._shard.records
-        await records.committed(records.write((RANGE_DELETIONS, deletion.document())))
 
     async def _make_indexes(self, collection: Collection) -> None:
         node = self._node
         missing = [
             spec
-            for spec in map(parse_index_spec, self._indexes)
+            for spec in map(parse_index_spec, self._definition.indexes)
             if not any(index.spec.holds_the_same(spec) for index in collection.indexes.values())
         ]
         if not missing:
@@ -168,23 +193,14 @@ class Reception:
     async def _sweep(self) -> None:
         """Delete what an earlier time has left in the range."""
         node, migration = self._node, self.migration
-        collection = collection_of(self._node, self.migration)
-        index = key_index(collection, migration.key)
         swept = 0
         while True:
             node.replication.check_write()
-            batch = []
-            for record_id, raw in documents(node.engine, collection, index, migration.range):
-                batch.append((record_id, raw))
-                if len(batch) == _SWEEP_BATCH:
-                    break
-            if not batch:
+            collection = collection_of(self._node, self.migration)
+            count = delete_some(node, collection, migration.key, migration.range, _SWEEP_BATCH)
+            if not count:
                 break
-            with node.store.unit(from_migrate=True) as unit:
-                for record_id, raw in batch:
-                    unit.remove(collection, record_id, raw)
-                unit.commit()
-            swept += len(batch)
+            swept += count
             await node.pause()
         if swept:
             LOG.info("Leftovers deleted", ns=migration.namespace, range=str(migration.range), documents=swept)
@@ -201,9 +217,12 @@ class Reception:
         async with self._applying:
             if self._machine.take(number, self._now()):
                 try:
-                    if not clone:
-                        await self._remove_all(documents, gone)
-                    await self._insert_all(documents)
+                    if self._definition.keyspace is not None:
+                        await self._merge_all(documents)
+                    else:
+                        if not clone:
+                            await self._remove_all(documents, gone)
+                        await self._insert_all(documents)
                 except CommandError as error:
                     self._machine.fail(error.message)
                     raise
@@ -246,6 +265,24 @@ class Reception:
                     unit.insert(collection, raw)
                 unit.commit()
             at += _INSERT_BATCH
+            if node.clock() >= until:
+                until = await self._pause()
+
+    async def _merge_all(self, entries: list[bytes]) -> None:
+        """Do what the entries of a column family say, in their order."""
+        node = self._node
+        at = 0
+        until = node.clock() + SLICE_SECONDS
+        while at < len(entries):
+            self._check()
+            collection = collection_of(node, self.migration)
+            size = 0
+            with node.store.unit(from_migrate=True) as unit:
+                while at < len(entries) and size < _MERGED_BYTES:
+                    apply_document(unit, collection, entries[at])
+                    size += len(entries[at])
+                    at += 1
+                unit.commit()
             if node.clock() >= until:
                 until = await self._pause()
 

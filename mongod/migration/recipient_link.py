@@ -41,11 +41,17 @@ class RecipientLink:
         if self._client is not None:
             await self._client.close()
 
-    async def prepare(self, collection: Collection) -> None:
-        """Return when the recipient takes documents. OperationFailed when it refuses or takes too long."""
+    async def prepare(self, collection: Collection, mark: Collection | None) -> None:
+        """Return when the recipient takes documents. `mark`: that of the keyspace, if it is one.
+
+        OperationFailed when it refuses or takes too long.
+        """
         indexes = [bson.decode(index.spec.raw) for index in collection.indexes.values() if not index.is_id]
         command = {"_recvChunkStart": 1, **migration_fields(self._migration), "indexes": indexes}
-        await self._ask(command | {"options": RawBSONDocument(collection.options.raw)}, retry=True)
+        command |= {"options": RawBSONDocument(collection.options.raw)}
+        if mark is not None:
+            command |= {"keyspace": RawBSONDocument(mark.options.raw)}
+        await self._ask(command, retry=True)
         status = {"_recvChunkStatus": 1, "migrationId": self._migration.id, "waitMillis": 1000}
         deadline = asyncio.get_running_loop().time() + PREPARE_SECONDS
         while True:

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from bson.binary import Binary
 
-from docstore.collection.options import CollectionOptions
 from docstore.collection.unit import Commit
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -30,7 +29,7 @@ from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donation import Donation
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
 from mongod.migration.ownership import OwnedRanges
-from mongod.migration.reception import Reception
+from mongod.migration.reception import Definition, Reception
 from mongod.migration.records import Records
 from mongod.migration.tunables import Tunables
 
@@ -231,7 +230,7 @@ class Shard:
 
     # Recipient
 
-    def receive(self, migration: Migration, options: CollectionOptions, indexes: list[bytes]) -> Reception:
+    def receive(self, migration: Migration, definition: Definition) -> Reception:
         """Begin to receive a migration, or go on with it when it is the one that runs."""
         current = self._reception
         if current is not None and current.migration.id == migration.id:
@@ -241,7 +240,7 @@ class Shard:
         if migration.recipient != self.name:
             raise CommandError(Code.ConflictingOperationInProgress, f"this is {self.name}, not {migration.recipient}")
         self.check_free()
-        self._reception = Reception(self, migration, options, indexes)
+        self._reception = Reception(self, migration, definition)
         return self._reception
 
     def reception(self, identity: bytes) -> Reception:

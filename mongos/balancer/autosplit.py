@@ -59,7 +59,8 @@ class Autosplit:
             after = await self._commands.split(collection, chunk, points)
             self._report("Autosplit", {"ns": routing.namespace, "chunk": str(chunk.range), "points": len(points)})
             self._counts[routing.namespace][1].forget_stale((after.collection or collection).chunks)
-            if chunk.max.key == collection.key.max.key and chunk.min.key != collection.key.min.key:
+            at_the_top = chunk.max.key == collection.key.max.key and chunk.min.key != collection.key.min.key
+            if at_the_top and collection.partitioner is None:
                 await self._move_top(after)
         except CommandError as error:
             self._report("Autosplit put off", {"ns": routing.namespace, "chunk": str(chunk.range), "error": str(error)})

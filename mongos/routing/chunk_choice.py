@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.bson import elements
+from docstore.bson import elements, to_python
 from docstore.commands.arguments import Arguments
 from docstore.errors import Code, CommandError
 from docstore.query.filter import parse_filter
@@ -10,6 +10,7 @@ from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import exact_key
+from docstore.wide.ring import SHARD_KEY_FIELD, checked_place, place_document
 
 
 def sharded(routing: Routing) -> CollectionRouting:
@@ -51,6 +52,9 @@ def split_point(collection: CollectionRouting, raw: bytes) -> tuple[Chunk, Bound
     missing = [name for name in collection.key.fields if name not in given]
     if missing:
         raise CommandError(Code.ShardKeyNotFound, f"the split point lacks {missing} of the shard key")
+    if collection.partitioner is not None:
+        place = checked_place(collection.partitioner, to_python(given[SHARD_KEY_FIELD]))
+        raw = place_document(place)
     point = collection.key.prefix_bound(raw)
     chunk = collection.chunks.chunk_at(point.key)
     if chunk.min.key == point.key:

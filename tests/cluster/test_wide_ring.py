@@ -156,10 +156,7 @@ def test_column_families_are_spread_from_their_creation(sides: Both) -> None:
     client = sides.cluster.client
     client.admin.command({"createKeyspace": "spread"})
     client.spread.command({"createColumnFamily": "F"})
-    chunks = client.config.collections.find_one({"_id": "spread.F"})
-    assert chunks is not None
-    assert chunks["key"] == {"token": 1}
-    found = list(client.config.chunks.find({"uuid": chunks["uuid"]}).sort("min", 1))
+    found = chunks_of(sides.cluster, "spread.F")
     assert [chunk["shard"] for chunk in found] == ["one", "one", "two", "two"]
     assert [chunk["max"]["token"] for chunk in found[:3]] == [-(1 << 62), 0, 1 << 62]
     assert all(isinstance(chunk["max"]["token"], (Int64, int)) for chunk in found[:3])
@@ -172,3 +169,32 @@ def test_column_families_are_spread_from_their_creation(sides: Both) -> None:
     assert [family["name"] for family in described["columnFamilies"]] == ["F"]
     listed = client.admin.command({"describeKeyspaces": 1})["keyspaces"]
     assert [keyspace["keyspace"] for keyspace in listed].count("spread") == 1
+
+
+def chunks_of(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    """In the order of the ring."""
+    record = cluster.client.config.collections.find_one({"_id": namespace})
+    assert record is not None
+    return list(cluster.client.config.chunks.find({"uuid": record["uuid"]}).sort("min", 1))
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_chunks_are_split_and_moved(sides: Both, partitioner: str) -> None:
+    database = f"moved{partitioner[:4]}"
+    admin = sides.cluster.client.admin
+    sides.run("admin", {"createKeyspace": database, "partitioner": partitioner})
+    sides.run(database, {"createColumnFamily": "F", "compareWith": "LongType"})
+    sides.run(database, {"createColumnFamily": "G", "compareWith": "LongType"})
+    sides.run(database, {"createColumnFamily": "S", "columnType": "Super"})
+    script = list(commands())
+    for command in script:
+        sides.run(database, command)
+    namespace = f"{database}.F"
+    admin.command("split", namespace, find={"token": Int64(0) if partitioner.startswith("Murmur") else "8"})
+    for number, chunk in enumerate(chunks_of(sides.cluster, namespace)[::2]):
+        to = "one" if chunk["shard"] == "two" else "two"
+        admin.command("moveChunk", namespace, bounds=[chunk["min"], chunk["max"]], to=to)
+        for command in script[-15:] if number else script:
+            sides.run(database, command, router=number % 2)
+    in_pages(sides, database, 6)
+    assert {chunk["shard"] for chunk in chunks_of(sides.cluster, namespace)} == {"one", "two"}

@@ -5,6 +5,8 @@ members hold the same. Always true of what goes:
 
 * a majority has it: nothing is judged before the log of the moment of the look is committed by one;
 * it stands as it was judged: a removal takes only the record that it expects;
+* its row is this shard's: of rows on their way to or from another shard only a part may be here, so they are let be,
+  and a pass ends where ownership changes;
 * a value or tombstone that a deletion of its row or super column hides goes at once; what died by itself (a tombstone,
   an expired value) after the grace period;
 * a deletion of a row or super column goes after the grace period, in a pass that has found nothing under it to hide, if
@@ -19,13 +21,16 @@ import contextlib
 from dataclasses import dataclass, field
 from inspect import isawaitable
 
+from docstore.bson import Predicate
 from docstore.bson.columns import ESTIMATE, EXPIRING, TOMBSTONE, WHOLE
 from docstore.collection.rows import EMPTY, RowSize, remove_cells, row_size
 from docstore.commands.concerns import MAJORITY
 from docstore.errors import CommandError
 from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.ownership import Owned
 from docstore.node.periodic import PeriodicTask
 from docstore.node.wide.columns import Found
+from docstore.node.wide.rows import is_owned
 from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.wide.cells import NOT_DELETED, Deletion, unpack_cell, unpack_deletion
@@ -42,6 +47,7 @@ class _Row:
 
     tail: bytes
     size: RowSize
+    owned: bool = True
     deletion: Stored | None = None
     deleted: Deletion = NOT_DELETED
     clean: bool = True
@@ -74,6 +80,8 @@ class Collector(PeriodicTask):
         base = family_prefix(found.collection.ident)
         position = base
         row: _Row | None = None
+        ownership = node.ownership
+        owned = None if ownership is None else await ownership.known(found.collection.ns)
         while True:
             node.replication.check_write()
             snapshot = node.engine.snapshot()
@@ -83,19 +91,20 @@ class Collector(PeriodicTask):
                     optime, MAJORITY, node.clock() + _COMMIT_SECONDS
                 ):
                     return
-                row, position = self._look(found, snapshot, row, position)
+                row, position = self._look(found, snapshot, row, position, None if owned is None else owned.owned)
             finally:
                 snapshot.close()
             if row is None:
                 return
-            await self._remove(found, row)
-            if position == b"":
+            if not await self._remove(found, row, owned) or position == b"":
                 return
             if row.ended:
                 row = None
             await node.pause()
 
-    def _look(self, found: Found, snapshot: Reader, row: _Row | None, position: bytes) -> tuple[_Row | None, bytes]:
+    def _look(
+        self, found: Found, snapshot: Reader, row: _Row | None, position: bytes, owned: Predicate | None
+    ) -> tuple[_Row | None, bytes]:
         """Judge records of one row for one slice: (the row, where to go on; empty at the end of the family)."""
         node = self._node
         base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
@@ -108,8 +117,8 @@ class Collector(PeriodicTask):
                     self._close(row, due)
                     return row, key
                 tail = key[len(base) : split_row(key, found.keyspace.partitioner)[1]]
-                row = _Row(tail, row_size(snapshot, found.collection, tail))
-            if not record[0] & ESTIMATE:
+                row = _Row(tail, row_size(snapshot, found.collection, tail), is_owned(found, tail, owned))
+            if row.owned and not record[0] & ESTIMATE:
                 _judge(row, key[len(base) + len(row.tail) :], record, now, due)
             if len(row.doomed) >= _UNIT_KEYS or (seen % 64 == 0 and node.clock() >= until):
                 return row, key + b"\0"
@@ -125,20 +134,23 @@ class Collector(PeriodicTask):
             row.doomed.append(row.deletion)
         row.ended = True
 
-    async def _remove(self, found: Found, row: _Row) -> None:
+    async def _remove(self, found: Found, row: _Row, owned: Owned | None) -> bool:
+        """Remove what has been doomed; False when the pass is to end."""
         node, collection = self._node, found.collection
         doomed, row.doomed = row.doomed, []
         if not doomed:
-            return
+            return True
         await node.store.write_lock.wait()
         if node.ownership is not None:
             entered = node.ownership.enter(collection.ns, None, write=True)
             while isawaitable(entered):
                 await entered
                 entered = node.ownership.enter(collection.ns, None, write=True)
+            if not node.ownership.is_known(collection.ns, owned):
+                return False
         node.replication.check_write()
         if node.store.catalog.collections.get(collection.ns) is not collection:
-            return
+            return False
         size = row_size(node.engine, collection, row.tail)
         if size != row.size:
             # Something has come meanwhile that a deletion may have to hide.
@@ -150,6 +162,7 @@ class Collector(PeriodicTask):
             unit.commit()
         row.size = row_size(node.engine, collection, row.tail) if size == row.size else EMPTY
         node.wide.settings.figures.collected += len(doomed)
+        return True
 
 
 def _judge(row: _Row, path: bytes, record: bytes, now: int, due: int) -> None:

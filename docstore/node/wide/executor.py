@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from inspect import isawaitable
 
 from docstore.bson import Predicate
@@ -14,12 +14,11 @@ from docstore.node.wide.members import check_read, viewed
 from docstore.node.wide.merging import Quorum
 from docstore.node.wide.portions import MAX_BYTES, read_portion
 from docstore.node.wide.reading import RowQuery, check_owned, quorum_of
-from docstore.node.wide.rows import is_owned
+from docstore.node.wide.rows import is_owned, records
 from docstore.node.wide.schema import SchemaChange, change_schema
 from docstore.node.wide.slicing import driven
 from docstore.node.wide.stretches import Stretch
 from docstore.node.wide.writing import RowChange, write_rows
-from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.wide.consistency import Level
 from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Stored, StoredFamily
@@ -28,11 +27,9 @@ from docstore.wide.keys import (
     family_end,
     family_prefix,
     row_tail,
-    split_row,
 )
 from docstore.wide.schema import ColumnFamily, Keyspace
 from docstore.wide.slices import Steps
-from docstore.wide.tokens import Partitioner
 
 _STEP = 256
 _ROWS_AT_ONCE = 64
@@ -190,7 +187,7 @@ def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: Ri
     rows: list[tuple[bytes, list[Stored]]] = []
     taken = size = 0
     standing, shown = b"", True
-    for position, (tail, path, record) in enumerate(_records(reader, start, end, partitioner), 1):
+    for position, (tail, path, record) in enumerate(records(reader, start, end, partitioner), 1):
         if not position % _STEP:
             yield
         if tail != standing:
@@ -206,20 +203,6 @@ def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: Ri
         taken += 1
         size += len(path) + len(record)
     return RingPortion(rows, None)
-
-
-def _records(
-    reader: Reader, start: bytes, end: bytes, partitioner: Partitioner
-) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(row's part of the key, path, record) of every record in a range."""
-    at = len(family_prefix(0))
-    standing = b"\xff"
-    mark = 0
-    for key, record in reader.items(Family.WIDE, start, end):
-        if not key.startswith(standing):
-            mark = split_row(key, partitioner)[1]
-            standing = key[:mark]
-        yield standing[at:], key[mark:], record
 
 
 def executor_of(context: Context) -> NodeExecutor:

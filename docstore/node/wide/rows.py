@@ -11,6 +11,7 @@ from docstore.storage.engine import Reader
 from docstore.wide.keys import family_end, family_prefix, row_end, split_row
 from docstore.wide.ring import ring_document
 from docstore.wide.slices import Steps
+from docstore.wide.tokens import Partitioner
 
 
 def row_tails(
@@ -40,6 +41,18 @@ def row_tails(
 
 def _keys(reader: Reader, start: bytes, end: bytes) -> Iterator[bytes]:
     return iter(reader.keys(Family.WIDE, start, end))
+
+
+def records(reader: Reader, start: bytes, end: bytes, partitioner: Partitioner) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(row's part of the key, path, record) of every record in a range of keys."""
+    at = len(family_prefix(0))
+    standing = b"\xff"
+    mark = 0
+    for key, record in reader.items(Family.WIDE, start, end):
+        if not key.startswith(standing):
+            mark = split_row(key, partitioner)[1]
+            standing = key[:mark]
+        yield standing[at:], key[mark:], record
 
 
 def is_owned(found: Found, tail: bytes, owned: Predicate | None) -> bool:

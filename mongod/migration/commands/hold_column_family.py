@@ -16,6 +16,7 @@ from docstore.collection.options import parse_options
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.node.schema import enter_write
 from mongod.migration.held_families import hold_family
 from mongod.migration.shard import shard_of
 
@@ -23,8 +24,8 @@ from mongod.migration.shard import shard_of
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     shard = shard_of(context)
     node = shard.node
-    await node.store.write_lock.wait()
-    node.replication.check_write()
+    context.namespace = arguments.value
+    await enter_write(context)
     options, keyspace = parse_options(arguments["options"]), parse_options(arguments["keyspace"])
     hold_family(node, arguments.value, Binary(arguments["uuid"], 4).as_uuid(), options, keyspace)
     await shard.records.committed(node.store.last_optime)

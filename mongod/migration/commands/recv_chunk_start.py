@@ -1,7 +1,7 @@
 """_recvChunkStart: a donor begins a migration to this shard.
 
     {_recvChunkStart: 1, migrationId, ns, uuid, epoch, keyPattern, min, max, lastmod, fromShard, toShard,
-     options: {...}, indexes: [spec, ...]}
+     options: {...}, indexes: [spec, ...], [keyspace: {...}]}
     -> {state}
 
 Answers at once; `_recvChunkStatus` tells when documents may be sent. Sent again it is the same migration.
@@ -18,6 +18,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.sharding.migration import migration_from
+from mongod.migration.reception import Definition
 from mongod.migration.shard import shard_of
 
 
@@ -26,7 +27,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     migration = migration_from(context.raw)
     for spec in arguments["indexes"]:
         parse_index_spec(spec)
-    reception = shard.receive(migration, parse_options(arguments["options"]), arguments["indexes"])
+    keyspace = None if arguments["keyspace"] is None else parse_options(arguments["keyspace"])
+    definition = Definition(parse_options(arguments["options"]), arguments["indexes"], keyspace)
+    reception = shard.receive(migration, definition)
     return {"state": reception.state.name.lower()}
 
 
@@ -50,6 +53,7 @@ COMMAND = Command(
         Parameter("toShard", Type.STRING, required=True, internal=True),
         Parameter("options", Type.OBJECT, required=True, internal=True),
         Parameter("indexes", Type.DOCUMENTS, required=True, internal=True),
+        Parameter("keyspace", Type.OBJECT, internal=True),
     ),
     help="begin to receive a chunk",
 )

@@ -20,6 +20,8 @@ from docstore.node.node import DataNode, node_of
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.split import MIB, SplitScan, cut_for, median_of
 from mongod.migration.ranges import entries, key_index
+from mongod.migration.row_ranges import is_family
+from mongod.migration.row_splits import split_places
 
 _NO_LIMIT = 1 << 62
 
@@ -35,6 +37,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     if collection is None:
         return {"splitKeys": []}
     bounds = KeyRange(low, high)
+    if is_family(collection):
+        places = await split_places(node, collection, key, bounds, None if arguments["force"] else _target(arguments))
+        return {"splitKeys": [place.document() for place in places[: arguments["maxSplitPoints"] or None]]}
     if arguments["force"]:
         found = await _median(node, collection, key, bounds)
     else:
