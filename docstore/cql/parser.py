@@ -1,17 +1,17 @@
-"""From text to statements. The grammar is loaded when the first statement comes; statements are kept by their text."""
+"""From text to statements (`docstore.cql.grammar`), which are kept by their text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from importlib import resources
-from typing import TYPE_CHECKING
 
-from docstore.cql.errors import syntax, unsupported
+from docstore.cql.errors import unsupported
+from docstore.cql.grammar.modifications import batch, modification
+from docstore.cql.grammar.scanner import Scanner
+from docstore.cql.grammar.schema import alter, create, drop, truncate, use
+from docstore.cql.grammar.selects import select
 from docstore.cql.statements import Statement
-
-if TYPE_CHECKING:
-    from lark import Lark
 
 MAX_KEPT = 1000
 MAX_KEPT_LENGTH = 4096
@@ -36,29 +36,20 @@ _ELEMENTS = {
     "ROLE": "Roles are",
     "USER": "Users are",
 }
+_STATEMENTS: dict[str, Callable[[Scanner], Statement]] = {
+    "use": use,
+    "create": create,
+    "alter": alter,
+    "drop": drop,
+    "truncate": truncate,
+    "select": select,
+    "begin": batch,
+}
 
 
 def parse(text: str) -> Statement:
     """The statement of the text. CqlError for what is none, and for kinds that are known and not served."""
     return _kept(text) if len(text) <= MAX_KEPT_LENGTH else _parsed(text)
-
-
-def is_ready() -> bool:
-    """Whether the grammar has been loaded."""
-    return grammar.cache_info().currsize > 0
-
-
-@lru_cache(maxsize=1)
-def grammar() -> Lark:
-    """The grammar, ready to parse. Loading it takes a second: a process that must not stand still does that on a thread
-    before the first statement.
-    """
-    from lark import Lark
-
-    from docstore.cql.tree import RULES
-
-    text = resources.files("docstore.cql").joinpath("cql.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", lexer="contextual", maybe_placeholders=True, transformer=RULES)
 
 
 @lru_cache(maxsize=MAX_KEPT)
@@ -67,24 +58,18 @@ def _kept(text: str) -> Statement:
 
 
 def _parsed(text: str) -> Statement:
-    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
-
     _refuse_known(text)
-    try:
-        statement: Statement = grammar().parse(text)  # type: ignore[assignment]
-    except UnexpectedToken as error:
-        if error.token.type == "$END":
-            raise _at_end(text) from None
-        raise syntax(error.line, error.column - 1, f"no viable alternative at input '{error.token}'") from None
-    except UnexpectedCharacters as error:
-        found = text[error.pos_in_stream or 0]
-        raise syntax(error.line, error.column - 1, f"no viable alternative at character '{found}'") from None
+    scan = Scanner(text)
+    read = _STATEMENTS.get(scan.word() or "")
+    if read is None:
+        statement: Statement = modification(scan)
+    else:
+        scan.expect(*_STATEMENTS)
+        statement = read(scan)
+    scan.accept_sign(";")
+    if not scan.ended():
+        scan.fail()
     return statement
-
-
-def _at_end(text: str) -> Exception:
-    lines = text.split("\n")
-    return syntax(len(lines), len(lines[-1]), "no viable alternative at input '<EOF>'")
 
 
 def _refuse_known(text: str) -> None:

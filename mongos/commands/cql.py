@@ -27,7 +27,6 @@ from docstore.cql.statements import (
     Use,
 )
 from docstore.errors import Code, CommandError
-from docstore.net.threads import on_thread
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
 from docstore.wide.consistency import SERIAL_LEVELS, level_named
@@ -38,8 +37,6 @@ _NO_KEYSPACES = ("admin", "config", "local")
 
 
 async def run(context: Context, args: Arguments) -> bytes:
-    if not parser.is_ready():
-        await on_thread(parser.grammar)
     router = router_of(context)
     statement = parser.parse(args.value)
     names = _keyspaces(statement, None if context.db in _NO_KEYSPACES else context.db)
