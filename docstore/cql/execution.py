@@ -63,6 +63,8 @@ async def execute(executor: Executor, surroundings: Surroundings, prepared: Prep
     plan = prepared.plan
     timestamp = executor.timestamp()
     bindings = bind(prepared.variables, request.values, Moment(timestamp, executor.now(), surroundings.dice))
+    if prepared.literals:
+        bindings = Bindings(prepared.literals, bindings.moment)
     if isinstance(plan, SelectPlan):
         return await _select(executor, surroundings, prepared, plan, bindings, request)
     if isinstance(plan, WritePlan | BatchPlan):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from docstore.cql.batches import BatchPlan, batch_plan
 from docstore.cql.bindings import Variable
@@ -40,6 +41,8 @@ class Prepared:
     families: tuple[StoredFamily, ...] = ()
     variables: tuple[Variable, ...] = ()
     columns: tuple[ResultColumn, ...] = ()
+    literals: Mapping[int, bytes] = field(default_factory=dict)
+    """The values of literals in whose places the plan has markers, by the positions of these."""
 
     @property
     def id(self) -> bytes:

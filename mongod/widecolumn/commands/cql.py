@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cql import PARAMETERS, run_statement
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.cql import parser
+from docstore.commands.starting import begun
 from docstore.cql.execution import Surroundings
-from docstore.net.threads import on_thread
 from docstore.node.node import node_of
 from docstore.node.wide.executor import executor_of
 
 
-async def run(context: Context, arguments: Arguments) -> Result:
-    if not parser.is_ready():
-        await on_thread(parser.grammar)
-    statements = node_of(context).wide.statements
-    return await run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
+def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    node = node_of(context)
+    statements = node.wide.statements
+    running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
+    if node.ownership is None and arguments["consistency"] == "ONE":
+        # Nothing but a pause can make it wait.
+        return begun(running)
+    return running
 
 
 def surroundings_of(context: Context) -> Surroundings:

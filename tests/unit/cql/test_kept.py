@@ -34,8 +34,8 @@ def test_the_statement_longest_unused_is_given_up() -> None:
     cql, statements = Cql(), Statements(limit=2)
     cql.run("CREATE TABLE t (a int PRIMARY KEY)")
 
-    def prepared(limit: int) -> object:
-        return asyncio.run(statements.prepare(cql.executor, f"{TEXT} LIMIT {limit}", "k"))
+    def prepared(number: int) -> object:
+        return asyncio.run(statements.prepare(cql.executor, f"SELECT a AS a{number} FROM t", "k"))
 
     first, second = prepared(1), prepared(2)
     assert prepared(1) is first

@@ -1,0 +1,67 @@
+"""Statements that differ in nothing but their literals have one shape: the text with a marker in the place of each.
+
+Only what reads and writes rows has a shape, and only where it has no markers of its own. Always true: a statement whose
+shape cannot be prepared, or of which one literal is none of what its marker takes, is left to be prepared by itself;
+so a shape never lets a statement pass that would be refused, and never changes how one is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from docstore.cql.bindings import Variable
+from docstore.cql.statements import Constant, Kind
+from docstore.cql.terms import Receiver, constant_bytes
+
+_FIRST = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|BEGIN)\b", re.IGNORECASE)
+_PARTS = re.compile(
+    r"(?P<string>'(?:[^']|'')*')"
+    r'|(?P<kept>"(?:[^"]|"")+"|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)'
+    r"|(?<!\w)(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?!\w)"
+    r"|(?<!\w)(?P<hex>0x[0-9a-f]*)(?!\w)"
+    r"|(?<!\w)(?P<number>-?[0-9]+(?P<fraction>\.[0-9]*)?)(?![\w.])"
+    r"|(?P<odd>[?:$]|(?<!\w)[0-9])",
+    re.IGNORECASE,
+)
+
+
+def shape_of(text: str) -> tuple[str, list[Constant]] | None:
+    """(the text with markers, the literals in whose places they stand); None where it is no such statement."""
+    if not _FIRST.match(text):
+        return None
+    pieces: list[str] = []
+    literals: list[Constant] = []
+    at = 0
+    for found in _PARTS.finditer(text):
+        kind = found.lastgroup
+        if kind == "kept":
+            continue
+        if kind == "odd":
+            return None
+        start, end = found.span()
+        pieces += (text[at:start], "?")
+        literals.append(_literal(found, kind, text[start:end]))
+        at = end
+    if not literals:
+        return None
+    pieces.append(text[at:])
+    return "".join(pieces), literals
+
+
+def _literal(found: re.Match[str], kind: str | None, text: str) -> Constant:
+    if kind == "string":
+        return Constant(Kind.STRING, text[1:-1].replace("''", "'"))
+    if kind == "uuid":
+        return Constant(Kind.UUID, text)
+    if kind == "hex":
+        return Constant(Kind.HEX, text)
+    return Constant(Kind.INTEGER if found["fraction"] is None else Kind.FLOAT, text)
+
+
+def literal_values(variables: Sequence[Variable], literals: Sequence[Constant]) -> dict[int, bytes]:
+    """The values of literals by the positions of their markers. CqlError for one that is none of its marker's type."""
+    return {
+        variable.position: constant_bytes(literal, Receiver(variable.name, variable.type))
+        for variable, literal in zip(variables, literals, strict=True)
+    }
