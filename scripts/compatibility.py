@@ -21,7 +21,6 @@ from docstore.node.unsupported import UNSUPPORTED
 from docstore.query.filter import parse_filter
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import parse_sort
-from docstore.query.special_indexes import NEED_AN_INDEX
 from docstore.query.update.parse import parse_update
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
 from mongod.document.commands import group, map_reduce
@@ -76,8 +75,7 @@ def _expression(name: str) -> object:
 
 
 GEOMETRY = ("$box", "$center", "$centerSphere", "$geometry", "$polygon")
-OF_INDEXES = NEED_AN_INDEX | {"$maxDistance", "$minDistance"}
-"""Operators, with their options, that are read but need an index which cannot be made."""
+DISTANCES = ("$maxDistance", "$minDistance")
 
 
 def query_status(name: str) -> str:
@@ -88,7 +86,10 @@ def query_status(name: str) -> str:
         return status(name[11:], lambda found: _projection({"a": {found: argument.get(found, "x")}}))
     if name in GEOMETRY:
         return status(name, lambda found: _filter({"a": {"$geoWithin": {found: []}}}))
-    if name in OF_INDEXES:
+    if name in DISTANCES:
+        return status(name, lambda found: _filter({"a": {"$near": [1, 1], found: 1}}))
+    if name == "$text":
+        # It is read, but needs an index that cannot be made.
         return REFUSED
     if name == "$natural":
         return status(name, lambda found: parse_sort(bson.encode({found: 1})))

@@ -14,6 +14,8 @@ from docstore.aggregation.optimiser import optimised
 from docstore.aggregation.split import SplitPipeline, split_stages
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream, StreamStage
 from docstore.aggregation.stages.facet import Facet
+from docstore.aggregation.stages.geo_near import POSITION as GEO_NEAR_POSITION
+from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.graph_lookup import GraphLookup
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
@@ -64,6 +66,17 @@ class Pipeline:
         last = self.stages[-1] if self.stages else None
         return last if isinstance(last, Out | Merge) else None
 
+    @property
+    def nearness(self) -> GeoNear | None:
+        """The stage that gives the documents by distance, which is always the first."""
+        first = self.stages[0] if self.stages else None
+        return first if isinstance(first, GeoNear) else None
+
+    def located(self, path: str) -> Pipeline:
+        """The pipeline whose documents are measured at a path."""
+        assert self.nearness is not None
+        return replace(self, stages=(self.nearness.at(path), *self.stages[1:]))
+
     def without_target(self) -> Pipeline:
         """The stages that make what is to be written."""
         return self if self.target is None else replace(self, stages=self.stages[:-1])
@@ -82,7 +95,9 @@ class Pipeline:
         return frozenset(found)
 
     def over(self, view: Pipeline) -> Pipeline:
-        """The pipeline over what a view's stages make."""
+        """The pipeline over what a view's stages make. Error: 40603 for one that must read a collection."""
+        if view.stages and self.nearness is not None:
+            raise GEO_NEAR_POSITION.not_first("$geoNear")
         return replace(self, stages=tuple(optimised((*view.stages, *self.stages), self.language)))
 
     def behind(self, stage: Stage) -> Pipeline:
@@ -103,7 +118,7 @@ class Pipeline:
         """The conjunction of the `$match` stages at the beginning: what shards can be chosen by."""
         filters: list[Filter] = []
         for stage in self.stages:
-            if not isinstance(stage, Match):
+            if not isinstance(stage, Match | GeoNear):
                 break
             filters.append(stage.filter)
         return conjunction(filters)
@@ -160,7 +175,7 @@ def _parsed(stages: Sequence[bytes], place: Place, language: Language) -> Pipeli
         _check_place(declaration, place)
     for number, (declaration, _) in enumerate(declarations):
         if declaration.position.only_first and number:
-            raise CommandError(40602, f"{declaration.name} is only valid as the first stage in a pipeline")
+            raise declaration.position.not_first(declaration.name)
         if declaration.position.only_last and number < len(declarations) - 1:
             raise CommandError(40601, f"{declaration.name} can only be the final stage in the pipeline")
     return Pipeline(tuple(optimised(parsed, language)), language)
@@ -220,8 +235,10 @@ def _check_place(declaration: Declaration, place: Place) -> None:
 
 
 def _leading_find(stages: Sequence[Stage], *, with_sort: bool = True) -> tuple[FindQuery, int]:
-    """(find, how many stages it stands for)."""
+    """(find, how many stages it stands for). A `$geoNear` has still to add its fields."""
     query = FindQuery()
+    if stages and isinstance(stages[0], GeoNear):
+        return replace(query, filter=stages[0].condition), 0
     filters: list[Filter] = []
     used = 0
     for stage in stages:

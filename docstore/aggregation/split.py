@@ -2,7 +2,8 @@
 
 Stages that look at one document at a time stay on the shards. The first stage that needs all documents is done in two
 halves where that is possible: a `$group` collects states on the shards that are merged afterwards; a `$sort` sorts
-there and the merge keeps the order; a `$limit` is applied on both sides. All that follows runs after the merge.
+there and the merge keeps the order, as it does that of a `$geoNear`; a `$limit` is applied on both sides. All that
+follows runs after the merge.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.aggregation.stage import Stage
+from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import DOING_MERGE, WILL_BE_MERGED, Group
 from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.match import Match
@@ -48,6 +50,8 @@ def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
         if isinstance(stage, Group):
             partial, merged = _split_group(stage)
             return SplitPipeline([*shards, partial], [merged, *rest[1:]], None)
+        if isinstance(stage, GeoNear):
+            return SplitPipeline([stage.raw, *_pushed_limit(stages[1:])], rest[1:], stage.order)
         if isinstance(stage, SortStage):
             pushed = _pushed_limit(stages[position + 1 :])
             return SplitPipeline([*shards, stage.raw, *pushed], rest[1:], stage.sort)

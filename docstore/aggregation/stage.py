@@ -153,13 +153,22 @@ NestingParser = Callable[[Value, Nesting], list[Stage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a stage may stand. `needs_collection` is None for one that can be run with or without."""
+    """Where a stage may stand. `needs_collection` is None for one that can be run with or without; `planned` is one
+    that stands first because the find layer has to do it.
+    """
 
     only_first: bool = False
+    planned: bool = False
     only_last: bool = False
     in_facet: bool = True
     in_pipelines: bool = True
     needs_collection: bool | None = None
+
+    def not_first(self, name: str) -> CommandError:
+        """The refusal of a stage that stands behind another."""
+        if self.planned:
+            return CommandError(40603, f"{name} is only valid as the first stage in an optimized pipeline")
+        return CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
 
 
 ANYWHERE = Position()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from docstore.bson import EMPTY_DOCUMENT, KeyPattern, Value, document_from, elements, from_python, get_field
 from docstore.bson.walk import INT64
 from docstore.collection.collection import Collection, Index
-from docstore.collection.duplicates import key_values
+from docstore.collection.duplicates import index_values, key_values
 from docstore.collection.index_access import keys_within
 from docstore.collection.index_keys import hashed_members
 from docstore.query.access import IdLookup, IndexScan, Merge, Plan, Union
@@ -85,7 +85,7 @@ def _members(scan: IndexScan, raw: bytes, key: bytes) -> list[tuple[str, Value]]
     if index.spec.hashed:
         return list(zip(paths, hashed_members(index.spec, raw), strict=True))
     if scan.wildcard is None:
-        return list(zip(paths, key_values(index.key_pattern, raw, key), strict=True))
+        return list(zip(paths, index_values(index, raw, key), strict=True))
     path = scan.wildcard.path
     found = [("$_path", from_python(path))]
     start = path_key(path)

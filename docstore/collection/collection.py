@@ -32,11 +32,12 @@ from docstore.bson.layout import (
 )
 from docstore.bson.namespace import replicates, split_namespace
 from docstore.collection.entry import entry_head
-from docstore.collection.index_keys import ARRAY_UNDER_HASH, coverage_of, keys_of
+from docstore.collection.index_keys import REFUSALS, coverage_of, keys_of
 from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec
 from docstore.collection.options import CollectionOptions
-from docstore.errors import Code, CommandError
+from docstore.errors import CommandError
 from docstore.query.collation import Collation
+from docstore.query.geo.cell_keys import GeoKeys
 from docstore.query.tree import Filter
 from docstore.query.wildcard import WildcardPaths
 from docstore.storage import Family
@@ -120,9 +121,9 @@ class Index:
     @property
     def holds_every_document(self) -> bool:
         """Whether each document has an entry with a key of its values."""
-        return not (
-            self.spec.sparse or self.spec.partial is not None or self.spec.wildcard is not None or self.spec.hashed
-        )
+        spec = self.spec
+        plain = spec.wildcard is None and spec.geometry is None and not spec.hashed
+        return plain and not spec.sparse and spec.partial is None
 
     @property
     def partial(self) -> Filter | None:
@@ -133,6 +134,11 @@ class Index:
     def wildcard(self) -> WildcardPaths | None:
         """What a wildcard index holds."""
         return self.spec.wildcard
+
+    @property
+    def geometry(self) -> GeoKeys | None:
+        """What an index of geometry holds."""
+        return self.spec.geometry
 
     @property
     def sparse(self) -> bool:
@@ -172,15 +178,14 @@ class Index:
         """(the document's encoded keys, distinct and in order; where arrays were expanded; the marks that its
         entries hold: `docstore.bson.key_values`).
 
-        CannotIndexParallelArrays or 16766 for a document that the index cannot hold; where that is tolerated it has no
-        keys.
+        Errors for a document that the index cannot hold: `REFUSALS`; where that is tolerated it has no keys.
         """
         if self._covered is not None and not self._covered.matches(raw):
             return [], 0, b""
         try:
             return self._keys_of(raw)
         except CommandError as error:
-            if tolerant and error.code in (Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH):
+            if tolerant and error.code in REFUSALS:
                 return [], 0, b""
             raise
 

@@ -43,7 +43,10 @@ from docstore.bson import (
     to_python,
     values,
 )
+from docstore.bson.bounded import field_end
+from docstore.collection.geometry_keys import whole_value
 from docstore.errors import Code, CommandError
+from docstore.query.geo.cell_keys import cell_value
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection, Index
@@ -55,7 +58,7 @@ _SHOWN_CHARACTERS = 150
 
 def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> CommandError:
     """The error for the document `raw`, whose encoded key `key` under `index` belongs to another document."""
-    found = key_values(index.key_pattern, raw, key)
+    found = index_values(index, raw, key)
     extra: dict[str, Any] = {"keyPattern": document_to_python(index.spec.key)}
     rules = ""
     if index.collation is None:
@@ -79,6 +82,24 @@ def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> Com
         f"E11000 duplicate key error collection: {coll.ns} index: {index.name}{rules} dup key: {{ {shown} }}",
         extra=extra,
     )
+
+
+def index_values(index: Index, raw: bytes, key: bytes) -> list[Value]:
+    """The value for each field of the index that makes up the document's encoded key `key`: cells for geometry."""
+    if index.geometry is None:
+        return key_values(index.key_pattern, raw, key)
+    found: list[Value] = []
+    for path, direction in index.fields:
+        end = field_end(key, 0, 0xFF if direction < 0 else 0)
+        if direction == 0:
+            found.append(cell_value(key[:end]))
+        else:
+            pattern = KeyPattern([(path, direction)], index.key_pattern.fold)
+            whole = whole_value(raw, path.split("."))
+            same = pattern.encode([whole]) == key[:end]
+            found.append(whole if same else key_values(pattern, raw, key[:end])[0])
+        key = key[end:]
+    return found
 
 
 def key_values(pattern: KeyPattern, raw: bytes, key: bytes) -> list[Value]:

@@ -9,30 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from docstore.aggregation.stage import Spill
 from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, scan
-from docstore.bson.fetching import LARGEST_CHUNK, Examined, Fetching
+from docstore.bson.fetching import LARGEST_CHUNK, Examined
 from docstore.bson.layout import RECORD_ID_BYTES, record_id_bytes
 from docstore.bson.sorting import keyed
 from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
 from docstore.collection.covered import covered, covers_query
-from docstore.collection.index_access import entries_of, merged_entries
+from docstore.collection.fetched import fetched, fetching
+from docstore.collection.index_access import merged_entries
+from docstore.collection.near import nearest_documents
 from docstore.collection.ranking import ENOUGH, Trial, best_of
 from docstore.collection.screening import has_scripts, screened
 from docstore.collection.sorter import Sorter
+from docstore.errors import Code, CommandError
 from docstore.litter import discard
-from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
+from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
 from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery, Hint, KeyBetween
+from docstore.query.near_plan import near_plan
+from docstore.query.nearness import nearness
 from docstore.query.plan import choose, over_distinct
 from docstore.query.sort import UNSORTED, Sort
-from docstore.query.special_indexes import check_indexes
 from docstore.query.tree import Filter, strengthened
 from docstore.storage import Family
 
@@ -111,10 +114,14 @@ def plan_query(
     `distinct`: only the values at that path are asked for. Where several indexes would do, `reader` shows which of them
     is the best one to find `wanted` documents by (0: all).
     """
-    check_indexes(tree, exists=coll is not None, natural=sort.natural != 0 or (hint is not None and hint.natural != 0))
+    near = nearness(tree)
+    if near is not None and (sort.natural or (hint is not None and hint.natural)):
+        raise CommandError(Code.BadValue, "geoNear expression not allowed with $natural")
     if coll is None:
         return _EOF
     visible = [index for index in coll.indexes.values() if not index.hidden]
+    if near is not None:
+        return near_plan(tree, near, visible, sort, hint)
     stronger = strengthened(tree)
     plan = choose(stronger, visible, sort=sort, hint=hint, between=between)
     if stronger is not tree and isinstance(plan.access, CollectionScan):
@@ -326,7 +333,7 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
     if isinstance(access, IndexScan):
         if stats.covered:
             return covered(coll, access, reader, stats.examined)
-        return cast("Iterator[bytes]", _fetched(coll, access, reader, stats.examined, bare=True, ahead=stats.ahead))
+        return cast("Iterator[bytes]", fetched(coll, access, reader, stats.examined, bare=True, ahead=stats.ahead))
     return map(itemgetter(1), pairs_of(coll, reader, stats))
 
 
@@ -341,12 +348,14 @@ def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pai
     if isinstance(access, CollectionScan):
         records = reader.items(_RECORDS, coll.prefix, coll.end, access.direction < 0)
         return ((key[-RECORD_ID_BYTES:], raw) for key, raw in records)
+    if isinstance(access, NearScan):
+        return nearest_documents(coll, access, reader, stats.examined)
     if isinstance(access, Union):
         return _united(coll, access, reader, stats)
     if isinstance(access, Merge):
         stats.branches = [Examined() for _ in access.branches]
         entries = merged_entries(coll, access, reader, stats.branches)
-        return cast("Iterator[Pair]", _fetching(coll, entries, reader, stats.examined, set(), ahead=1))
+        return cast("Iterator[Pair]", fetching(coll, entries, reader, stats.examined, set(), ahead=1))
     return _branch(coll, access, reader, stats.examined, ahead=stats.ahead)
 
 
@@ -360,7 +369,7 @@ def _branch(
     ahead: int = LARGEST_CHUNK,
 ) -> Iterator[Pair]:
     if isinstance(access, IndexScan):
-        return cast("Iterator[Pair]", _fetched(coll, access, reader, examined, seen, ahead=ahead))
+        return cast("Iterator[Pair]", fetched(coll, access, reader, examined, seen, ahead=ahead))
     if isinstance(access, IdLookup):
         return _looked_up(coll, access, reader, examined, seen)
     return iter(())
@@ -385,38 +394,3 @@ def _united(coll: Collection, access: Union, reader: Reader, stats: PlanStats) -
         _branch(coll, branch, reader, examined, seen, ahead=stats.ahead)
         for branch, examined in zip(access.branches, stats.branches, strict=True)
     )
-
-
-def _fetched(
-    coll: Collection,
-    access: IndexScan,
-    reader: Reader,
-    examined: Examined,
-    seen: set[bytes] | None = None,
-    *,
-    bare: bool = False,
-    ahead: int = LARGEST_CHUNK,
-) -> Fetching:
-    """The documents behind an index's entries, each once; without their record ids when `bare`.
-
-    `seen` are the documents that other branches have met.
-    """
-    # Over the engine itself an update can move a document from one range into another.
-    if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
-        seen = set()
-    entries = entries_of(coll, access, reader, examined)
-    return _fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead)
-
-
-def _fetching(
-    coll: Collection,
-    entries: Iterator[bytes],
-    reader: Reader,
-    examined: Examined,
-    seen: set[bytes] | None,
-    *,
-    bare: bool = False,
-    ahead: int = LARGEST_CHUNK,
-) -> Fetching:
-    get, items = partial(reader.get, _RECORDS), partial(reader.items, _RECORDS)
-    return Fetching(entries, get, items, coll.prefix, seen, bare, examined, ahead)

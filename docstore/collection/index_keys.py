@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from docstore.bson import ARRAY, INT64, NULL, OBJECT, Exists, KeyPattern, Or, Predicate, Value, get_field, hashed_key
+from docstore.collection.geometry_keys import KeysOf, geometry_keys
 from docstore.collection.index_spec import IndexSpec
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.query.compile import compile_filter
-
-KeysOf = Callable[[bytes], tuple[list[bytes], int, bytes]]
-"""Document -> (its encoded keys, distinct and in order; where arrays were expanded; the marks of its entries)."""
+from docstore.query.geo.cell_keys import NOT_GEOMETRY, NOT_PAIRS
 
 ARRAY_UNDER_HASH = 16766
+
+REFUSALS = frozenset((Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH, NOT_GEOMETRY)) | NOT_PAIRS
+"""The codes of documents that an index cannot hold."""
 
 
 def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
     """The keys of any document that the index covers."""
+    if spec.geometry is not None:
+        return geometry_keys(spec, spec.geometry)
     if spec.wildcard is None and not spec.hashed:
         return pattern.marked_keys
     keys = spec.wildcard.keys if spec.wildcard is not None else _hashed_keys(spec, pattern)
@@ -37,7 +41,7 @@ def coverage_of(spec: IndexSpec) -> Predicate | None:
     """Which documents the index holds; None: all."""
     if spec.partial is not None:
         return compile_filter(spec.partial)
-    if spec.sparse and spec.wildcard is None:
+    if spec.sparse and spec.wildcard is None and spec.geometry is None:
         return Or([Exists(path, True) for path, _ in spec.fields])
     return None
 

@@ -1,6 +1,7 @@
 """What an index is to be: a specification parsed from the `createIndexes` form, with the reference's refusals.
 
-Kinds: ascending and descending keys over dotted paths, hashed ones, and wildcard indexes (`$**`). Options: `unique`,
+Kinds: ascending and descending keys over dotted paths, hashed ones, wildcard indexes (`$**`), and those of geometry
+(`2d`, `2dsphere`), whose options are those of `docstore.collection.special_options`. Options: `unique`,
 `sparse`, `hidden`, `partialFilterExpression`, `expireAfterSeconds`, `wildcardProjection`, and `background`, which has
 had no meaning since 4.2 and is only kept. What MongoDB has and this server lacks is refused by name; what neither has
 is refused as MongoDB does.
@@ -21,9 +22,10 @@ from docstore.collection.index_options import (
     shown,
     wildcard_paths,
 )
-from docstore.collection.special_options import SPECIAL_KINDS, SPECIAL_OPTIONS, check_type, refuse_special
+from docstore.collection.special_options import SPECIAL_KINDS, SPECIAL_OPTIONS, check_type, geometry_of, kept_special
 from docstore.errors import Code, CommandError
 from docstore.query.collation import Collation
+from docstore.query.geo.cell_keys import GeoKeys, SphereKeys
 from docstore.query.tree import Filter
 from docstore.query.values import NUMBERS, TYPE_NAMES, display, text_of
 from docstore.query.wildcard import WildcardPaths
@@ -41,8 +43,17 @@ _ORDER = (
     "partialFilterExpression",
     "sparse",
     "expireAfterSeconds",
+    "default_language",
+    "language_override",
+    "textIndexVersion",
+    "2dsphereIndexVersion",
+    "bits",
+    "min",
+    "max",
     "wildcardProjection",
     "collation",
+    "coarsestIndexedLevel",
+    "finestIndexedLevel",
 )
 """The options that are kept, in the order in which they are listed."""
 _DROPPED = frozenset(("ns", "dropDups"))
@@ -58,6 +69,7 @@ _LACKING = frozenset(
 _KNOWN = _FLAGS | _DROPPED | _LACKING | SPECIAL_OPTIONS | frozenset(_ORDER) | {"v", "key", "name"}
 _REFERENCES = frozenset(("$id", "$ref", "$db"))
 _WILDCARD = "$**"
+_SPHERE_VERSION = "2dsphereIndexVersion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +77,10 @@ class IndexSpec:
     """A checked specification.
 
     `raw` is the document as `listIndexes` shows it and the oplog carries it; `key` the key pattern in it, with the
-    directions as they were given; `fields` the same as (dotted path, 1 or -1; 0 for a hashed or a wildcard field).
-    `partial` is the filter of a partial index, `wildcard` what a wildcard index holds, `expire_after` in seconds.
+    directions as they were given; `fields` the same as (dotted path, 1 or -1; 0 for a field of another kind).
+    `partial` is the filter of a partial index, `wildcard` what a wildcard index holds, `geometry` what one of geometry
+    does, `expire_after` in seconds. `others` are the special options that it was given, whether it has a use for them
+    or not.
     """
 
     name: str
@@ -80,10 +94,13 @@ class IndexSpec:
     wildcard: WildcardPaths | None = None
     expire_after: int | None = None
     collation: Collation | None = None
+    geometry: GeoKeys | None = None
+    others: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def hashed(self) -> bool:
-        return self.wildcard is None and any(direction == 0 for _, direction in self.fields)
+        plain = self.wildcard is None and self.geometry is None
+        return plain and any(direction == 0 for _, direction in self.fields)
 
     def holds_the_same(self, other: IndexSpec) -> bool:
         """Whether both would hold the same entries under the same rule: key, uniqueness, and which documents."""
@@ -130,8 +147,13 @@ def parse_index_spec(
     if partial is not None and flags.get("sparse"):
         raise refused(raw, 'cannot mix "partialFilterExpression" and "sparse" options')
     wildcard = _wildcard_of(raw, found, fields, flags)
-    _check_build(raw, fields, wildcard, flags)
+    geometry = geometry_of(raw, found["key"][1], found, collation)
+    _check_build(raw, fields, wildcard or geometry, flags)
+    special = kept_special(found)
+    if isinstance(geometry, SphereKeys):
+        special[_SPHERE_VERSION] = from_python(geometry.version)
     kept: dict[str, Value] = {flag: (BOOL, b"\1" if flags[flag] else b"\0") for flag in flags}
+    kept |= special
     kept |= {option: found[option] for option in ("partialFilterExpression", "wildcardProjection") if option in found}
     if collation is not None:
         kept["collation"] = (OBJECT, collation.raw)
@@ -154,6 +176,8 @@ def parse_index_spec(
         wildcard,
         expire_after,
         collation,
+        geometry,
+        tuple(sorted((option, encode_key(value)) for option, value in special.items() if option != _SPHERE_VERSION)),
     )
 
 
@@ -188,8 +212,7 @@ def _checked_fields(raw: bytes, ignore_unknown: bool) -> dict[str, Value]:
             raise refused(
                 raw, f"The '{name}' field is a required property of an index specification", Code.FailedToParse
             )
-    refuse_special(raw, found["key"][1], found)
-    for name in sorted((_LACKING | SPECIAL_OPTIONS) & found.keys()):
+    for name in sorted(_LACKING & found.keys()):
         raise CommandError(Code.NotImplemented, f"indexes with the option '{name}' are not supported")
     return found
 
@@ -317,10 +340,10 @@ def _wildcard_of(
 
 
 def _check_build(
-    raw: bytes, fields: tuple[tuple[str, int], ...], wildcard: WildcardPaths | None, flags: dict[str, bool]
+    raw: bytes, fields: tuple[tuple[str, int], ...], other: WildcardPaths | GeoKeys | None, flags: dict[str, bool]
 ) -> None:
-    """What the reference refuses only when it begins to build."""
-    hashed = 0 if wildcard is not None else sum(direction == 0 for _, direction in fields)
+    """What the reference refuses only when it begins to build. `other`: what the index holds that is not hashed."""
+    hashed = 0 if other is not None else sum(direction == 0 for _, direction in fields)
     if hashed > 1:
         raise refused(raw, "a compound hashed index has one hashed field", 31303)
     if hashed and flags.get("unique"):

@@ -1,13 +1,19 @@
-"""Indexes of words and of geometry: their options are checked as MongoDB does, then the indexes are refused."""
+"""The options of indexes of geometry and of words, checked as MongoDB does. Those of words are then refused."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
+from sys import float_info
 
 from docstore.bson import OBJECT, STRING, Value, elements
 from docstore.collection.index_options import number_of, refused
 from docstore.errors import Code, CommandError
-from docstore.query.values import NUMBERS, TYPE_NAMES, display, text_of
+from docstore.query.collation import Collation
+from docstore.query.geo.cell_keys import GeoKeys, PlaneKeys, SphereKeys
+from docstore.query.geo.plane_cells import Square
+from docstore.query.geo.sphere_cells import LEVELS
+from docstore.query.values import NUMBERS, TYPE_NAMES, display, double_value, integer_value, text_of
 
 SPECIAL_KINDS = frozenset(("text", "2d", "2dsphere"))
 
@@ -34,7 +40,6 @@ _LANGUAGES = frozenset(
 )
 _MAX_WEIGHT = 100_000
 _MAX_BITS = 32
-_MAX_LEVEL = 30
 
 
 def check_type(raw: bytes, name: str, value: Value) -> None:
@@ -47,27 +52,43 @@ def check_type(raw: bytes, name: str, value: Value) -> None:
         raise refused(raw, message, Code.TypeMismatch)
 
 
-def refuse_special(raw: bytes, key: bytes, options: Mapping[str, Value]) -> None:
-    """Errors: those of MongoDB for keys and options that do not go together, then NotImplemented."""
+def kept_special(options: Mapping[str, Value]) -> dict[str, Value]:
+    """Those of the options that only special indexes have, as they are listed: whole numbers, and doubles for the
+    square of a `2d` index.
+    """
+    kept: dict[str, Value] = {}
+    for name in SPECIAL_OPTIONS & options.keys():
+        value = options[name]
+        if _TYPES[name] == "number":
+            number = number_of(value)
+            kept[name] = double_value(number) if name in ("min", "max") else integer_value(int(number))
+        else:
+            kept[name] = value
+    return kept
+
+
+def geometry_of(raw: bytes, key: bytes, options: Mapping[str, Value], collation: Collation | None) -> GeoKeys | None:
+    """What an index of geometry holds; None for another one. Errors: those of MongoDB for keys and options that do not
+    go together, and NotImplemented for an index of words.
+    """
     fields = [(path, text_of((code, data)) if code == STRING else "") for path, code, data in elements(key)]
     kind = next((kind for _, kind in fields if kind in SPECIAL_KINDS), None)
     if kind == "text":
+        _refuse_collation(raw, kind, collation)
         _check_text(raw, fields, options)
-    elif kind == "2d":
-        _check_plane(raw, fields, options)
-    elif kind == "2dsphere":
-        _check_sphere(raw, options)
-    elif "weights" in options:
-        raise refused(raw, "the field 'weights' can only be specified with text indexes")
-    if kind is not None:
         raise CommandError(Code.NotImplemented, f"indexes of the kind '{kind}' are not supported")
+    if "weights" in options:
+        raise refused(raw, "the field 'weights' can only be specified with text indexes")
+    if kind == "2d":
+        _refuse_collation(raw, kind, collation)
+        return _plane(fields, options)
+    return _sphere(raw, options) if kind == "2dsphere" else None
 
 
 def _check_text(raw: bytes, fields: Sequence[tuple[str, str]], options: Mapping[str, Value]) -> None:
     places = [place for place, (_, kind) in enumerate(fields) if kind == "text"]
     if places[-1] - places[0] >= len(places):
         raise refused(raw, "'text' fields in index must all be adjacent")
-    _refuse_collation(raw, "text", options)
     for path, code, data in elements(options["weights"][1]) if "weights" in options else ():
         _check_weight(raw, path, (code, data))
     version = number_of(options["textIndexVersion"]) // 1 if "textIndexVersion" in options else 3
@@ -94,46 +115,56 @@ def _check_weight(raw: bytes, path: str, value: Value) -> None:
         raise refused(raw, "weight cannot have path component with $ prefix")
 
 
-def _refuse_collation(raw: bytes, kind: str, options: Mapping[str, Value]) -> None:
-    if "collation" not in options:
-        return
-    locale = {name: (code, data) for name, code, data in elements(options["collation"][1])}.get("locale")
-    if locale is not None and locale[0] == STRING and text_of(locale) != "simple":
+def _refuse_collation(raw: bytes, kind: str, collation: Collation | None) -> None:
+    if collation is not None:
         raise refused(raw, f"Index type '{kind}' does not support collation")
 
 
-def _check_plane(raw: bytes, fields: Sequence[tuple[str, str]], options: Mapping[str, Value]) -> None:
-    _refuse_collation(raw, "2d", options)
+def _plane(fields: Sequence[tuple[str, str]], options: Mapping[str, Value]) -> PlaneKeys:
     if sum(kind == "2d" for _, kind in fields) > 1:
         raise CommandError(16800, "can't have 2 geo fields")
     if fields[0][1] != "2d":
         raise CommandError(16801, "2d has to be first in index")
-    bits = number_of(options["bits"]) // 1 if "bits" in options else 26
+    bits = int(_number(options, "bits", 26))
     if not 0 < bits <= _MAX_BITS:
         raise CommandError(
-            Code.InvalidOptions, f"bits for hash must be > 0 and <= {_MAX_BITS}, but {bits:g} bits were specified"
+            Code.InvalidOptions, f"bits for hash must be > 0 and <= {_MAX_BITS}, but {bits} bits were specified"
         )
-    low = number_of(options["min"]) if "min" in options else -180
-    high = number_of(options["max"]) if "max" in options else 180
-    if not low < high:
+    low, high = _number(options, "min", -180), _number(options, "max", 180)
+    if not (low < high and isfinite(low) and isfinite(high)):
         raise CommandError(
             Code.InvalidOptions,
             f"region for hash must be valid and have positive area, but [{low:g}, {high:g}] was specified",
         )
+    if (high - low) / (1 << bits) < float_info.min:
+        raise CommandError(Code.InvalidOptions, f"range [{low:g}, {high:g}] is too small for {bits} bits of precision")
+    if not isfinite((high - low) * (high - low)):
+        raise CommandError(4799400, f"the square of [{low:g}, {high:g}] is too large")
+    return PlaneKeys(Square(low, high, bits))
 
 
-def _check_sphere(raw: bytes, options: Mapping[str, Value]) -> None:
-    if "2dsphereIndexVersion" in options:
-        version = number_of(options["2dsphereIndexVersion"])
-        if version != version // 1:
-            raise CommandError(Code.BadValue, "2dsphereIndexVersion is no whole number")
-        if version not in (1, 2, 3):
-            raise refused(raw, f"unsupported geo index version {version:g}, only versions: [1,2,3] are supported")
-    finest = number_of(options["finestIndexedLevel"]) if "finestIndexedLevel" in options else _MAX_LEVEL
-    coarsest = number_of(options["coarsestIndexedLevel"]) if "coarsestIndexedLevel" in options else 0
+def _sphere(raw: bytes, options: Mapping[str, Value]) -> SphereKeys:
+    version = _number(options, "2dsphereIndexVersion", 3)
+    _check_whole("2dsphereIndexVersion", version)
+    if version not in (1, 2, 3):
+        raise refused(raw, f"unsupported geo index version {version:g}, only versions: [1,2,3] are supported")
+    finest = _number(options, "finestIndexedLevel", LEVELS)
+    coarsest = _number(options, "coarsestIndexedLevel", 0)
+    _check_whole("finestIndexedLevel", finest)
+    _check_whole("coarsestIndexedLevel", coarsest)
     if coarsest < 0:
         raise CommandError(16747, "coarsestIndexedLevel must be >= 0")
-    if finest > _MAX_LEVEL:
-        raise CommandError(16748, f"finestIndexedLevel must be <= {_MAX_LEVEL}")
+    if finest > LEVELS:
+        raise CommandError(16748, f"finestIndexedLevel must be <= {LEVELS}")
     if finest < coarsest:
         raise CommandError(16749, "finestIndexedLevel must be >= coarsestIndexedLevel")
+    return SphereKeys(int(version), int(coarsest), int(finest))
+
+
+def _number(options: Mapping[str, Value], name: str, default: float) -> float:
+    return number_of(options[name]) if name in options else default
+
+
+def _check_whole(name: str, number: float) -> None:
+    if number != number // 1:
+        raise CommandError(Code.BadValue, f"{name} is no whole number")

@@ -19,10 +19,11 @@ from docstore.collection.collection import Index
 from docstore.collection.index_spec import ID_INDEX_NAME
 from docstore.node.filter_text import filter_document, filter_shape
 from docstore.node.interval_text import field_intervals, interval_text, range_edges, scan_intervals
-from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
+from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
 from docstore.query.bounds import arrays_on
 from docstore.query.collation import Collation
 from docstore.query.find import FindQuery
+from docstore.query.geo.cell_keys import PlaneKeys
 from docstore.query.intervals import point
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import Or
@@ -160,12 +161,23 @@ def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) ->
             if covered:
                 return replace(index_scan(scan), condition=condition)
             return Stage("FETCH", condition, inputs=[index_scan(scan)])
+        case NearScan() as nearest:
+            stage = _near_scan(nearest)
+            return stage if condition is None else Stage("FETCH", condition, inputs=[stage])
         case Union(branches):
             return Stage("FETCH", condition, inputs=[Stage("OR", inputs=[_branch(each) for each in branches])])
         case Merge(branches):
             scans = [index_scan(each) for each in branches]
             merged = Stage("SORT_MERGE", details={"sortPattern": dict(sort.fields)}, inputs=scans)
             return Stage("FETCH", condition, inputs=[merged])
+
+
+def _near_scan(access: NearScan) -> Stage:
+    index = access.index
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    name = "GEO_NEAR_2D" if isinstance(index.geometry, PlaneKeys) else "GEO_NEAR_2DSPHERE"
+    details = index_details(index)
+    return Stage(name, details={name: details[name] for name in ("keyPattern", "indexName", "indexVersion")})
 
 
 def _branch(access: IndexScan | IdLookup | Eof) -> Stage:
@@ -238,7 +250,7 @@ def index_details(index: Index) -> dict[str, Any]:
 
 def _multikey_paths(index: Index) -> dict[str, list[str]] | None:
     """Which parts of the paths are arrays, as far as it is known without looking into the documents."""
-    if index.spec.hashed or index.wildcard is not None:
+    if index.spec.hashed or index.wildcard is not None or isinstance(index.geometry, PlaneKeys):
         return None
     return {path: sorted(arrays_on(path, index.arrays)) for path, _ in index.fields}
 

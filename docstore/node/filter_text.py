@@ -106,8 +106,10 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
             return path, {name: sorted(positions)}
         case Mod(path, divisor, remainder):
             return path, {"$mod": [divisor, remainder]}
-        case ValueTest(path, _, name, argument) | Near(path, name, argument):
+        case ValueTest(path, _, name, argument):
             return path, {name: to_python(argument)}
+        case Near(path, argument):
+            return path, to_python(argument)
         case Size(path, length):
             return path, {"$size": length}
         case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):

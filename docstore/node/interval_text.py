@@ -27,7 +27,7 @@ from docstore.query.intervals import Range
 
 _DOUBLE = struct.Struct(">d")
 _NEGATIVE, _POSITIVE = 0x2C, 0x38
-_TEXT, _REGEX = 0x40, 0x80
+_TEXT, _BINARY, _REGEX = 0x40, 0x58, 0x80
 _LOWEST = {
     0x01: "MinKey", 0x28: "nan.0", 0x2C: "-inf.0", 0x40: '""', 0x48: "{}", 0x50: "[]", 0x58: "BinData(0, )",
     0x60: "ObjectId('000000000000000000000000')", 0x68: "false", 0x70: "new Date(-9223372036854775808)",
@@ -154,7 +154,10 @@ def _before(key: bytes) -> bytes:
     if not key or not key[-1]:
         return b""
     before = key[:-1] + bytes((key[-1] - 1,))
-    # A cut leaves out the bytes 0xff at the end of the key before it, which an inverted magnitude ends in.
+    # A cut leaves out the bytes 0xff at the end of the key before it, which an inverted magnitude or binary data can
+    # end in.
+    if before[0] == _BINARY and len(before) >= 6:
+        return before.ljust(6 + int.from_bytes(before[1:5], "big"), b"\xff")
     return before.ljust(10, b"\xff") if before[0] == _NEGATIVE else before
 
 
@@ -180,6 +183,8 @@ def _value(key: bytes, folded: bool) -> str | None:
     if kind == _REGEX and rest.endswith(b"\0") and rest.count(b"\0") == 2:
         pattern, options, _ = rest.split(b"\0")
         return f"/{_text(pattern)}/{_text(options)}"
+    if kind == _BINARY and len(rest) >= 5 and len(rest) == 5 + int.from_bytes(rest[:4], "big"):
+        return f"BinData({rest[4]}, {rest[5:].hex().upper()})"
     if kind == 0x60 and len(rest) == 12:
         return f"ObjectId('{ObjectId(rest)}')"
     if kind == 0x70 and len(rest) == 8:

@@ -16,6 +16,7 @@ from docstore.collection.collection import Collection
 from docstore.collection.execute import open_find, plan_query
 from docstore.collection.views import resolve_view
 from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
 from docstore.node.cursors import DocumentSource
 from docstore.node.node import node_of
 from docstore.node.process_documents import process_documents
@@ -24,6 +25,7 @@ from docstore.node.spill import SpillFile
 from docstore.query.access import CollectionScan, IndexScan
 from docstore.query.collation import Collation
 from docstore.query.find import FindQuery, Hint
+from docstore.query.near_plan import located_path
 from docstore.query.tree import In
 from docstore.query.values import string_value
 from docstore.storage import Reader
@@ -31,6 +33,22 @@ from docstore.storage import Reader
 PUSHED_DOCUMENTS = 1000
 PUSHED_BYTES = 1024 * 1024
 _MATCHES = 128
+
+
+def located(pipeline: Pipeline, collection: Collection | None, namespace: str) -> Pipeline:
+    """The pipeline with the path that its `$geoNear` leaves to the indexes.
+
+    Errors: IndexNotFound, NamespaceNotFound.
+    """
+    stage = pipeline.nearness
+    if stage is None:
+        return pipeline
+    if collection is None:
+        raise CommandError(
+            Code.NamespaceNotFound, f"$geoNear requires a geo index to run, but {namespace} does not exist"
+        )
+    path = stage.near.path or located_path(list(collection.indexes.values()), namespace)
+    return pipeline.located(path)
 
 
 class Found:
@@ -85,6 +103,7 @@ class LocalCollections:
 
     def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:
         """What is found, in order only where an index gives the order, and what runs over it."""
+        pipeline = located(pipeline, self._node.store.collection(namespace), namespace)
         query, rest = pipeline.find_query(hint)
         if query.sort.fields:
             collection = self._node.store.collection(namespace)

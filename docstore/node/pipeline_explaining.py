@@ -25,7 +25,7 @@ from docstore.commands.declaration import Result
 from docstore.node.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.explaining import Subject, explained, frame
 from docstore.node.filter_text import filter_document
-from docstore.node.local_collections import Found, LocalCollections
+from docstore.node.local_collections import Found, LocalCollections, located
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
 from docstore.node.spill import SpillFile
@@ -40,7 +40,8 @@ async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | N
         if runs:
             await running.run_own(context)
         return {"explainVersion": "1", "stages": running.shown(runs), **frame(context)}
-    query, rest = pipeline.find_query(hint)
+    collection = node_of(context).store.collection(context.namespace)
+    query, rest = located(pipeline, collection, context.namespace).find_query(hint)
     running = RunningPipeline(rest)
     subject = Subject(query, collation=pipeline.language.collation)
     try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from docstore.bson.walk import Value
 from docstore.query.bounds import FieldBounds
-from docstore.query.index_bounds import IndexInfo
-from docstore.query.tree import Filter
+from docstore.query.geo.distances import region_around
+from docstore.query.index_bounds import IndexInfo, bounded_part
+from docstore.query.intervals import HIGHEST, LOWEST, Range, compound
+from docstore.query.tree import Filter, Near
 from docstore.query.wildcard import WildcardBounds
 
 
@@ -59,6 +62,47 @@ class IndexScan:
         return found
 
 
+def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int) -> IndexScan:
+    """The scan of the keys whose leading fields lie within the bounds, which have ranges each."""
+    if not bounds:
+        return IndexScan(index, ((LOWEST, HIGHEST),), direction, exact=False)
+    last = len(bounds) - 1
+    if len(bounds[last].ranges) == 1 and all(_is_one_value(item) for item in bounds[:last]):
+        ranges = compound([(item.ranges, item.direction) for item in bounds], 1)[0]
+        return IndexScan(index, tuple(ranges), direction, False, tuple(bounds))
+    whole = Range(bounds[0].ranges[0].lo, bounds[0].ranges[-1].hi)
+    if bounds[0].direction < 0:
+        whole = whole.descending()
+    return IndexScan(index, ((whole.lo, whole.hi),), direction, False, tuple(bounds), checked=True)
+
+
+def _is_one_value(item: FieldBounds) -> bool:
+    return len(item.ranges) == 1 and item.ranges[0].point
+
+
+@dataclass(frozen=True, slots=True)
+class NearScan:
+    """The documents by their distance from the point of `near`, each once.
+
+    `bounds` are those of all fields of the index; at `place` is the field of the geometry, whose bounds depend on how
+    far is looked (`within`).
+    """
+
+    index: IndexInfo
+    near: Near
+    bounds: tuple[FieldBounds, ...]
+    place: int
+
+    def within(self, radius: float) -> IndexScan:
+        """The entries that lead to all documents up to a distance, and to some others."""
+        assert self.index.geometry is not None
+        ranges = self.index.geometry.ranges(region_around(self.near, radius))
+        assert ranges is not None, "the index serves the point"
+        bounds = list(self.bounds)
+        bounds[self.place] = FieldBounds(bounds[self.place].path, 1, ranges)
+        return index_scan(self.index, bounded_part(bounds), 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Union:
     """The documents of several sources, each once."""
@@ -77,7 +121,7 @@ class Merge:
     fixed: tuple[int, ...]
 
 
-Access = Eof | CollectionScan | IdLookup | IndexScan | Union | Merge
+Access = Eof | CollectionScan | IdLookup | IndexScan | NearScan | Union | Merge
 
 
 @dataclass(frozen=True, slots=True)

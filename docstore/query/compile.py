@@ -8,9 +8,9 @@ from functools import partial
 from docstore.bson import bits, leaves, predicate
 from docstore.bson.predicate import Predicate
 from docstore.bson.walk import REGEX, Value
+from docstore.errors import Code, CommandError
 from docstore.query.collation import Collation
 from docstore.query.regex import compile_regex
-from docstore.query.special_indexes import check_indexes
 from docstore.query.tree import (
     Always,
     And,
@@ -89,8 +89,7 @@ def _compile_leaf(tree: Filter) -> Predicate:
 
 def _refuse(tree: Filter, document: bytes) -> bool:
     """No document can be judged by itself."""
-    check_indexes(tree)
-    return False
+    raise CommandError(Code.NoQueryExecutionPlans, "unable to find index for $geoNear query")
 
 
 def _compile_in(path: str, values: Sequence[Value], collation: Collation | None) -> Predicate:

@@ -1,7 +1,7 @@
 """What of an index a filter needs: its ranges by the kind of the index, and whether it may be used at all.
 
 A partial index serves filters that imply its own; a sparse one bounds that a missing field cannot meet; a hashed field
-equalities only; a wildcard index one path at a time.
+equalities only; a wildcard index one path at a time; one of geometry regions, with what stands before and behind.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from docstore.bson.hashing import hashed_key
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import KEY_OF_NULL
 from docstore.bson.walk import ARRAY, INT64, NULL, UNDEFINED, Value
-from docstore.query.bounds import FieldBounds, PathConditions, conditions, field_bounds, path_ranges
+from docstore.query.bounds import FieldBounds, PathConditions, arrays_on, conditions, field_bounds, path_ranges
 from docstore.query.collation import Collation, holds_strings
+from docstore.query.geo.cell_keys import GeoKeys, PlaneKeys
 from docstore.query.implication import asks_for_presence, implies
-from docstore.query.intervals import Ranges, point, union
+from docstore.query.intervals import EVERYTHING, Ranges, point, union
 from docstore.query.tree import (
     Always,
     And,
@@ -31,13 +32,16 @@ from docstore.query.tree import (
     Op,
     Or,
     RegexMatch,
+    ValueTest,
 )
 from docstore.query.value_ranges import Condition
 from docstore.query.wildcard import WildcardPaths
 
 
 class IndexInfo(Protocol):
-    """What the planner has to know of an index. `fields` of a hashed or wildcard field have the direction 0."""
+    """What the planner has to know of an index. Hashed and wildcard fields, and those of geometry, have the direction
+    0.
+    """
 
     @property
     def name(self) -> str: ...
@@ -71,6 +75,9 @@ class IndexInfo(Protocol):
     def wildcard(self) -> WildcardPaths | None: ...
 
     @property
+    def geometry(self) -> GeoKeys | None: ...
+
+    @property
     def collation(self) -> Collation | None: ...
 
 
@@ -84,7 +91,7 @@ class Coverage:
 
 def covers(tree: Filter, index: IndexInfo) -> Coverage:
     """How far the index holds all that the filter can find."""
-    if index.wildcard is not None:
+    if index.wildcard is not None or index.geometry is not None:
         return Coverage(index.partial is None or implies(tree, index.partial), False)
     if index.partial is not None:
         implied = implies(tree, index.partial)
@@ -125,6 +132,8 @@ def asked_of(tree: Filter, collation: Collation | None) -> Filter:
 
 def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
     """Bounds of the leading fields of an index that is not a wildcard index."""
+    if index.geometry is not None:
+        return _geometry_bounds(tree, index)
     if any(direction == 0 for _, direction in index.fields):
         bounds = _hashed_bounds(tree, index)
     else:
@@ -135,6 +144,53 @@ def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
             if holds_null or ("." in item.path and _is_negated(tree, item.path)):
                 return bounds[:position]
     return bounds
+
+
+def _geometry_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    """Those of an index of geometry, which does nothing for a filter without a region at one of its fields."""
+    found = bounds_beside(tree, index)
+    located = False
+    for place, (path, direction) in enumerate(index.fields):
+        if direction == 0:
+            ranges = _region_ranges(tree, path, index)
+            if ranges is not None:
+                found[place] = FieldBounds(path, 1, ranges)
+                located = True
+    return bounded_part(found) if located and found[0].bounded else []
+
+
+def bounds_beside(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    """Bounds of all fields of an index of geometry, those of geometry left open.
+
+    Each of the other fields has keys of its own, so they are bounded one by one; but what a `2d` index has of an array
+    is the array.
+    """
+    found: list[FieldBounds] = []
+    for path, direction in index.fields:
+        bounded: list[FieldBounds] = []
+        if direction and not (isinstance(index.geometry, PlaneKeys) and arrays_on(path, index.arrays)):
+            bounded = field_bounds(tree, [(path, direction)], arrays=index.arrays)
+        found += bounded or [FieldBounds(path, direction or 1, EVERYTHING)]
+    return found
+
+
+def bounded_part(bounds: list[FieldBounds]) -> list[FieldBounds]:
+    """The bounds up to the last that leaves something out."""
+    last = max((place for place, item in enumerate(bounds, 1) if item.bounded), default=0)
+    return bounds[:last]
+
+
+def _region_ranges(tree: Filter, path: str, index: IndexInfo) -> Ranges | None:
+    """The fewest ranges of those that regions of the conjunction at the top of the filter have."""
+    assert index.geometry is not None
+    conjuncts = tree.children if isinstance(tree, And) else (tree,)
+    found: list[Ranges] = []
+    for each in conjuncts:
+        if isinstance(each, ValueTest) and each.region is not None and each.path == path:
+            ranges = index.geometry.ranges(each.region)
+            if ranges is not None:
+                found.append(ranges)
+    return min(found, key=len, default=None)
 
 
 def _is_negated(tree: Filter, path: str) -> bool:

@@ -23,12 +23,23 @@ from itertools import product
 
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
+from docstore.query.access import (
+    Access,
+    CollectionScan,
+    Eof,
+    IdLookup,
+    IndexScan,
+    Merge,
+    NearScan,
+    Plan,
+    Union,
+    index_scan,
+)
 from docstore.query.bounds import FieldBounds, arrays_on
 from docstore.query.collation import Collation, holds_strings
 from docstore.query.find import Hint, KeyBetween
 from docstore.query.index_bounds import IndexInfo, asked_of, covers, usable_bounds
-from docstore.query.intervals import EVERYTHING, HIGHEST, LOWEST, Range, compound, union
+from docstore.query.intervals import EVERYTHING, HIGHEST, LOWEST, union
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import And, Comparison, Filter, In, Nor, Not, Op, Or, conjunction
 from docstore.query.value_ranges import Condition
@@ -107,18 +118,19 @@ def _hinted(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint) 
         raise CommandError(Code.BadValue, "index hint not allowed with $natural sort order")
     if hint.natural:
         return _collection_scan(tree, sort, hint.natural)
-    return _hinted_index(tree, _named(indexes, hint), sort)
+    return _hinted_index(tree, named(indexes, hint), sort)
 
 
-def _named(indexes: Sequence[IndexInfo], hint: Hint) -> IndexInfo:
-    named = [
+def named(indexes: Sequence[IndexInfo], hint: Hint) -> IndexInfo:
+    """The index of a hint. Errors: BadValue for none, IndexNotFound for several."""
+    found = [
         index for index in indexes if index.name == hint.name or (hint.key is not None and index.key_id == hint.key)
     ]
-    if not named:
+    if not found:
         raise CommandError(Code.BadValue, "hint provided does not correspond to an existing index")
-    if len(named) > 1:
+    if len(found) > 1:
         raise CommandError(Code.IndexNotFound, "several indexes of different collations have the key of the hint")
-    return named[0]
+    return found[0]
 
 
 def _between(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None, between: KeyBetween) -> Plan:
@@ -126,7 +138,7 @@ def _between(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint 
         raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
     if hint.natural:
         raise CommandError(Code.NoQueryExecutionPlans, "min and max are incompatible with $natural")
-    index = _named(indexes, hint)
+    index = named(indexes, hint)
     low, high = LOWEST, HIGHEST
     for given in (between.lowest, between.highest):
         if given is None:
@@ -197,27 +209,14 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[_Candida
 def _scan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> Plan:
     if any(not item.ranges for item in bounds):
         return Plan(Eof(), None, True)
-    residual = _residual(tree, bounds, index.collation)
+    rest = residual(tree, bounds, index.collation)
     direction = _sort_direction(index, bounds, sort)
     if sort and not direction:
         merged = _exploded(index, bounds, sort)
         if merged is not None:
-            return Plan(Merge(tuple(scan for scan, _ in merged), tuple(fixed for _, fixed in merged)), residual, True)
-    scan = _index_scan(index, bounds, direction or 1)
-    return Plan(replace(scan, exact=residual is None and not index.multikey), residual, not sort or direction != 0)
-
-
-def _index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int) -> IndexScan:
-    if not bounds:
-        return IndexScan(index, ((LOWEST, HIGHEST),), direction, exact=False)
-    last = len(bounds) - 1
-    if len(bounds[last].ranges) == 1 and all(_is_single_point(item) for item in bounds[:last]):
-        ranges = compound([(item.ranges, item.direction) for item in bounds], 1)[0]
-        return IndexScan(index, tuple(ranges), direction, False, tuple(bounds))
-    whole = Range(bounds[0].ranges[0].lo, bounds[0].ranges[-1].hi)
-    if bounds[0].direction < 0:
-        whole = whole.descending()
-    return IndexScan(index, ((whole.lo, whole.hi),), direction, False, tuple(bounds), checked=True)
+            return Plan(Merge(tuple(scan for scan, _ in merged), tuple(fixed for _, fixed in merged)), rest, True)
+    scan = index_scan(index, bounds, direction or 1)
+    return Plan(replace(scan, exact=rest is None and not index.multikey), rest, not sort or direction != 0)
 
 
 def _exploded(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> list[tuple[IndexScan, int]] | None:
@@ -238,7 +237,7 @@ def _exploded(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> li
         direction = _merged_direction(index, [*first, *bounds[fixed:]], sort, fixed)
         if direction:
             turned = [choices[:: item.direction * direction] for choices, item in zip(split, bounds, strict=False)]
-            return [(_index_scan(index, [*points, *bounds[fixed:]], direction), fixed) for points in product(*turned)]
+            return [(index_scan(index, [*points, *bounds[fixed:]], direction), fixed) for points in product(*turned)]
     return None
 
 
@@ -252,7 +251,7 @@ def _merged_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sor
     return turned if same else 0
 
 
-def _residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:
+def residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:
     """What the filter says beyond the bounds."""
     met = {condition for item in bounds for condition in item.met}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
@@ -352,7 +351,7 @@ def _united(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> list[_Candida
     exact = True
     for child in tree.children:
         plan = choose(child, indexes)
-        if isinstance(plan.access, CollectionScan | Merge):
+        if isinstance(plan.access, CollectionScan | Merge | NearScan):
             return []
         branches.extend(plan.access.branches if isinstance(plan.access, Union) else [plan.access])
         exact = exact and plan.residual is None
@@ -369,7 +368,7 @@ def _one_scan(branches: Sequence[IndexScan | IdLookup | Eof]) -> IndexScan | Non
         return None
     first = scans[0]
     ranges = union(found for scan in scans for found in scan.bounds[0].ranges)
-    return replace(_index_scan(first.index, [FieldBounds(*first.index.fields[0], ranges)], 1), exact=first.exact)
+    return replace(index_scan(first.index, [FieldBounds(*first.index.fields[0], ranges)], 1), exact=first.exact)
 
 
 def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], path: str, hint: Hint | None) -> Plan | None:
@@ -380,19 +379,19 @@ def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], path: str, hint: H
         place = next((place for place, (own, _) in enumerate(index.fields) if own == path), None)
         if place is None or index.wildcard is not None or 0 in dict(index.fields).values():
             continue
-        if arrays_on(path, index.arrays) or (hint is not None and _named(indexes, hint) is not index):
+        if arrays_on(path, index.arrays) or (hint is not None and named(indexes, hint) is not index):
             continue
         coverage = covers(tree, index)
         bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
         if (not bounds and not coverage.whole) or index.collation is not None:
             continue
-        if any(not item.ranges for item in bounds) or _residual(tree, bounds, None) is not None:
+        if any(not item.ranges for item in bounds) or residual(tree, bounds, None) is not None:
             continue
         if place > len(bounds) or not all(_is_single_point(item) for item in bounds[:place]):
             continue
         if len(bounds) == place:
             bounds = [*bounds, FieldBounds(*index.fields[place], EVERYTHING)]
-        scan = replace(_index_scan(index, bounds, 1), once=place + 1)
+        scan = replace(index_scan(index, bounds, 1), once=place + 1)
         return Plan(scan, None, True)
     return None
 

@@ -13,7 +13,9 @@ from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, val
 from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_elem_match
+from docstore.query.geo.distances import nearest
 from docstore.query.language import PLAIN, Language
+from docstore.query.nearness import nearness
 from docstore.query.paths import check_field_path
 from docstore.query.positions import Positions
 from docstore.query.projection import (
@@ -31,7 +33,7 @@ from docstore.query.projection import (
 )
 from docstore.query.tree import MATCH_ALL, Filter
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NUMBERS, is_true, text_of, truncated_of, type_name
+from docstore.query.values import NUMBERS, double_value, is_true, text_of, truncated_of, type_name
 
 _POSITIONAL = ".$"
 _NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSphere", "$where"))
@@ -42,11 +44,12 @@ def parse_projection(
 ) -> Projection | PositionalProjection | None:
     """The projection of a find command; None for an empty one, which returns whole documents.
 
-    `tree` is the filter of the same find: it decides what a positional projection (`a.$`) picks.
+    `tree` is the filter of the same find: it decides what a positional projection (`a.$`) picks, and whether there
+    are distances (`$meta`).
     """
     if not elements(raw):
         return None
-    parser = _Parser(language, for_find=True)
+    parser = _Parser(language, for_find=True, tree=tree)
     projection = parser.parse(raw)
     if parser.positional is None:
         return projection
@@ -66,6 +69,7 @@ class _Parser:
 
     language: Language
     for_find: bool
+    tree: Filter = MATCH_ALL
     excludes: bool | None = None
     leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
     id_kept: bool | None = None
@@ -175,7 +179,7 @@ class _Parser:
             self.leaves.append((path, _elem_match(path, (code, data), self.language)))
         elif name == "$meta":
             self.slices = True
-            self.leaves.append((path, _metadata((code, data))))
+            self.leaves.append((path, _metadata((code, data), self.tree)))
         else:
             self._expression(path, value)
 
@@ -227,11 +231,16 @@ _NO_METADATA = frozenset(
 """Kinds of metadata that no document of a find has here."""
 
 
-def _metadata(value: Value) -> Computed:
-    """`{$meta: kind}`: what kinds there are, and which of them a find can have."""
+def _metadata(value: Value, tree: Filter) -> Computed:
+    """`{$meta: kind}`: what kinds there are, and which of them a find with that filter can have."""
     if value[0] != STRING:
         raise CommandError(17307, "$meta only supports string arguments")
     kind = text_of(value)
+    near = nearness(tree) if kind.startswith("geoNear") else None
+    if kind == "geoNearDistance" and near is not None:
+        return Computed(lambda document: double_value(found[0]) if (found := nearest(near, document)) else None)
+    if kind == "geoNearPoint" and near is not None:
+        return Computed(lambda document: found[1] if (found := nearest(near, document)) else None)
     if kind in ("geoNearDistance", "geoNearPoint", "textScore"):
         raise CommandError(40218, f"query requires {kind} metadata, but it is not available")
     if kind in ("indexKey", "recordId", "sortKey"):

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING
 
 from docstore.bson.walk import Value
 from docstore.query.collation import Collation, holds_strings
 
 if TYPE_CHECKING:
+    from docstore.query.geo.cell_keys import Region
     from docstore.query.where import Asked
 
 
@@ -90,14 +92,26 @@ class ValueTest:
     name: str
     argument: Value
 
+    region: Region | None = field(default=None, compare=False)
+    """What a geometry at the path meets where the test is true of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """An order by nearness, which only an index of geometry on the path gives."""
+    """The documents by their distance from a point, from `least` to `greatest`: which only an index of geometry on the
+    path gives.
+
+    `argument` are the operators as they stand in the filter. Without a path it is that of the only such index.
+    `spherical`: distances are measured on the sphere; `geojson`: the point is GeoJSON, so that they are metres.
+    """
 
     path: str
-    name: str
     argument: Value
+    centre: tuple[float, float]
+    spherical: bool
+    geojson: bool
+    least: float = 0.0
+    greatest: float = inf
 
 
 @dataclass(frozen=True, slots=True)

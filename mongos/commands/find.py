@@ -1,8 +1,9 @@
 """`find`: read documents of a collection, from the shards that may hold them.
 
 One shard's answer passes as it is. From several, each shard gives what could be part of the result (its first
-skip+limit documents in order) and the router merges, skips, limits. With a sort the shards send whole documents, since
-a projection could remove what they are merged by; the router projects.
+skip+limit documents in order) and the router merges, skips, limits. With a sort, or by
+distance from a point, the shards send whole documents, since a projection could remove what they are merged by; the
+router projects.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.commands.view_stages import find_stages, natural_sort
 from docstore.errors import Code, CommandError
 from docstore.query.filter import parse_filter
+from docstore.query.geo.distances import DistanceOrder
+from docstore.query.language import Language
+from docstore.query.nearness import nearness
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import parse_sort
+from docstore.query.tree import Filter
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import batch_comes_last, first_reply
-from mongos.merge.merged import MergedCursor, Shape
+from mongos.merge.merged import MergedCursor, Order, Shape
 from mongos.router import router_of
 from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
@@ -58,8 +63,8 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
         return await first_reply(context, empty, batch_size=None, catalog=True)
     shards = filter_shards(routing, tree)
     merge = len(shards) > 1
-    sort = parse_sort(args["sort"], language) if merge and args["sort"] != _NOTHING else None
-    wanted = args["projection"] if sort else _NOTHING
+    order = _order(args["sort"], tree, language) if merge else None
+    wanted = args["projection"] if order is not None else _NOTHING
     projection = None if wanted == _NOTHING else parse_projection(wanted, language=language, tree=tree)
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
     add: dict[str, Any] = {}
@@ -71,7 +76,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     answers = await router.ask(context, routing, shards, body)
     remotes = await router.remotes(context, routing, answers, args["batchSize"] or None)
     shape = Shape(
-        sort=sort.pattern() if sort else None,
+        sort=order,
         skip=skip if merge else 0,
         limit=limit if merge else 0,
         project=projection.apply if projection else None,
@@ -84,6 +89,15 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
         single_batch=args["singleBatch"] or args["limit"] < 0,
         catalog=len(answers) == 1 and batch_comes_last(answers[0].body),
     )
+
+
+def _order(sort: bytes, tree: Filter, language: Language) -> Order | None:
+    """What the shards' documents are merged by; None: in any order."""
+    if sort != _NOTHING:
+        parsed = parse_sort(sort, language)
+        return parsed.pattern() if parsed else None
+    near = nearness(tree)
+    return None if near is None else DistanceOrder(near)
 
 
 COMMAND = Command(

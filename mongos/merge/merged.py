@@ -9,11 +9,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from docstore.aggregation.stage import Stream
 from docstore.aggregation.streams import Feed
-from docstore.bson import KeyPattern
 from mongos.merge.remote import RemoteCursor
 
 SLICE_DOCUMENTS = 2048
@@ -32,11 +31,19 @@ class Finish:
     pending: Callable[[], Awaitable[None]]
 
 
+class Order(Protocol):
+    """What the parts are in, and the whole is to be."""
+
+    def sort_key(self, raw: bytes) -> bytes:
+        """The bytes that a document is ordered by."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the router does to merged documents: order, `skip`, `limit` (0: none), `project` each."""
 
-    sort: KeyPattern | None = None
+    sort: Order | None = None
     skip: int = 0
     limit: int = 0
     project: Callable[[bytes], bytes] | None = None
@@ -147,7 +154,7 @@ class MergedCursor:
         self._merged_all = True
         return []
 
-    async def _ordered_slice(self, sort: KeyPattern) -> list[bytes]:
+    async def _ordered_slice(self, sort: Order) -> list[bytes]:
         if self._heap is None:
             self._heap = []
             for number, remote in enumerate(self._remotes):
@@ -166,7 +173,7 @@ class MergedCursor:
         self._merged_all = not self._heap
         return documents
 
-    async def _enter(self, sort: KeyPattern, number: int, remote: RemoteCursor) -> None:
+    async def _enter(self, sort: Order, number: int, remote: RemoteCursor) -> None:
         assert self._heap is not None
         if await remote.fill():
             document = remote.documents.popleft()

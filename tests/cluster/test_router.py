@@ -334,6 +334,37 @@ def test_a_collation_means_the_same_through_a_router(cluster: Cluster) -> None:
         assert refused.value.code == 2
 
 
+def test_what_is_near_comes_in_order_from_all_shards(cluster: Cluster) -> None:
+    places = cluster.shard("places", {"k": 1})
+    cluster.split_and_move("places", {"k": 50})
+    places.insert_many([{"_id": n, "k": n, "g": [n * 37 % 101 / 10, n * 53 % 97 / 10]} for n in range(100)])
+    places.create_index([("g", "2dsphere")])
+    places.create_index([("g", "2d")])
+    rows = list(places.find())
+
+    def distance(row: dict[str, Any]) -> float:
+        return (row["g"][0] - 5.01) ** 2 + (row["g"][1] - 4.52) ** 2
+
+    ordered = [row["_id"] for row in sorted(rows, key=distance)]
+    flat = {"g": {"$near": [5.01, 4.52]}}
+    assert [row["_id"] for row in places.find(flat, {"_id": 1})] == ordered
+    assert [row["_id"] for row in places.find(flat, {"_id": 1}).skip(3).limit(7)] == ordered[3:10]
+    assert [row["_id"] for row in places.find({**flat, "k": {"$lt": 10}}, {"_id": 1})] == [n for n in ordered if n < 10]
+    distances = [row["d"] for row in places.find({"g": {"$nearSphere": [5, 4]}}, {"d": {"$meta": "geoNearDistance"}})]
+    assert distances == sorted(distances)
+    assert len(distances) == 100
+    near = {"near": [5.01, 4.52], "distanceField": "d", "key": "g"}
+    assert [row["_id"] for row in places.aggregate([{"$geoNear": near}, {"$project": {"_id": 1}}])] == ordered
+    stages = [{"$geoNear": {**near, "query": {"k": {"$gte": 20}}}}, {"$skip": 2}, {"$limit": 5}]
+    assert [row["_id"] for row in places.aggregate(stages)] == [n for n in ordered if n >= 20][2:7]
+    assert [row["d"] ** 2 for row in places.aggregate(stages[:1])] == pytest.approx(
+        sorted(distance(row) for row in rows if row["k"] >= 20)
+    )
+    with pytest.raises(OperationFailure) as refused:
+        places.find_one({"h": {"$near": [1, 1]}})
+    assert refused.value.code == 291
+
+
 def test_scripts_run_on_the_shards_and_where_their_results_are_merged(cluster: Cluster) -> None:
     posts = cluster.shard("scripted", {"n": 1})
     cluster.split_and_move("scripted", {"n": 50})

@@ -10,6 +10,8 @@ Pipeline = list[Stage]
 SORTED: Stage = {"$sort": {"_id": 1}}
 
 STAGES: dict[str, list[Pipeline]] = {
+    # What it gives over an index of geometry is in `nearness`.
+    "$geoNear": [[{"$geoNear": {"near": [1, 1], "distanceField": "d"}}], [{"$geoNear": {"near": [1, 1]}}]],
     "$match": [[{"$match": {"n": {"$gt": 2}}}], [SORTED, {"$limit": 9}, {"$match": {"l.k": 1}}], [{"$match": 1}]],
     "$project": [
         [{"$project": {"n": 1, "p.city": 1}}],

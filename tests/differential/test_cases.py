@@ -11,7 +11,7 @@ import pymongo
 import pytest
 from pymongo.database import Database
 
-from tests.differential import documents, expressions, filters, geometry, pipelines, updates
+from tests.differential import documents, expressions, filters, geometry, nearness, pipelines, updates
 from tests.differential.pair import OPTIONS, Command, Pair
 from tests.harness.reference import reference_server
 
@@ -76,6 +76,55 @@ def test_geometry(reference: Database[dict[str, Any]]) -> None:
         await pair.fill(places=[{"_id": n, "g": geometry.random_shape(dice)} for n in range(60)])
         for _ in range(60):
             yield "random", {"find": "places", "filter": geometry.random_filter(dice), "sort": {"_id": 1}}
+
+    check(reference, cases)
+
+
+def test_indexes_of_geometry(reference: Database[dict[str, Any]]) -> None:
+    async def cases(pair: Pair) -> AsyncIterator[tuple[str, Command]]:
+        for specification in nearness.SPECIFICATIONS:
+            await pair.fill(made=[])
+            yield "made", {"createIndexes": "made", "indexes": [specification]}
+            yield f"listed after {specification}", {"listIndexes": "made"}
+        for one, other in nearness.AGAIN:
+            await pair.fill(made=[])
+            yield "made", {"createIndexes": "made", "indexes": [one]}
+            yield f"again after {one}", {"createIndexes": "made", "indexes": [other]}
+            yield "listed", {"listIndexes": "made"}
+        for specification in nearness.HOLDING:
+            await pair.fill(made=[])
+            await pair.both({"createIndexes": "made", "indexes": [specification]})
+            for number, value in enumerate(nearness.STORED):
+                document = {"_id": number, "g": value, "a": 1}
+                yield f"stored under {specification}", {"insert": "made", "documents": [document]}
+                await pair.fill(built=[document])
+                yield f"built over {value}", {"createIndexes": "built", "indexes": [specification]}
+            yield "held", {"find": "made", "projection": {"_id": 1}, "batchSize": 1000}
+
+    check(reference, cases)
+
+
+def test_nearness(reference: Database[dict[str, Any]]) -> None:
+    async def cases(pair: Pair) -> AsyncIterator[tuple[str, Command]]:
+        yield "without a collection", aggregate("nosuch", *nearness.GEO_NEAR[0])
+        await pair.fill(places=nearness.places())
+        yield "without an index", aggregate("places", {"$geoNear": {"near": [1, 1], "distanceField": "d"}})
+        indexes = [nearness.SPHERE, nearness.PLANE, {"key": {"a": 1, "l.g": "2dsphere"}, "name": "l"}]
+        for number, index in enumerate(indexes):
+            yield "index", {"createIndexes": "places", "indexes": [index]}
+            for stage in ({"near": [1, 1]}, {"near": geometry.point(1, 1)}):
+                found = aggregate("places", {"$geoNear": {**stage, "distanceField": "d", "spherical": True}})
+                yield f"with {number + 1} indexes", found
+        for condition in [each for conditions in nearness.NEAR.values() for each in conditions]:
+            for asked in nearness.FINDS:
+                yield f"{condition}", {"find": "places", "filter": condition, "batchSize": 1000, **asked}
+            yield f"count {condition}", {"count": "places", "query": condition}
+        for stages in nearness.GEO_NEAR:
+            yield "stage", aggregate("places", *stages)
+        for filters_of in geometry.GEOMETRY.values():
+            for condition in filters_of:
+                if not any(name in str(condition) for name in ("$near", "$geoNear")):
+                    yield "with an index", {"find": "places", "filter": condition, "sort": {"_id": 1}}
 
     check(reference, cases)
 

@@ -19,6 +19,7 @@ from scripts.compatibility import (
 from tests.differential.expressions import EXPRESSIONS
 from tests.differential.filters import FILTERS, FINDS
 from tests.differential.geometry import GEOMETRY
+from tests.differential.nearness import NEAR
 from tests.differential.pipelines import ACCUMULATORS, STAGES, WINDOW_FUNCTIONS
 from tests.differential.scripted import SCRIPTED
 from tests.differential.updates import UPDATES
@@ -29,7 +30,7 @@ def test_the_table_of_names_is_as_generated() -> None:
 
 
 def test_every_supported_query_operator_has_a_case() -> None:
-    cases = {name.replace(" ", "_") for name in (*FILTERS, *FINDS, *GEOMETRY, *SCRIPTED)}
+    cases = {name.replace(" ", "_") for name in (*FILTERS, *FINDS, *GEOMETRY, *NEAR, *SCRIPTED)}
     assert {name for name in names.QUERY if query_status(name) == SUPPORTED} <= cases
 
 

@@ -13,12 +13,13 @@ from docstore.bson.walk import OBJECT, Value
 from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
+from docstore.query.geo.operators import NEAR
 from docstore.query.language import Language
 from docstore.query.tree import Filter
 from docstore.query.where import functions_of, scripts_of
 
 _ANY_NUMBER = 1 << 62
-_NOT_IN_PIPELINES = frozenset(("$where",))
+_NOT_IN_PIPELINES = NEAR | {"$where"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def _conflicts(spec: IndexSpec, known: list[IndexSpec]) -> bool:
                     Code.IndexKeySpecsConflict,
                     f"An index named {spec.name} with another key or other options exists already",
                 )
-            if other.expire_after != spec.expire_after:
+            if other.expire_after != spec.expire_after or other.others != spec.others:
                 raise CommandError(
                     Code.IndexOptionsConflict, f"An equivalent index with other options exists already: {spec.name}"
                 )

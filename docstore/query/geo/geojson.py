@@ -21,12 +21,33 @@ def refused(reason: str) -> CommandError:
 
 def stored_shape(value: Value) -> Shape | None:
     """The geometry that a stored value is; None for one that is none."""
-    if value[0] not in (ARRAY, OBJECT):
-        return None
     try:
-        return parse_pair(value) if value[0] == ARRAY or _kind(value) is None else parse_geometry(value)
+        return parse_stored(value)
     except CommandError:
         return None
+
+
+def parse_stored(value: Value) -> Shape:
+    """The geometry that a stored value is: a GeoJSON object or a pair of coordinates."""
+    if value[0] not in (ARRAY, OBJECT):
+        raise refused(f"geo element must be an array or object: {display(value)}")
+    if value[0] == OBJECT and (_kind(value) is not None or not _begins_with_number(value)):
+        return parse_geometry(value)
+    return parse_pair(value)
+
+
+def _begins_with_number(value: Value) -> bool:
+    first = next(iter(elements(value[1])), None)
+    return first is not None and first[1] in NUMBERS
+
+
+def locations(value: Value) -> list[Value]:
+    """The geometries in a stored value: itself, or the members of an array, or of a document, of pairs."""
+    if value[0] == ARRAY or (value[0] == OBJECT and _kind(value) is None):
+        members = values(value[1])
+        if members and members[0][0] in (ARRAY, OBJECT):
+            return members
+    return [value]
 
 
 def parse_pair(value: Value) -> Point:

@@ -1,7 +1,6 @@
 """Operators about geometry: `$geoWithin`, `$geoIntersects`, and `$near` with its kin.
 
-What lies within or touches is looked at value by value. Nearness is an order that only an index of geometry gives;
-there are none yet, so `$near` is read, with all its errors, and then refused as without an index.
+What lies within or touches is looked at value by value. Nearness is an order that only an index of geometry gives.
 """
 
 from __future__ import annotations
@@ -9,16 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.geo import plane, sphere
+from docstore.query.geo.cell_keys import Region
 from docstore.query.geo.geojson import on_sphere, parse_geometry, parse_pair, refused, stored_shape
-from docstore.query.geo.shapes import Point, Shape, is_on_sphere, single_parts
+from docstore.query.geo.shapes import Point, Position, Shape, is_on_sphere, single_parts
 from docstore.query.tree import Near, ValueTest
 from docstore.query.values import NUMBERS, display, number_of
 
 Element = tuple[str, int, bytes]
-Region = plane.Region | sphere.Spherical
 
 NEAR = frozenset(("$geoNear", "$near", "$nearSphere"))
 WITHIN = frozenset(("$geoWithin", "$within"))
@@ -59,10 +59,10 @@ def _parse_relation(path: str, name: str, value: Value) -> ValueTest:
     if within:
         if isinstance(region, sphere.Spherical) and not region.has_inside:
             raise refused(f"{name} not supported with provided geometry: {display(value)}")
-        return ValueTest(path, _inside(region), name, value)
+        return ValueTest(path, _inside(region), name, value, region)
     if not isinstance(region, sphere.Spherical):
         raise refused(f"$geoIntersect not supported with provided geometry: {display(value)}")
-    return ValueTest(path, _touching(region), name, value)
+    return ValueTest(path, _touching(region), name, value, region)
 
 
 def _inside(region: Region) -> Callable[[Value], bool]:
@@ -147,32 +147,37 @@ _REGIONS: Mapping[str, Callable[[Sequence[Value]], Region]] = {
 
 
 def _parse_near(path: str, fields: Sequence[Element]) -> Near:
-    name, code, data = fields[0]
+    _, code, data = fields[0]
     if code not in (ARRAY, OBJECT):
         raise refused(f"near must be first in: {_shown(fields)}")
-    near = Near(path, name, (code, data))
-    inner = elements(data)
     if _is_legacy((code, data)):
-        _check_legacy(fields, (code, data))
-        return near
+        return _near_pair(path, fields, (code, data))
     if len(fields) > 1:
         extra, *_ = fields[1:]
         raise refused(
             "geo near accepts just one argument when querying for a GeoJSON point. Extra field found:"
             f" {extra[0]}: {display(extra[1:])}"
         )
-    found = False
-    for option, kind, content in inner:
+    centre: Position | None = None
+    distances: dict[str, float] = {}
+    for option, kind, content in elements(data):
         if option == "$geometry" and kind in (ARRAY, OBJECT):
-            _check_centre((kind, content))
-            found = True
+            centre = _centre((kind, content))
         elif option in _CODES:
-            _distance(option, (kind, content), (Code.BadValue, Code.BadValue))
+            distances[option] = _distance(option, (kind, content), (Code.BadValue, Code.BadValue))
         elif option != "$geometry":
             raise refused(f"invalid argument in geo near query: {option}")
-    if not found:
+    if centre is None:
         raise refused("$geometry is required for geo near query")
-    return near
+    return _near(path, fields, centre, geojson=True, distances=distances)
+
+
+def _near(
+    path: str, fields: Sequence[Element], centre: Position, *, geojson: bool, distances: Mapping[str, float]
+) -> Near:
+    spherical = geojson or [name for name, _, _ in fields if name in NEAR][-1] == "$nearSphere"
+    least, greatest = distances.get("$minDistance", 0.0), distances.get("$maxDistance", math.inf)
+    return Near(path, (OBJECT, document_from(fields)), centre, spherical, geojson, least, greatest)
 
 
 def _is_legacy(value: Value) -> bool:
@@ -185,38 +190,43 @@ def _is_legacy(value: Value) -> bool:
     return len(members) in (2, 3) and len(numbers) == len(members) and finite
 
 
-def _check_legacy(fields: Sequence[Element], value: Value) -> None:
-    members = values(value[1])
+def _near_pair(path: str, fields: Sequence[Element], value: Value) -> Near:
     shape = stored_shape(value)
-    if shape is not None and isinstance(shape, Point) and shape.legacy:
-        if len(members) == 3 and not float(number_of(members[2])) >= 0:
-            raise CommandError(18522, "max distance must be non-negative")
-        if any(name == "$nearSphere" for name, _, _ in fields[-1:]) and not is_on_sphere(shape.at):
+    assert isinstance(shape, Point), "two finite numbers, or a GeoJSON point"
+    distances: dict[str, float] = {}
+    if shape.legacy:
+        members = values(value[1])
+        if len(members) == 3:
+            distances["$maxDistance"] = float(number_of(members[2]))
+            if not distances["$maxDistance"] >= 0:
+                raise CommandError(18522, "max distance must be non-negative")
+        if fields[-1][0] == "$nearSphere" and not is_on_sphere(shape.at):
             raise refused("Legacy point is out of bounds for spherical query")
     for name, code, data in fields[1:]:
         if name in _CODES:
-            _distance(name, (code, data), _CODES[name])
+            distances[name] = _distance(name, (code, data), _CODES[name])
         elif name not in NEAR and name != "$uniqueDocs":
             raise CommandError(34413, f"invalid argument in geo near query: {name}")
+    return _near(path, fields, shape.at, geojson=not shape.legacy, distances=distances)
 
 
-def _check_centre(value: Value) -> None:
-    """That what distances are measured from is a GeoJSON point."""
+def _centre(value: Value) -> Position:
+    """What distances are measured from, which is a GeoJSON point."""
     fields = {name: (code, data) for name, code, data in elements(value[1])}
     shown = display((OBJECT, value[1]))
     try:
-        if "type" not in fields:
-            parse_pair(value)
-        else:
-            on_sphere(fields.get("coordinates"))
+        at = parse_pair(value).at if "type" not in fields else on_sphere(fields.get("coordinates"))
     except CommandError as error:
         raise refused(f"invalid point in geo near query $geometry argument: {shown}  {error}") from None
     if "type" not in fields:
         raise refused(f"$near requires geojson point, given {shown}")
+    return at
 
 
-def _distance(name: str, value: Value, codes: tuple[int, int]) -> None:
+def _distance(name: str, value: Value, codes: tuple[int, int]) -> float:
     if value[0] not in NUMBERS:
         raise CommandError(codes[0], f"{name} must be a number")
-    if not float(number_of(value)) >= 0:
+    distance = float(number_of(value))
+    if not distance >= 0:
         raise CommandError(codes[1], f"{name} must be non-negative")
+    return distance

@@ -226,8 +226,8 @@ class Spherical:
     """A shape on the sphere that is asked what it holds and what it touches."""
 
     def __init__(self, shape: Shape | Cap) -> None:
-        self._cap = shape if isinstance(shape, Cap) else None
-        self._centre = vector(self._cap.centre) if self._cap is not None else (0.0, 0.0, 0.0)
+        self.cap = shape if isinstance(shape, Cap) else None
+        self._centre = vector(self.cap.centre) if self.cap is not None else (0.0, 0.0, 0.0)
         self._points: list[Vector] = []
         self._lines: list[list[Vector]] = []
         self._areas: list[Area] = []
@@ -242,7 +242,23 @@ class Spherical:
 
     @property
     def has_inside(self) -> bool:
-        return self._cap is not None or bool(self._areas)
+        return self.cap is not None or bool(self._areas)
+
+    def edges(self) -> list[tuple[Vector, Vector]]:
+        """The points, each as an arc without length, the arcs of the lines and those of the borders of the areas."""
+        points = [(point, point) for point in self._points]
+        lines = [edge for line in self._lines for edge in pairwise(line)]
+        return points + lines + [edge for area in self._areas for edge in area.edges()]
+
+    def surrounds(self, point: Vector) -> bool:
+        """Whether the point lies in one of the areas."""
+        return any(area.contains(point) for area in self._areas)
+
+    def gap(self, point: Vector) -> float:
+        """Radians from a point to the nearest point of the shape."""
+        if self.surrounds(point):
+            return 0.0
+        return min(distance(point, *edge) for edge in self.edges())
 
     def contains(self, shape: Shape) -> bool:
         """Whether all of the shape lies inside; nothing lies inside of points and lines."""
@@ -254,12 +270,12 @@ class Spherical:
         )
 
     def _holds_point(self, point: Vector) -> bool:
-        if self._cap is not None:
-            return angle(self._centre, point) <= self._cap.radius
+        if self.cap is not None:
+            return angle(self._centre, point) <= self.cap.radius
         return any(area.contains(point) for area in self._areas)
 
     def _holds_line(self, line: list[Vector]) -> bool:
-        if self._cap is not None:
+        if self.cap is not None:
             return self._cap_holds(line, pairwise(line))
         return any(
             all(area.holds_vertex(vertex) for vertex in line) and not _meets(area, pairwise(line))
@@ -267,18 +283,18 @@ class Spherical:
         )
 
     def _holds_area(self, area: Area) -> bool:
-        if self._cap is not None:
+        if self.cap is not None:
             opposite = (-self._centre[0], -self._centre[1], -self._centre[2])
             return self._cap_holds(area.rings[0].vertices, area.rings[0].edges()) and not area.contains(opposite)
         return any(_holds(own, area) for own in self._areas)
 
     def _cap_holds(self, vertices: Sequence[Vector], edges: Iterator[tuple[Vector, Vector]]) -> bool:
-        assert self._cap is not None
-        if not all(angle(self._centre, vertex) <= self._cap.radius for vertex in vertices):
+        assert self.cap is not None
+        if not all(angle(self._centre, vertex) <= self.cap.radius for vertex in vertices):
             return False
         opposite = (-self._centre[0], -self._centre[1], -self._centre[2])
-        return self._cap.radius <= math.pi / 2 or all(
-            distance(opposite, *edge) >= math.pi - self._cap.radius for edge in edges
+        return self.cap.radius <= math.pi / 2 or all(
+            distance(opposite, *edge) >= math.pi - self.cap.radius for edge in edges
         )
 
     def intersects(self, shape: Shape) -> bool:

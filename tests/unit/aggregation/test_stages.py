@@ -73,7 +73,7 @@ def test_results(stages: list[dict[str, Any]], expected: list[dict[str, Any]]) -
         ({"$foo": 1}, 40324),
         ({}, 40323),
         ({"$match": {}, "$limit": 1}, 40323),
-        ({"$geoNear": {}}, Code.NotImplemented),
+        ({"$geoNear": {}}, 5860400),
         ({"$match": 5}, 15959),
         ({"$sort": {}}, 15976),
         ({"$sort": 5}, 15973),

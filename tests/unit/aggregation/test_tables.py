@@ -6,8 +6,6 @@ from docstore.aggregation import unsupported
 from docstore.aggregation.accumulators import ACCUMULATORS
 from docstore.aggregation.chosen import CHOOSING
 from docstore.aggregation.stages.table import STAGES
-from docstore.query.path_operators import FIELD_OPERATORS
-from docstore.query.special_indexes import NEED_AN_INDEX
 from docstore.query.update.parse import OPERATORS as UPDATE_OPERATORS
 
 STAGES_OF_6_0 = [
@@ -93,7 +91,6 @@ UPDATES_OF_6_0 = [
 
 def test_no_name_is_both_served_and_not() -> None:
     assert not unsupported.STAGES & STAGES.keys()
-    assert not NEED_AN_INDEX & FIELD_OPERATORS.keys()
 
 
 def test_every_stage_and_accumulator_is_known() -> None:

@@ -12,7 +12,6 @@ from docstore.errors import Code, CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 from docstore.query.language import Language
-from docstore.query.special_indexes import check_indexes
 from docstore.query.tree import And, Comparison, ElemMatchObject, ElemMatchValue, Op
 from tests.unit.query.raw import raw, value
 
@@ -153,7 +152,7 @@ def test_expressions_are_refused_where_there_are_none() -> None:
 def test_what_needs_an_index_of_its_own_is_refused_as_without_it() -> None:
     assert code_of({"$text": {"$search": "x"}}) == Code.IndexNotFound
     with pytest.raises(CommandError) as refused:
-        check_indexes(parse_filter(raw({"a": {"$near": [1, 2]}})))
+        compile_filter(parse_filter(raw({"a": {"$near": [1, 2]}}))).matches(raw({"a": [1, 2]}))
     assert refused.value.code == Code.NoQueryExecutionPlans
 
 

@@ -14,6 +14,7 @@ from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merg
 from docstore.query.collation import Collation
 from docstore.query.filter import parse_filter
 from docstore.query.find import Hint, parse_hint
+from docstore.query.geo.cell_keys import GeoKeys
 from docstore.query.plan import choose
 from docstore.query.sort import parse_sort
 from docstore.query.tree import Filter
@@ -30,6 +31,7 @@ class Index:
     places: int = 0
     partial: Filter | None = None
     wildcard: WildcardPaths | None = None
+    geometry: GeoKeys | None = None
     collation: Collation | None = None
 
     @property

@@ -1,0 +1,157 @@
+"""`$geoNear`: the documents of the collection by their distance from a point, each with the distance in a field.
+
+The stage is two things: a condition of the find that a pipeline begins with, which gives the documents in order, and a
+run over these documents that measures each of them once more to add the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun, Streaming
+from docstore.bson.build import document_from
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.filter import parse_filter
+from docstore.query.geo.distances import nearest
+from docstore.query.geo.operators import parse_geo
+from docstore.query.language import Language
+from docstore.query.paths import check_field_path
+from docstore.query.sort import Sort
+from docstore.query.tree import MATCH_ALL, Filter, Near, conjunction
+from docstore.query.values import NUMBERS, double_value, is_true, number_of, text_of, type_name
+
+_GONE = {
+    "limit": (50858, "$geoNear no longer supports the 'limit' parameter. Use a $limit stage instead."),
+    "num": (50857, "$geoNear no longer supports the 'num' parameter. Use a $limit stage instead."),
+    "start": (50856, "$geoNear no longer supports the 'start' argument."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GeoNear:
+    """`near` has no path where that of the only index of geometry is meant."""
+
+    raw: bytes
+    near: Near
+    filter: Filter
+    distance_field: str
+    location_field: str | None
+    multiplier: float
+
+    @property
+    def condition(self) -> Filter:
+        """What the documents have to satisfy, and the order that they come in."""
+        return self.near if self.filter == MATCH_ALL else conjunction([self.near, self.filter])
+
+    @property
+    def order(self) -> Sort:
+        """The order in which documents come out, as a sort by what is in them then."""
+        return Sort(((self.distance_field, 1),))
+
+    def at(self, path: str) -> GeoNear:
+        """The stage over an index of that path."""
+        return replace(self, near=replace(self.near, path=path))
+
+    def start(self, environment: Environment) -> StageRun:
+        return Streaming(lambda documents: [self._measured(raw) for raw in documents])
+
+    def _measured(self, raw: bytes) -> bytes:
+        found = nearest(self.near, raw)
+        assert found is not None, "the find gives nothing without a distance"
+        distance, location = found
+        raw = _with(raw, self.distance_field.split("."), double_value(distance * self.multiplier))
+        return raw if self.location_field is None else _with(raw, self.location_field.split("."), location)
+
+
+def _with(raw: bytes, names: list[str], value: Value) -> bytes:
+    """The document with a value at a path, where the fields on the way are documents or become some."""
+    fields = elements(raw)
+    place = next((place for place, (name, _, _) in enumerate(fields) if name == names[0]), None)
+    if len(names) > 1:
+        inner = EMPTY_DOCUMENT if place is None or fields[place][1] != OBJECT else fields[place][2]
+        value = OBJECT, _with(inner, names[1:], value)
+    if place is None:
+        return document_from([*fields, (names[0], *value)])
+    fields[place] = (names[0], *value)
+    return document_from(fields)
+
+
+def _parse(value: Value, language: Language) -> list[Stage]:
+    if value[0] != OBJECT:
+        raise CommandError(10065, "invalid parameter: expected an object ($geoNear)")
+    options = {name: (code, data) for name, code, data in elements(value[1])}
+    for name, (code, message) in _GONE.items():
+        if name in options:
+            raise CommandError(code, message)
+    if "near" not in options:
+        raise CommandError(5860400, "$geoNear requires a 'near' argument")
+    if options["near"][0] not in (ARRAY, OBJECT):
+        raise CommandError(5860401, "$geoNear requires near argument to be a GeoJSON object or a legacy point(array)")
+    query = options.get("query", (OBJECT, EMPTY_DOCUMENT))
+    if query[0] != OBJECT:
+        raise CommandError(Code.TypeMismatch, "query must be an object")
+    excluded = language.excluded | {"$where"}
+    stage = GeoNear(
+        document_from([("$geoNear", *value)]),
+        _near(options),
+        parse_filter(query[1], language=replace(language, excluded=excluded)),
+        _field(options, "distanceField", 16606, "$geoNear requires a 'distanceField' option as a String"),
+        _field(options, "includeLocs", 16607, "$geoNear requires that 'includeLocs' option is a String")
+        if "includeLocs" in options
+        else None,
+        _number(options, "distanceMultiplier") if "distanceMultiplier" in options else 1.0,
+    )
+    return [stage]
+
+
+def _near(options: Mapping[str, Value]) -> Near:
+    """The condition of a filter that says the same."""
+    operator = "$nearSphere" if is_true(options.get("spherical")) else "$near"
+    fields = [(operator, *options["near"])]
+    for name in ("minDistance", "maxDistance"):
+        if name in options:
+            fields.append((f"${name}", *double_value(_number(options, name))))
+    found = parse_geo(_key(options), fields)
+    assert isinstance(found, Near), "the operator is one of nearness"
+    return found
+
+
+def _number(options: Mapping[str, Value], name: str) -> float:
+    value = options[name]
+    if value[0] not in NUMBERS:
+        raise CommandError(Code.TypeMismatch, f"{name} must be a number")
+    number = float(number_of(value))
+    if not number >= 0:
+        raise CommandError(Code.BadValue, f"{name} must be nonnegative")
+    return number
+
+
+def _key(options: Mapping[str, Value]) -> str:
+    if "key" not in options:
+        return ""
+    value = options["key"]
+    if value[0] != STRING:
+        raise CommandError(
+            Code.TypeMismatch, f"$geoNear parameter 'key' must be of type string but found type: {type_name(value)}"
+        )
+    path = text_of(value)
+    if not path:
+        raise CommandError(Code.BadValue, "$geoNear parameter 'key' cannot be the empty string")
+    check_field_path(path)
+    return path
+
+
+def _field(options: Mapping[str, Value], name: str, code: int, message: str) -> str:
+    value = options.get(name)
+    if value is None or value[0] != STRING:
+        raise CommandError(code, message)
+    path = text_of(value)
+    check_field_path(path)
+    return path
+
+
+POSITION = Position(only_first=True, planned=True, in_facet=False, needs_collection=True)
+
+DECLARATIONS = (Declaration("$geoNear", _parse, POSITION),)

@@ -1,0 +1,227 @@
+"""The keys of geometry in indexes, and the ranges of keys that a region of a query has.
+
+A key is the number of a cell (`docstore.query.geo.sphere_cells`, `plane_cells`) as binary data of a fixed length, so
+that the cells inside a cell are one range of keys. That is a format on disk:
+
+* `2dsphere`: face (3 bits), place on the Z-order curve at the finest level (60 bits), level (5 bits), in 9 bytes;
+* `2d`: place on the Z-order curve, in the upper bits of 8 bytes.
+
+A geometry has the keys of the cells that cover it. One that meets a region has a cell that lies in a cell of the
+region's covering, or around one. What is found so is looked at again by the filter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from docstore.bson.keys import KEY_OF_NULL, encode_key
+from docstore.bson.walk import ARRAY, BINARY, NULL, OBJECT, UNDEFINED, Value, elements
+from docstore.errors import CommandError
+from docstore.query.geo import plane, sphere
+from docstore.query.geo.geojson import parse_stored, refused
+from docstore.query.geo.plane_cells import Square
+from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Shape, single_parts
+from docstore.query.geo.sphere_cells import LEVELS, Cell, cell_at, covering
+from docstore.query.geo.z_order import interleaved
+from docstore.query.intervals import Range, Ranges, behind, union
+from docstore.query.values import NUMBERS, display, number_of
+
+Region = plane.Region | sphere.Spherical
+
+_LEVEL_BITS = 5
+_SPHERE_BYTES, _PLANE_BYTES = 9, 8
+_PLANE_SUBTYPE = 128
+_FEW_POINTS = 16
+_DOCUMENT_CELLS = 16
+_REGION_CELLS = 24
+
+NOT_GEOMETRY = 16755
+"""The code of a document whose geometry an index of the sphere cannot hold."""
+
+NOT_LOCATIONS = 16804
+
+NOT_PAIRS = frozenset((13026, 13027, 13068, NOT_LOCATIONS))
+"""The codes of documents whose pairs an index of the plane cannot hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class SphereKeys:
+    """A `2dsphere` index. Of `version` 1 documents without geometry have a key too."""
+
+    version: int = 3
+    coarsest: int = 0
+    finest: int = LEVELS
+
+    def serves(self, *, spherical: bool, geojson: bool) -> bool:
+        """Whether distances from a point are found by it, measured so, where the point is written so."""
+        return spherical
+
+    def cells(self, value: Value) -> set[bytes]:
+        """The keys of one stored value; none for one that counts as missing. BadValue for one that is no geometry."""
+        if self.version > 1 and _is_nothing(value):
+            return set()
+        shape = parse_stored(value)
+        parts = list(single_parts(shape))
+        if self.version == 1 and isinstance(shape, Group):
+            raise refused(f"given geometry can't be indexed in the old index format: {display(value)}")
+        if any(isinstance(part, Polygon) and part.wound for part in parts):
+            raise refused(f"can't index geometry with strict winding order: {display(value)}")
+        points = [part for part in parts if isinstance(part, Point)]
+        if not all(point.on_sphere for point in points):
+            raise refused(f"can't project geometry into spherical CRS: {display(value)}")
+        rest: list[Shape] = [part for part in parts if isinstance(part, Line | Polygon)]
+        if len(points) > _FEW_POINTS:
+            rest, points = [*rest, *points], []
+        found = [cell_at(point.at, self.finest) for point in points]
+        if rest:
+            region = sphere.Spherical(Group(tuple(rest)))
+            found += covering(region, _DOCUMENT_CELLS, coarsest=self.coarsest, finest=self.finest)
+        return {_sphere_key(_number(cell)) for cell in found}
+
+    def ranges(self, region: Region) -> Ranges | None:
+        """Where the keys are of geometries that meet the region; None for one of the plane."""
+        if not isinstance(region, sphere.Spherical):
+            return None
+        found: list[Range] = []
+        around: set[Cell] = set()
+        for cell in covering(region, _REGION_CELLS):
+            found.append(_span(cell))
+            face, column, row, level = cell
+            for above in range(1, level - self.coarsest + 1):
+                around.add((face, column >> above, row >> above, level - above))
+        for number in {_number(cell) for cell in around if cell[3] <= self.finest}:
+            key = _sphere_key(number)
+            found.append(Range(key, behind(key)))
+        return union(found)
+
+
+def _is_nothing(value: Value) -> bool:
+    return value[0] in (NULL, UNDEFINED) or (value[0] in (ARRAY, OBJECT) and not elements(value[1]))
+
+
+def _number(cell: Cell) -> int:
+    face, column, row, level = cell
+    rest = LEVELS - level
+    return (face << 2 * LEVELS | interleaved(column << rest, row << rest)) << _LEVEL_BITS | level
+
+
+def _span(cell: Cell) -> Range:
+    """The keys of the cell and of those inside it."""
+    first = _number(cell) >> _LEVEL_BITS << _LEVEL_BITS
+    last = first + (1 << 2 * (LEVELS - cell[3]) + _LEVEL_BITS) - 1
+    return Range(_sphere_key(first), behind(_sphere_key(last)))
+
+
+def _sphere_key(number: int) -> bytes:
+    return encode_key(_binary(number.to_bytes(_SPHERE_BYTES, "big"), 0))
+
+
+def _binary(data: bytes, subtype: int) -> Value:
+    return BINARY, len(data).to_bytes(4, "little") + bytes((subtype,)) + data
+
+
+def cell_value(key: bytes) -> Value:
+    """What the key of a field of geometry stands for: the number of a cell, or null."""
+    if key == KEY_OF_NULL:
+        return NULL, b""
+    return BINARY, int.from_bytes(key[1:5], "big").to_bytes(4, "little") + key[5:]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneKeys:
+    """A `2d` index over a square of the plane."""
+
+    square: Square
+
+    def serves(self, *, spherical: bool, geojson: bool) -> bool:
+        """As `SphereKeys.serves`."""
+        return not geojson
+
+    def check_centre(self, at: Position) -> None:
+        """Error: 16433 for a position outside the square."""
+        if not self.square.holds(at):
+            raise CommandError(16433, self._outside())
+
+    def cells(self, value: Value) -> list[bytes]:
+        """The keys of the pairs of coordinates in a stored value, with repetitions. Errors: `NOT_PAIRS`."""
+        return [self._key(self._pair(members)) for members in _pairs(value)]
+
+    def _pair(self, members: list[Value]) -> Position:
+        if len(members) == 1:
+            raise CommandError(13068, "geo field only has 1 element")
+        if any(member[0] not in NUMBERS for member in members[:2]):
+            raise CommandError(13026, "geo values must be 'legacy coordinate pairs' for 2d indexes")
+        x, y = (float(number_of(member)) for member in members[:2])
+        if not self.square.holds((x, y)):
+            raise CommandError(13027, self._outside())
+        return x, y
+
+    def _outside(self) -> str:
+        return f"point not in interval of [ {self.square.low:g}, {self.square.high:g} ]"
+
+    def _key(self, at: Position) -> bytes:
+        rest = 2 * (32 - self.square.bits)
+        return _plane_key(interleaved(*self.square.steps(at)) << rest)
+
+    def ranges(self, region: Region) -> Ranges | None:
+        """Where the keys are of positions in the region; None for one of the sphere that is no circle."""
+        if isinstance(region, sphere.Spherical):
+            if region.cap is None:
+                return None
+            regions: list[plane.Region] = list(_boxes(region.cap))
+        else:
+            regions = [region]
+        return union(self._span(*cell) for cell in self.square.covering(regions, _REGION_CELLS))
+
+    def _span(self, column: int, row: int, level: int) -> Range:
+        first = interleaved(column, row) << 2 * (32 - level)
+        last = first + (1 << 2 * (32 - level)) - 1
+        return Range(_plane_key(first), behind(_plane_key(last)))
+
+
+GeoKeys = SphereKeys | PlaneKeys
+
+
+def _pairs(value: Value) -> Iterator[list[Value]]:
+    """The members of each pair: of the value itself, or of its members where the first is no number."""
+    if value[0] not in (ARRAY, OBJECT):
+        return
+    members = _members(value)
+    if not members:
+        return
+    if members[0][0] in NUMBERS:
+        yield members
+        return
+    for member in members:
+        if member[0] not in (ARRAY, OBJECT):
+            raise CommandError(NOT_LOCATIONS, "location object expected, location array not in correct format")
+        if elements(member[1]):
+            yield _members(member)
+
+
+def _members(value: Value) -> list[Value]:
+    return [(code, data) for _, code, data in elements(value[1])]
+
+
+def _plane_key(place: int) -> bytes:
+    return encode_key(_binary(place.to_bytes(_PLANE_BYTES, "big"), _PLANE_SUBTYPE))
+
+
+def _boxes(cap: sphere.Cap) -> Iterable[plane.Box]:
+    """Boxes of degrees that hold a circle on the sphere."""
+    longitude, latitude = cap.centre
+    radius = math.degrees(cap.radius) + 1e-9
+    low, high = max(latitude - radius, -90.0), min(latitude + radius, 90.0)
+    if low == -90 or high == 90:
+        return [plane.Box(((-180, low), (180, high)))]
+    ratio = math.sin(math.radians(radius)) / math.cos(math.radians(latitude))
+    across = math.degrees(math.asin(min(1.0, ratio))) + 1e-9
+    left, right = longitude - across, longitude + across
+    found = [plane.Box(((left, low), (right, high)))]
+    if left < -180:
+        found.append(plane.Box(((left + 360, low), (180, high))))
+    if right > 180:
+        found.append(plane.Box(((-180, low), (right - 360, high))))
+    return found

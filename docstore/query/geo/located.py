@@ -1,0 +1,27 @@
+"""The values at a dotted path, for what has to look at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, place_in_array, values
+
+
+def values_at(value: Value, names: Sequence[str]) -> Iterator[Value]:
+    """The values at the path below a document, through arrays on the way; an array at its end is one value."""
+    if not names:
+        yield value
+        return
+    code, data = value
+    if code == OBJECT:
+        inner = get_field(data, names[0])
+        if inner is not None:
+            yield from values_at(inner, names[1:])
+    elif code == ARRAY:
+        members = values(data)
+        place = place_in_array(names[0])
+        if 0 <= place < len(members):
+            yield from values_at(members[place], names[1:])
+        for member in members:
+            if member[0] == OBJECT:
+                yield from values_at(member, names)

@@ -1,0 +1,109 @@
+"""Cells of a square of the plane, and those that cover a region of it.
+
+The square from `low` to `high` on both axes is divided into four `bits` times. A cell is (column, row, level). Points
+are rounded when they are put into cells, so what is said of a cell is judged by a rectangle that is a little larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.query.geo.plane import Box, Circle, Outline, Region
+from docstore.query.geo.shapes import Position
+
+Cell = tuple[int, int, int]
+Rectangle = tuple[float, float, float, float]
+"""(least x, least y, greatest x, greatest y)."""
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """The part of the plane that an index holds, in 2**bits steps on each axis."""
+
+    low: float = -180.0
+    high: float = 180.0
+    bits: int = 26
+
+    def holds(self, at: Position) -> bool:
+        return self.low <= at[0] <= self.high and self.low <= at[1] <= self.high
+
+    def steps(self, at: Position) -> tuple[int, int]:
+        """The column and the row of a position in the square."""
+        last = (1 << self.bits) - 1
+        scale = (1 << self.bits) / (self.high - self.low)
+        return min(int((at[0] - self.low) * scale), last), min(int((at[1] - self.low) * scale), last)
+
+    def _rectangle(self, cell: Cell) -> Rectangle:
+        column, row, level = cell
+        width = (self.high - self.low) / (1 << level)
+        spare = max((self.high - self.low) * _ROUNDING, 4 * math.ulp(max(abs(self.low), abs(self.high))))
+        x, y = self.low + column * width, self.low + row * width
+        return x - spare, y - spare, x + width + spare, y + width + spare
+
+    def covering(self, regions: Sequence[Region], most: int) -> list[Cell]:
+        """About `most` cells that hold all positions of the square that lie in one of the regions."""
+        found: list[Cell] = []
+        waiting: deque[Cell] = deque()
+        self._sort_out(regions, (0, 0, 0), found, waiting)
+        while waiting:
+            cell = waiting.popleft()
+            column, row, level = cell
+            if level == self.bits or len(found) + len(waiting) + 4 > most:
+                found.append(cell)
+                continue
+            for part in range(4):
+                child = (2 * column + part // 2, 2 * row + part % 2, level + 1)
+                self._sort_out(regions, child, found, waiting)
+        return found
+
+    def _sort_out(self, regions: Sequence[Region], cell: Cell, found: list[Cell], waiting: deque[Cell]) -> None:
+        within = self._rectangle(cell)
+        if any(_holds(region, within) for region in regions):
+            found.append(cell)
+        elif any(_meets(region, within) for region in regions):
+            waiting.append(cell)
+
+
+def _corners(within: Rectangle) -> list[Position]:
+    left, low, right, high = within
+    return [(left, low), (left, high), (right, high), (right, low)]
+
+
+def _holds(region: Region, within: Rectangle) -> bool:
+    """Whether all of a rectangle certainly lies in the region."""
+    if isinstance(region, Outline):
+        return False
+    return all(map(region.holds, _corners(within)))
+
+
+def _meets(region: Region, within: Rectangle) -> bool:
+    """Whether the rectangle may have something of the region: False is certain."""
+    left, low, right, high = within
+    match region:
+        case Box(((a, b), (c, d))):
+            return min(a, c) <= right and left <= max(a, c) and min(b, d) <= high and low <= max(b, d)
+        case Circle((x, y), radius):
+            across, along = max(left - x, 0, x - right), max(low - y, 0, y - high)
+            return math.hypot(across, along) <= radius * (1 + _ROUNDING)
+        case Outline(corners):
+            middle = ((left + right) / 2, (low + high) / 2)
+            edges = zip(corners, corners[1:] + corners[:1], strict=True)
+            return any(_edge_meets(*edge, within) for edge in edges) or region.holds(middle)
+
+
+def _edge_meets(start: Position, end: Position, within: Rectangle) -> bool:
+    """Whether a straight edge may meet a rectangle: False is certain."""
+    left, low, right, high = within
+    if max(start[0], end[0]) < left or min(start[0], end[0]) > right:
+        return False
+    if max(start[1], end[1]) < low or min(start[1], end[1]) > high:
+        return False
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    sides = [dx * (y - start[1]) - dy * (x - start[0]) for x, y in _corners(within)]
+    spare = _ROUNDING * (abs(dx) + abs(dy)) * max(map(abs, (*within, *start)))
+    return min(sides) <= spare and max(sides) >= -spare
