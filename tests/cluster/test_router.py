@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pymongo.errors import BulkWriteError, OperationFailure
+from pymongo.write_concern import WriteConcern
 
 from tests.cluster.routed import Cluster, routed_cluster
 from tests.harness.waiting import wait_until
@@ -24,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.mark.parametrize(("batch", "count", "top"), [(1, 8_000, 1), (500, 19_998, 11)])
 def test_string_ids_in_order_leave_the_chunks_of_the_walk_through(cluster, batch, count, top):
     name = f"users{batch}"
-    users = cluster.shard(name, {"id": 1})
+    users = cluster.shard(name, {"id": 1}).with_options(write_concern=WriteConcern(1))  # no wait for 8,000 flushes
     rows = [{"id": str(n), "name": f"user {n}", "email": f"user{n}@example.com"} for n in range(count)]
     for start in range(0, count, batch):
         users.insert_many(rows[start : start + batch])
