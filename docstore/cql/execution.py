@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from docstore.cql.batches import BatchPlan, check_size
 from docstore.cql.bindings import Bindings, Bound, Moment, bind
+from docstore.cql.conditions import ConditionalPlan, carry_out
 from docstore.cql.errors import invalid, no_keyspace
 from docstore.cql.paging import decode, digest_of, encode
 from docstore.cql.preparing import Prepared
@@ -67,6 +68,10 @@ async def execute(executor: Executor, surroundings: Surroundings, prepared: Prep
         bindings = Bindings(prepared.literals, bindings.moment)
     if isinstance(plan, SelectPlan):
         return await _select(executor, surroundings, prepared, plan, bindings, request)
+    if isinstance(plan, ConditionalPlan):
+        return await carry_out(
+            executor, plan, bindings, level=request.level, max_value=surroundings.max_value, pause=surroundings.pause
+        )
     if isinstance(plan, WritePlan | BatchPlan):
         if request.level in SERIAL_LEVELS:
             raise invalid("You must use conditional updates for serializable writes")

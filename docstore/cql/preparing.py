@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from docstore.cql.batches import BatchPlan, batch_plan
 from docstore.cql.bindings import Variable
-from docstore.cql.errors import invalid, no_keyspace, no_table
+from docstore.cql.conditions import ConditionalPlan, conditional_plan, is_conditional
+from docstore.cql.errors import invalid, no_keyspace, no_table, unsupported
 from docstore.cql.parser import parse
 from docstore.cql.schema import Table, table_of
 from docstore.cql.select_plans import SelectPlan, select_plan
@@ -26,7 +27,7 @@ from docstore.cql.statements import (
 from docstore.cql.write_plans import WritePlan, write_plan
 from docstore.wide.execution import Executor, StoredFamily
 
-Plan = SelectPlan | WritePlan | BatchPlan | SchemaChange | Use
+Plan = SelectPlan | WritePlan | ConditionalPlan | BatchPlan | SchemaChange | Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,13 @@ async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepar
         return Prepared(text, keyspace, plan, (family,), plan.variables, plan.selection.metadata(plan.table))
     if isinstance(statement, Insert | Update | Delete):
         family = await find_family(executor, statement.table, keyspace)
-        modification = write_plan(table_of(*family), statement)
+        plan_of = conditional_plan if is_conditional(statement) else write_plan
+        modification = plan_of(table_of(*family), statement)
         return Prepared(text, keyspace, modification, (family,), modification.variables)
     if isinstance(statement, Batch):
         families = [await find_family(executor, member.table, keyspace) for member in statement.statements]
+        if any(is_conditional(member) for member in statement.statements):
+            raise unsupported("Conditional updates in a batch are")
         pairs = zip(statement.statements, families, strict=True)
         batch = batch_plan(statement, [write_plan(table_of(*family), member) for member, family in pairs])
         return Prepared(text, keyspace, batch, tuple(families), batch.variables)

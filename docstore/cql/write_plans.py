@@ -1,7 +1,7 @@
 """INSERT, UPDATE and DELETE, resolved: from values to the merges of rows.
 
-Nothing is read. An INSERT writes a row marker beside its cells, an UPDATE does not; null writes a tombstone, an unset
-value nothing. All cells of a statement have one timestamp.
+Nothing is read; what IF asks stands in `docstore.cql.conditions`. An INSERT writes a row marker beside its cells, an
+UPDATE does not; null writes a tombstone, an unset value nothing. All cells of a statement have one timestamp.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from docstore.cql.bindings import UNSET, Bindings, Bound, Variable
-from docstore.cql.errors import invalid, unsupported
+from docstore.cql.errors import invalid
 from docstore.cql.layout import marker_entry, place_of, range_deletion, row_cell_entry, row_deletion, static_entry
 from docstore.cql.partition_keys import joined
 from docstore.cql.places import EVERYTHING, Places, places
@@ -45,30 +46,49 @@ class Writing:
 Write = Callable[[Writing], list[RowWrite]]
 
 
+class Target(NamedTuple):
+    """The one row that a modification is of: its partition and its place; None for the static columns of all rows."""
+
+    key: bytes
+    place: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """`has_timestamp`: the statement says USING TIMESTAMP."""
+    """`has_timestamp`: the statement says USING TIMESTAMP. `one_row`: its WHERE names one row, `target`."""
 
     table: Table
     variables: tuple[Variable, ...]
     has_timestamp: bool
     write: Write
+    one_row: bool
+    target: Callable[[Bindings], Target]
 
     def writes(self, writing: Writing) -> list[RowWrite]:
         """The merges that the statement makes. CqlError."""
         return self.write(writing)
 
 
+class _Resolved(NamedTuple):
+    write: Write
+    one_row: bool
+    target: Callable[[Bindings], Target]
+
+
 def write_plan(table: Table, statement: Modification) -> WritePlan:
-    """The plan of a modification. CqlError."""
-    preparation = Preparation()
+    """The plan of a modification without IF. CqlError."""
+    return prepared_write(Preparation(), table, statement)
+
+
+def prepared_write(preparation: Preparation, table: Table, statement: Modification) -> WritePlan:
+    """What a modification writes, whatever its IF says. CqlError."""
     if isinstance(statement, Insert):
-        writes = _insert(preparation, table, statement)
+        resolved = _insert(preparation, table, statement)
     elif isinstance(statement, Update):
-        writes = _update(preparation, table, statement)
+        resolved = _update(preparation, table, statement)
     else:
-        writes = _delete(preparation, table, statement)
-    return WritePlan(table, preparation.ordered(), statement.using.timestamp is not None, writes)
+        resolved = _delete(preparation, table, statement)
+    return WritePlan(table, preparation.ordered(), statement.using.timestamp is not None, *resolved)
 
 
 # What all have in common
@@ -146,9 +166,7 @@ def _value_columns(values: Sequence[tuple[Column, Evaluate]]) -> bool:
 # INSERT
 
 
-def _insert(preparation: Preparation, table: Table, statement: Insert) -> Write:
-    if statement.if_not_exists:
-        raise unsupported("Conditional updates (IF NOT EXISTS) are")
+def _insert(preparation: Preparation, table: Table, statement: Insert) -> _Resolved:
     names = statement.columns
     if len(names) != len(statement.values):
         raise invalid("Unmatched column names/values")
@@ -166,20 +184,24 @@ def _insert(preparation: Preparation, table: Table, statement: Insert) -> Write:
         _check_present(table.clustering, names, "clustering keys")
     times = _times(preparation, table, statement.using)
 
-    def writes(writing: Writing) -> list[RowWrite]:
-        bindings = writing.bindings
+    def target(bindings: Bindings) -> Target:
         key = joined([present(terms[column.name](bindings), column) for column in table.partition])
+        if of_statics:
+            return Target(key, None)
+        return Target(
+            key, place_of(table, [present(terms[column.name](bindings), column) for column in table.clustering])
+        )
+
+    def writes(writing: Writing) -> list[RowWrite]:
+        key, place = target(writing.bindings)
         timestamp, ttl = times.at(writing), times.to_live(writing)
         entries: list[Entry] = []
-        place = b""
-        if not of_statics:
-            clustering = [present(terms[column.name](bindings), column) for column in table.clustering]
-            place = place_of(table, clustering)
+        if place is not None:
             entries.append(marker_entry(place, value_cell(b"", timestamp, ttl=ttl, now=writing.now)))
-        entries += _cells(values, place, timestamp, ttl, writing)
+        entries += _cells(values, place or b"", timestamp, ttl, writing)
         return _row_write(table, key, entries)
 
-    return writes
+    return _Resolved(writes, True, target)
 
 
 def _cells(
@@ -195,9 +217,7 @@ def _cells(
 # UPDATE
 
 
-def _update(preparation: Preparation, table: Table, statement: Update) -> Write:
-    if statement.conditions is not None:
-        raise unsupported("Conditional updates (IF) are")
+def _update(preparation: Preparation, table: Table, statement: Update) -> _Resolved:
     times = _times(preparation, table, statement.using)
     values = [_assignment(preparation, table, part) for part in statement.assignments]
     names = [column.name for column, _ in values]
@@ -223,7 +243,20 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> Write:
             found += _row_write(table, key, entries)
         return found
 
-    return writes
+    return _Resolved(writes, True, _target_of(keys, None if of_statics else rows))
+
+
+def _target_of(keys: Callable[[Bindings], list[bytes]], rows: Places | None) -> Callable[[Bindings], Target]:
+    """The row that conditions on all of the key name; `rows` None where they are about static columns."""
+
+    def target(bindings: Bindings) -> Target:
+        (key,) = keys(bindings)
+        if rows is None:
+            return Target(key, None)
+        ((place, _),) = rows.region(bindings)
+        return Target(key, place)
+
+    return target
 
 
 def _assignment(preparation: Preparation, table: Table, assignment: Assignment) -> tuple[Column, Evaluate]:
@@ -275,9 +308,7 @@ def _keys(table: Table, restrictions: Restrictions) -> Callable[[Bindings], list
 # DELETE
 
 
-def _delete(preparation: Preparation, table: Table, statement: Delete) -> Write:
-    if statement.conditions is not None:
-        raise unsupported("Conditional updates (IF) are")
+def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resolved:
     columns = [_target(table, target.column, target.element is not None) for target in statement.targets]
     if statement.using.ttl is not None:
         raise invalid("TTL is not supported in DELETE statements")
@@ -305,7 +336,7 @@ def _delete(preparation: Preparation, table: Table, statement: Delete) -> Write:
             entries = _deletions(rows, bool(restricted), writing.bindings, Deletion(timestamp, writing.now))
         return [write for key in keys(writing.bindings) for write in _row_write(table, key, entries)]
 
-    return writes
+    return _Resolved(writes, of_statics or rows.whole, _target_of(keys, None if of_statics else rows))
 
 
 def _deletions(rows: Places, restricted: bool, bindings: Bindings, deletion: Deletion) -> list[Entry]:

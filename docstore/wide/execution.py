@@ -61,6 +61,13 @@ class Portion(NamedTuple):
     head: Sequence[Stored] = ()
 
 
+class Seen(NamedTuple):
+    """What a read gave."""
+
+    wanted: PartitionRead
+    portion: Portion
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingScan:
     """Records of all rows from `start` to before `end`, which are the rows' parts of their keys (`row_tail`), in the
@@ -120,6 +127,9 @@ class Executor(Protocol):
 
     async def apply(self, writes: Sequence[RowWrite], level: Level) -> list[str]:
         """Merge mutations, each row's as a whole; warnings about what has become too large."""
+
+    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+        """Merge mutations of one row if what was seen of it still stands at that moment; None where it does not."""
 
     async def read(self, wanted: PartitionRead, level: Level) -> Portion: ...
 

@@ -240,3 +240,46 @@ def test_what_cannot_be_is_told_from_what_was_not_heard_of_in_time(rs: Processes
         assert refused(lambda: primary.ks.command(cql)) in reads
     finally:
         rs.resume(*others)
+
+
+def test_conditional_writes_come_one_by_one_also_over_a_dead_primary(rs: Processes) -> None:
+    primary = rs[rs.wait_primary(timeout=20)]
+    primary.ks.command({"cql": "CREATE TABLE counted (a int PRIMARY KEY, v int)"})
+    insert = {"cql": "INSERT INTO counted (a, v) VALUES (1, 0) IF NOT EXISTS"}
+    assert primary.ks.command(insert)["rows"] == [[True]]
+    assert primary.ks.command(insert)["rows"] == [[False, 1, 0]]
+    applied: list[int] = []
+    stopped = threading.Event()
+
+    def count(dice: random.Random) -> None:
+        clients = [impatient(member) for member in rs.members]
+        while not stopped.is_set():
+            with contextlib.suppress(PyMongoError):
+                ks = dice.choice([c for c, member in zip(clients, rs.members, strict=True) if member.running]).ks
+                ((seen,),) = ks.command({"cql": "SELECT v FROM counted WHERE a = 1", "consistency": "SERIAL"})["rows"]
+                update = {"cql": "UPDATE counted SET v = ? WHERE a = 1 IF v = ?", "params": [seen + 1, seen]}
+                if ks.command(update)["rows"][0][0]:
+                    applied.append(seen)
+        for client in clients:
+            client.close()
+
+    threads = [threading.Thread(target=count, args=(random.Random(number),), daemon=True) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: len(applied) > 10, 20)
+        victim = rs.wait_primary(timeout=20)
+        rs.kill(victim)
+        before = len(applied)
+        wait_until(lambda: len(applied) > before + 10, 30)
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join(30)
+        rs.restart(victim)
+    wait_until(lambda: sorted(rs.states()) == ["PRIMARY", "SECONDARY", "SECONDARY"], 30)
+    assert len(set(applied)) == len(applied)
+    wanted = {"cql": "SELECT v FROM counted", "consistency": "QUORUM"}
+    ((total,),) = rs[rs.wait_primary()].ks.command(wanted)["rows"]
+    assert total >= len(applied)
+    assert total > max(applied)

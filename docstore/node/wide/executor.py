@@ -7,21 +7,21 @@ from inspect import isawaitable
 
 from docstore.bson import Predicate
 from docstore.commands.context import Context
-from docstore.node.node import node_of
+from docstore.node.node import DataNode, node_of
 from docstore.node.reading import View
 from docstore.node.wide.columns import Found, stored
 from docstore.node.wide.members import check_read, viewed
 from docstore.node.wide.merging import Quorum
-from docstore.node.wide.portions import MAX_BYTES, read_portion
+from docstore.node.wide.portions import MAX_BYTES, read_portion, same_portion
 from docstore.node.wide.reading import RowQuery, check_owned, quorum_of
 from docstore.node.wide.rows import is_owned, records
 from docstore.node.wide.schema import SchemaChange, change_schema
 from docstore.node.wide.slicing import driven
 from docstore.node.wide.stretches import Stretch
-from docstore.node.wide.writing import RowChange, write_rows
+from docstore.node.wide.writing import Outdated, RowChange, write_rows
 from docstore.storage.engine import Reader
 from docstore.wide.consistency import Level
-from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Stored, StoredFamily
+from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Seen, Stored, StoredFamily
 from docstore.wide.keys import (
     STATISTICS,
     family_end,
@@ -29,7 +29,7 @@ from docstore.wide.keys import (
     row_tail,
 )
 from docstore.wide.schema import ColumnFamily, Keyspace
-from docstore.wide.slices import Steps
+from docstore.wide.slices import Steps, finished
 
 _STEP = 256
 _ROWS_AT_ONCE = 64
@@ -96,12 +96,28 @@ class NodeExecutor:
         written = write_rows(self._context, self._node, rows, level)
         return await written if isawaitable(written) else written
 
+    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+        rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
+        if not rows:
+            return []
+        ((found, key, _),) = rows
+        prefix = family_prefix(found.collection.ident) + row_tail(found.keyspace.partitioner, key)
+
+        def unchanged() -> bool:
+            return all(same_portion(_read_now(self._node, prefix, part.wanted), part.portion) for part in seen)
+
+        try:
+            written = write_rows(self._context, self._node, rows, level, unchanged)
+            return await written if isawaitable(written) else written
+        except Outdated:
+            return None
+
     async def read(self, wanted: PartitionRead, level: Level) -> Portion:
         found = self._found(wanted.keyspace, wanted.family)
         needed = check_read(self._node, found.keyspace, level)
         tail = row_tail(found.keyspace.partitioner, wanted.key)
         if needed > 1:
-            return await read_merged(self._quorum(found, level, needed), tail, wanted)
+            return await read_merged(_quorum(self._context, found, level, needed), tail, wanted)
         view = await self._view(level)
         try:
             check_owned(found, view.owned, wanted.key)
@@ -135,7 +151,7 @@ class NodeExecutor:
 
     async def _scan_merged(self, found: Found, wanted: RingScan, level: Level, needed: int) -> RingPortion:
         """Row by row, as the members hold them together."""
-        quorum = self._quorum(found, level, needed)
+        quorum = _quorum(self._context, found, level, needed)
         view = await self._view(level)
         view.release()
         rows: list[tuple[bytes, list[Stored]]] = []
@@ -159,9 +175,6 @@ class NodeExecutor:
                 return RingPortion(rows, (tail, portion.entries[-1][0]))
         return RingPortion(rows, (rows[-1][0], rows[-1][1][-1][0]))
 
-    def _quorum(self, found: Found, level: Level, needed: int) -> Quorum:
-        return quorum_of(RowQuery.of(self._context, found, level), needed)
-
     def _found(self, keyspace: str, name: str) -> Found:
         found = self._wide.existing(keyspace, name, self._context.command.name)
         self._context.namespace = found.collection.ns
@@ -170,6 +183,19 @@ class NodeExecutor:
     async def _view(self, level: Level) -> View:
         viewing = viewed(self._context, level)
         return viewing if isinstance(viewing, View) else await viewing
+
+
+def _quorum(context: Context, found: Found, level: Level, needed: int) -> Quorum:
+    return quorum_of(RowQuery.of(context, found, level), needed)
+
+
+def _read_now(node: DataNode, prefix: bytes, wanted: PartitionRead) -> Portion:
+    """What this node has of a row at this moment."""
+    return finished(
+        read_portion(
+            node.engine, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit, head=wanted.head
+        )
+    )
 
 
 async def read_merged(quorum: Quorum, tail: bytes, wanted: PartitionRead) -> Portion:

@@ -47,3 +47,8 @@ def _taken(reader: Reader, prefix: bytes, bounds: tuple[bytes, bytes], reverse: 
         if not position % _STEP:
             yield
     return Portion(taken, False)
+
+
+def same_portion(first: Portion, second: Portion) -> bool:
+    """Whether both hold the same."""
+    return (first.entries, first.more, list(first.head)) == (second.entries, second.more, list(second.head))

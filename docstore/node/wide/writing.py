@@ -10,7 +10,7 @@ in the reply.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import NamedTuple
 
@@ -51,10 +51,20 @@ class RowChange(NamedTuple):
     entries: Sequence[Entry]
 
 
+class Outdated(Exception):
+    """What a write was to depend on does not stand any more; nothing has been written."""
+
+
 def write_rows(
-    context: Context, node: DataNode, rows: Sequence[RowChange], level: Level
+    context: Context,
+    node: DataNode,
+    rows: Sequence[RowChange],
+    level: Level,
+    guard: Callable[[], bool] | None = None,
 ) -> list[str] | Awaitable[list[str]]:
-    """Merge all rows and wait for the level; the warnings. Errors: Unavailable, TimedOut, StaleConfig, BadValue."""
+    """Merge all rows and wait for the level; the warnings. `guard` is asked in the step in which the one row is
+    merged. Errors: Unavailable, TimedOut, StaleConfig, BadValue; Outdated where the guard says no.
+    """
     for row in rows:
         if len(row.entries) > 1:
             _check_size(row)
@@ -62,12 +72,13 @@ def write_rows(
         needed = check_write(node, rows[0].found.keyspace, level)
     else:
         needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
-    if needed == 1 and len(rows) == 1 and node.ownership is None and not node.store.write_lock.held:
+    free = node.ownership is None and not node.store.write_lock.held
+    if needed == 1 and len(rows) == 1 and free and guard is None:
         found, key, entries = rows[0]
         update = write_one(node, found, row_tail(found.keyspace.partitioner, key), entries)
         return growth_warnings(node, found, key, update)
-    writing = _Writing(context, node, rows)
-    if not node.store.write_lock.held and node.ownership is None and writing.advance(None):
+    writing = _Writing(context, node, rows, guard)
+    if free and writing.advance(None):
         if needed == 1:
             return writing.warnings
         return _acknowledged(writing, level, needed)
@@ -142,12 +153,15 @@ async def _acknowledged(writing: _Writing, level: Level, needed: int) -> list[st
 class _Writing:
     """The rows of one request, somewhere on their way. `last`: the optime of the last write."""
 
-    def __init__(self, context: Context, node: DataNode, rows: Sequence[RowChange]) -> None:
+    def __init__(
+        self, context: Context, node: DataNode, rows: Sequence[RowChange], guard: Callable[[], bool] | None
+    ) -> None:
         self.context = context
         self.node = node
         self.last: OpTime | None = None
         self.warnings: list[str] = []
         self._rows = rows
+        self._guard = guard
         self._at = 0
 
     @property
@@ -170,6 +184,8 @@ class _Writing:
 
     def _unit(self, owned: Predicate | None, namespace: str) -> None:
         node, rows = self.node, self._rows
+        if self._guard is not None and not self._guard():
+            raise Outdated
         unit = node.store.unit()
         grown: list[tuple[RowChange, RowUpdate]] = []
         entries = 0

@@ -9,7 +9,7 @@ from sortedcontainers import SortedDict
 
 from docstore.wide.consistency import Level
 from docstore.wide.errors import already_exists
-from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, StoredFamily
+from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Seen, StoredFamily
 from docstore.wide.keys import row_tail
 from docstore.wide.mutations import merged_record
 from docstore.wide.schema import ColumnFamily, Keyspace
@@ -86,6 +86,12 @@ class MemoryExecutor:
             for path, record, _ in write.entries:
                 row[path] = merged_record(row.get(path), record)
         return []
+
+    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+        for part in seen:
+            if await self.read(part.wanted, level) != part.portion:
+                return None
+        return await self.apply(writes, level)
 
     async def read(self, wanted: PartitionRead, level: Level) -> Portion:
         self.reads += 1

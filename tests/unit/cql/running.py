@@ -31,6 +31,10 @@ class Cql:
         wanted = Request(values=request.pop("values", values), **request)
         return asyncio.run(self._run(text, wanted))
 
+    async def run_inside(self, text: str) -> Result:
+        """Run a statement while another one runs."""
+        return await self._run(text, Request())
+
     async def _run(self, text: str, wanted: Request) -> Result:
         prepared = await self._statements.prepare(self.executor, text, self.keyspace)
         return await execute(self.executor, self._surroundings, prepared, wanted)
