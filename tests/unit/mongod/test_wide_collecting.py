@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from bson.int64 import Int64
 
-from docstore.collection.rows import stored_cells
+from docstore.collection.rows import row_size, stored_cells
 from docstore.node.wide.collecting import Collector
+from docstore.wide.keys import row_tail
+from docstore.wide.schema import DEFAULT_PARTITIONER
 from tests.unit.mongod.wide_columns import WideNode
 
 FAMILY = {"createColumnFamily": "F", "compareWith": "UTF8Type", "gcGraceSeconds": 100}
+INT_ONE = b"\0\0\0\1"
 SUPER = {**FAMILY, "createColumnFamily": "S", "columnType": "Super", "compareSubcolumnsWith": "UTF8Type"}
 
 
@@ -109,3 +113,65 @@ def test_a_large_row_is_looked_through_in_slices() -> None:
         assert kept(node) == 0
 
     told(story, replicated=False)
+
+
+def rows_counted(node: WideNode, name: str, key: bytes) -> int:
+    collection = node.node.store.collection(f"ks.{name}")
+    assert collection is not None
+    return row_size(node.node.engine, collection, row_tail(DEFAULT_PARTITIONER, key)).rows
+
+
+def test_counts_of_super_columns_fall_when_they_are_collected() -> None:
+    async def story(node: WideNode, now: list[float], run_pass: Pass) -> None:
+        for name in "abc":
+            for sub in "xy":
+                await node.insert("S", "k", sub, "1", 5, superColumn=name)
+        assert rows_counted(node, "S", b"k") == 3
+        await node.wide({"wcRemove": "S", "key": "k", "superColumn": "b", "timestamp": Int64(5)})
+        await node.wide({"wcRemove": "S", "key": "k", "superColumn": "c", "column": "x", "timestamp": Int64(5)})
+        await run_pass()
+        assert rows_counted(node, "S", b"k") == 2
+        now[0] += 101
+        await run_pass()
+        assert rows_counted(node, "S", b"k") == 2
+        await node.insert("S", "k", "x", "1", 9, superColumn="b")
+        await run_pass()
+        assert rows_counted(node, "S", b"k") == 3
+
+    told(story, replicated=True)
+
+
+def test_ranges_of_a_table_are_collected_with_what_they_hide() -> None:
+    async def story(node: WideNode, now: list[float], run_pass: Pass) -> None:
+        async def cql(text: str) -> list[list[Any]]:
+            rows: list[list[Any]] = (await node.wide({"cql": text})).get("rows", [])
+            return rows
+
+        await cql("CREATE TABLE T (a int, b int, c int, s int STATIC, v int, PRIMARY KEY (a, b, c)) "
+                  "WITH gc_grace_seconds = 100")  # fmt: skip
+        await cql("INSERT INTO t (a, s) VALUES (1, 7) USING TIMESTAMP 5")
+        for b in range(4):
+            for c in range(3):
+                await cql(f"INSERT INTO t (a, b, c, v) VALUES (1, {b}, {c}, 0) USING TIMESTAMP 5")
+        assert rows_counted(node, "t", INT_ONE) == 12
+        whole = kept(node, "t")
+        await cql("DELETE FROM t USING TIMESTAMP 6 WHERE a = 1 AND b = 1")
+        await cql("DELETE FROM t USING TIMESTAMP 6 WHERE a = 1 AND b > 2")
+        await cql("DELETE FROM t USING TIMESTAMP 4 WHERE a = 1 AND b < 2")
+        await cql("DELETE FROM t USING TIMESTAMP 7 WHERE a = 1 AND b = 2 AND c = 0")
+        await cql("INSERT INTO t (a, b, c, v) VALUES (1, 3, 9, 9) USING TIMESTAMP 9")
+        found = await cql("SELECT b, c, v, s FROM t WHERE a = 1")
+        await run_pass()
+        assert await cql("SELECT b, c, v, s FROM t WHERE a = 1") == found
+        assert rows_counted(node, "t", INT_ONE) == len(found) == 6
+        assert kept(node, "t") == whole - 7 * 2 + 4 + 2
+        now[0] += 101
+        await run_pass()
+        assert kept(node, "t") == whole - 7 * 2 + 2
+        assert await cql("SELECT b, c, v, s FROM t WHERE a = 1") == found
+        await cql("DELETE FROM t USING TIMESTAMP 20 WHERE a = 1")
+        await run_pass()
+        assert rows_counted(node, "t", INT_ONE) == 0
+        assert kept(node, "t") == 1
+
+    told(story, replicated=True)
