@@ -16,6 +16,7 @@ from docstore.bson.namespace import check_database_name, split_namespace
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Context
 from docstore.commands.gossip import EncodedGossip
+from docstore.cql.kept import Statements
 from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
 from docstore.sharding import requests
@@ -32,6 +33,7 @@ from mongos.routing.cache import RoutingCache, version_for
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import Answer, versioned
 from mongos.routing.shards import Shard, Shards, each
+from mongos.wide.definitions import Definitions
 
 T = TypeVar("T")
 
@@ -61,6 +63,10 @@ class Router:
         self.greeter = RouterGreeter()
         self.hints: Hints | None = None
         """Where writes wait that have no primary."""
+        self.definitions = Definitions()
+        """Of keyspaces and CQL tables."""
+        self.statements = Statements()
+        """Of CQL, prepared."""
         self._gossip = gossip
         self._discarding: set[asyncio.Task[None]] = set()
 

@@ -86,7 +86,11 @@ READ_STRETCH = (
     Parameter("limit", Type.INT, default=0),
     Parameter("head", Type.BOOL, default=False),
 )
+_SCHEMA = Parameter("schema", Type.ANY)
+"""The digest of the definition by which the sender works (`docstore.wide.definitions.digest_of`)."""
+
 SCAN_ROWS = (
+    _SCHEMA,
     Parameter("start", Type.ANY, required=True),
     Parameter("end", Type.ANY, required=True),
     Parameter("row", Type.ANY),
@@ -96,7 +100,9 @@ SCAN_ROWS = (
     CONSISTENCY,
 )
 READ_ROW = (
+    _SCHEMA,
     _KEY,
+    Parameter("head", Type.BOOL, default=False),
     Parameter("start", Type.ANY, required=True),
     Parameter("end", Type.ANY, required=True),
     Parameter("reverse", Type.BOOL, default=False),
@@ -104,6 +110,7 @@ READ_ROW = (
     CONSISTENCY,
 )
 APPLY_ROWS = (
+    _SCHEMA,
     Parameter("writes", Type.DOCUMENTS, required=True),
     CONSISTENCY,
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from bson.binary import Binary, UuidRepresentation
 
@@ -73,6 +75,11 @@ def family_document(family: StoredFamily) -> dict[str, Any]:
     """A column family as it is shown."""
     identity = Binary.from_uuid(family.id, UuidRepresentation.STANDARD)
     return {"name": family.definition.name, **family.definition.to_options(), "id": identity}
+
+
+def digest_of(identity: UUID, options: bytes) -> bytes:
+    """Tells the definitions of a column family from one another; `options` as they are stored."""
+    return hashlib.md5(identity.bytes + options, usedforsecurity=False).digest()[:8]
 
 
 def loaded_document(loaded: Configuration) -> dict[str, Any]:

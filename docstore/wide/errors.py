@@ -9,6 +9,10 @@ class MarshalError(Exception):
     """Bytes that are no value of a comparator's type; the text is for the client."""
 
 
+STALE_SCHEMA = "staleSchema"
+"""The field by which `stale_schema` is known."""
+
+
 def invalid_request(why: str) -> CommandError:
     """InvalidRequestException: the request cannot be right, whatever the data."""
     return CommandError(Code.BadValue, why, extra={"wcException": "InvalidRequestException", "why": why})
@@ -66,6 +70,13 @@ def read_timed_out(level: str, needed: int, received: int) -> CommandError:
         Code.MaxTimeMSExpired,
         f"{received} of the {needed} members that consistency level {level} needs have answered in time",
         extra={"wcException": "TimedOutException", "consistency": level, "required": needed, "received": received},
+    )
+
+
+def stale_schema(namespace: str) -> CommandError:
+    """The sender works by another definition of the column family than the one that stands here."""
+    return CommandError(
+        Code.StaleConfig, f"the definition of {namespace} is another one", extra={STALE_SCHEMA: namespace}
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import bson
-from bson.raw_bson import RawBSONDocument
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -21,10 +20,12 @@ from docstore.wide.definitions import keyspace_of
 from docstore.wide.errors import family_absent
 from docstore.wide.storage_conf import parse_storage_conf
 from mongos.router import Router, router_of
-from mongos.routing.requests import forwarded
+from mongos.routing.cache import version_for
+from mongos.routing.requests import forwarded, versioned
 from mongos.routing.shards import Shard, each
 from mongos.routing.targeting import primary_of
 from mongos.wide.asking import at_home, keyspace_routed, prefer_nearest, routed
+from mongos.wide.definitions import stored_schema
 from mongos.wide.owners import home_of, owners_of
 from mongos.wide.registry import AnyComparator
 
@@ -129,39 +130,32 @@ async def copy_definition(router: Router, keyspace: str, name: str) -> None:
         told.update(left)
 
 
-async def stored_schema(router: Router, keyspace: str, home: str) -> RawBSONDocument:
-    """The definitions as they are stored on the shard that has them."""
-    answer = await (await router.shards.get(home)).command(keyspace, {"_wcSchema": 1}, repeatable=True)
-    return RawBSONDocument(answer.body)
-
-
 async def drop_family(context: Context, arguments: Arguments) -> Result:
     """Everywhere."""
-    del arguments
-    router = router_of(context)
-    await drop_rows_and_definition(router, context)
+    await drop_family_of(router_of(context), context.db, arguments.value)
     return {}
 
 
-async def drop_rows_and_definition(router: Router, context: Context) -> None:
-    """Drop the column family that is the context's namespace. Errors: NamespaceNotFound."""
-    await router.cache.refresh(context.namespace)
-    database, _, name = context.namespace.partition(".")
+async def drop_family_of(router: Router, keyspace: str, name: str) -> None:
+    """Drop a column family on all shards. Errors: NamespaceNotFound."""
+    namespace = f"{keyspace}.{name}"
+    await router.cache.refresh(namespace)
 
     async def attempt(routing: Routing) -> None:
         home = home_of(routing)
-        schema = await stored_schema(router, database, home)
+        schema = await stored_schema(router, keyspace, home)
         if not any(each["name"] == name for each in schema.get("families", ())):
             raise family_absent(name)
         if routing.collection is not None:
-            await router.config.command("admin", requests.drop_collection(context.namespace), repeatable=True)
-        else:
-            await router.ask(context, routing, [home], bson.encode({"dropColumnFamily": name}), repeatable=False)
+            await router.config.command("admin", requests.drop_collection(namespace), repeatable=True)
+            return
+        body = versioned(bson.encode({"dropColumnFamily": name}), version_for(routing, home))
+        await (await router.shards.get(home)).command(keyspace, body)
 
     try:
-        await router.routed(context, attempt)
+        await router.cache.routed(namespace, attempt)
     finally:
-        router.cache.forget(context.namespace)
+        router.cache.forget(namespace)
 
 
 async def truncate(context: Context, arguments: Arguments) -> Result:

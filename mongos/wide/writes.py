@@ -46,8 +46,8 @@ async def write_row(context: Context, arguments: Arguments) -> Result:
     try:
         key = row_key_of(arguments["key"])
     except CommandError:
-        return (await _to_primaries(context, level, lambda: at_home(context, body, repeatable=True))).relayed()
-    answer, routing, target = await _to_primaries(
+        return (await to_primaries(context, level, lambda: at_home(context, body, repeatable=True))).relayed()
+    answer, routing, target = await to_primaries(
         context, level, lambda: at_owner(context, body, lambda routing: owner_of(routing, key))
     )
     await account(router_of(context), routing, target, len(context.raw))
@@ -58,7 +58,7 @@ def _timestamp(arguments: Arguments) -> dict[str, Any]:
     return {} if "timestamp" in arguments else {"timestamp": Int64(TIMESTAMPS.next())}
 
 
-async def _to_primaries(context: Context, level: Level, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def to_primaries(context: Context, level: Level, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The work, given up when a shard has had no primary for a while. Errors: Unavailable; TimedOut where a member may
     have done its part.
     """
@@ -93,8 +93,8 @@ async def write_batch(context: Context, arguments: Arguments) -> Result:
     whole = _with_mutations(base, mutations)
     families = _families(mutations)
     if families is None:
-        return (await _to_primaries(context, level, lambda: at_home(context, whole, repeatable=True))).relayed()
-    return await _to_primaries(context, level, lambda: _spread(context, base, whole, families))
+        return (await to_primaries(context, level, lambda: at_home(context, whole, repeatable=True))).relayed()
+    return await to_primaries(context, level, lambda: _spread(context, base, whole, families))
 
 
 Placed = list[tuple[bytes, bytes]]

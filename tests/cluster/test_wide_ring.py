@@ -152,6 +152,116 @@ def test_a_cluster_answers_as_one_node_does(sides: Both, partitioner: str) -> No
     sides.run(database, {"describeKeyspace": 1}, router=1)
 
 
+STATEMENTS = (
+    "CREATE TABLE t (a text, b int, s text STATIC, v text, n int, PRIMARY KEY (a, b))",
+    "CREATE TABLE t (a text, b int, PRIMARY KEY (a, b))",
+    "CREATE TABLE one (k int PRIMARY KEY, v text)",
+    *(
+        f"INSERT INTO t (a, b, v, n) VALUES ('p{row % 9}', {row}, 'v{row}', {row * 7 % 10}) USING TIMESTAMP {row + 1}"
+        for row in range(60)
+    ),
+    *(f"INSERT INTO one (k, v) VALUES ({row}, 'v{row}') USING TIMESTAMP 1" for row in range(30)),
+    "UPDATE t USING TIMESTAMP 100 SET s = 'static' WHERE a = 'p1'",
+    "UPDATE t USING TIMESTAMP 100 SET s = 'alone' WHERE a = 'lonely'",
+    "DELETE FROM t USING TIMESTAMP 100 WHERE a = 'p2'",
+    "DELETE FROM t USING TIMESTAMP 100 WHERE a = 'p3' AND b > 20",
+    "DELETE v FROM t USING TIMESTAMP 100 WHERE a = 'p4' AND b = 4",
+    "SELECT * FROM t",
+    "SELECT a, b, writetime(v), token(a) FROM t",
+    "SELECT * FROM t WHERE a = 'p5'",
+    "SELECT * FROM t WHERE a = 'p5' AND b >= 14 ORDER BY b DESC",
+    "SELECT * FROM t WHERE a IN ('p8', 'p1', 'p7', 'absent')",
+    "SELECT * FROM t WHERE a IN ('p8', 'p1', 'p7') ORDER BY b DESC LIMIT 5",
+    "SELECT * FROM t LIMIT 17",
+    "SELECT * FROM t PER PARTITION LIMIT 2",
+    "SELECT DISTINCT a, s FROM t",
+    "SELECT count(*), min(n), max(v), sum(n), avg(n) FROM t",
+    "SELECT count(*) FROM t WHERE a = 'p6'",
+    "SELECT * FROM t WHERE n = 3 ALLOW FILTERING",
+    "SELECT * FROM t WHERE n = 3",
+    "SELECT nope FROM t",
+    "SELECT * FROM nope",
+    "INSERT INTO t (a, v) VALUES ('x', 'y')",
+    "BEGIN BATCH USING TIMESTAMP 200 INSERT INTO t (a, b, v) VALUES ('p1', 1, 'batched');"
+    " INSERT INTO one (k, v) VALUES (1, 'batched'); DELETE FROM one WHERE k = 2; APPLY BATCH",
+    "SELECT * FROM t WHERE a = 'p1'",
+    "SELECT * FROM one",
+    "ALTER TABLE one ADD w int",
+    "ALTER TABLE one ADD w int",
+    "INSERT INTO one (k, w) VALUES (3, 4) USING TIMESTAMP 5",
+    "SELECT * FROM one WHERE k = 3",
+    "ALTER TABLE one DROP v",
+    "SELECT v FROM one",
+    "SELECT * FROM one",
+    "TRUNCATE one",
+    "SELECT * FROM one",
+    "DROP TABLE one",
+    "SELECT * FROM one",
+    "DROP TABLE IF EXISTS one",
+)
+
+
+def cql_pages(client: pymongo.MongoClient[dict[str, Any]], database: str, text: str, size: int) -> list[Any]:
+    rows: list[Any] = []
+    fields: dict[str, Any] = {}
+    while True:
+        reply = client[database].command({"cql": text, "pageSize": size, **fields})
+        rows += reply["rows"]
+        if "pagingState" not in reply:
+            return rows
+        fields = {"pagingState": reply["pagingState"]}
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_cql_answers_as_on_one_node(sides: Both, partitioner: str) -> None:
+    database = f"cql{partitioner[:4].lower()}"
+    sides.run("admin", {"createKeyspace": database, "partitioner": partitioner})
+    for number, text in enumerate(STATEMENTS):
+        sides.run(database, {"cql": text}, router=number % 2)
+    if not partitioner.startswith("Order"):
+        owners = [chunk["shard"] for chunk in chunks_of(sides.cluster, f"{database}.t")]
+        assert owners == ["one", "one", "two", "two"]
+    tokens = [row[0] for row in sides.run(database, {"cql": "SELECT token(a) FROM t PER PARTITION LIMIT 1"})["rows"]]
+    for first in tokens[::3]:
+        for order in (">", ">=", "<", "<=", "="):
+            sides.run(database, {"cql": f"SELECT a, b FROM t WHERE token(a) {order} ?", "params": [first]})
+    for text in ("SELECT * FROM t", "SELECT a, b FROM t LIMIT 31", "SELECT * FROM t WHERE a IN ('p8', 'p1', 'p7')"):
+        for size in (1, 7):
+            expected = cql_pages(sides.node, database, text, size)
+            assert cql_pages(sides.cluster.clients[size % 2], database, text, size) == expected
+    sides.run(database, {"cql": f"DROP KEYSPACE {database}"})
+    sides.run(database, {"cql": "SELECT * FROM t"}, router=1)
+
+
+def test_a_router_that_knows_an_older_definition_takes_the_newer_one(sides: Both) -> None:
+    first, second = (client.stale for client in sides.cluster.clients)
+    sides.cluster.client.admin.command({"createKeyspace": "stale"})
+
+    def rows(text: str) -> list[Any]:
+        found: list[Any] = second.command({"cql": text})["rows"]
+        return found
+
+    first.command({"cql": "CREATE TABLE t (k int PRIMARY KEY, v text)"})
+    for key in range(8):
+        second.command({"cql": f"INSERT INTO t (k, v) VALUES ({key}, 'old')"})
+    first.command({"cql": "ALTER TABLE t DROP v"})
+    first.command({"cql": "ALTER TABLE t ADD v text"})
+    assert rows("SELECT v FROM t WHERE k = 1") == [[None]]
+    first.command({"cql": "ALTER TABLE t DROP v"})
+    first.command({"cql": "ALTER TABLE t ADD v text"})
+    for key in range(8):
+        second.command({"cql": f"INSERT INTO t (k, v) VALUES ({key}, 'new')"})
+    assert rows("SELECT count(v) FROM t") == [[8]]
+    first.command({"cql": "ALTER TABLE t ADD w int"})
+    assert rows("SELECT w FROM t WHERE k = 1") == [[None]]
+    first.command({"cql": "DROP TABLE t"})
+    first.command({"cql": "CREATE TABLE t (k int PRIMARY KEY, v text)"})
+    assert rows("SELECT * FROM t") == []
+    first.command({"cql": "DROP TABLE t"})
+    with pytest.raises(OperationFailure, match="table t does not exist"):
+        second.command({"cql": "INSERT INTO t (k, v) VALUES (1, 'new')"})
+
+
 def test_column_families_are_spread_from_their_creation(sides: Both) -> None:
     client = sides.cluster.client
     client.admin.command({"createKeyspace": "spread"})

@@ -12,12 +12,14 @@ from docstore.collection.modification import modify_options
 from docstore.collection.options import options_of
 from docstore.collection.store import Store
 from docstore.collection.unit import WriteUnit
+from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.schema import change, check_database_case
 from docstore.node.wide.columns import MARK, Found, WideColumns
-from docstore.wide.errors import already_exists, configuration, family_absent, keyspace_absent
+from docstore.wide.definitions import digest_of
+from docstore.wide.errors import already_exists, configuration, family_absent, keyspace_absent, stale_schema
 from docstore.wide.schema import ColumnFamily, Keyspace, check_family_name, check_keyspace_name
 
 NO_IDENTITIES: Mapping[str, UUID] = {}
@@ -148,6 +150,17 @@ class SchemaChange:
 def _order_of(family: ColumnFamily) -> tuple[Any, ...]:
     """What cannot change while rows lie on disk."""
     return family.column_type, family.comparator, family.subcomparator
+
+
+def check_schema(context: Context, arguments: Arguments) -> None:
+    """Refuse a request whose sender works by another definition of the column family. Errors: StaleConfig,
+    NamespaceNotFound.
+    """
+    given = arguments["schema"]
+    if given is not None:
+        found = node_of(context).wide.existing(context.db, arguments.value, context.command.name)
+        if given[1][5:] != digest_of(found.collection.uuid, found.collection.options.raw):
+            raise stale_schema(found.collection.ns)
 
 
 def check_change(context: Context, act: Callable[[SchemaChange], None]) -> None:

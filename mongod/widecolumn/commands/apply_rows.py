@@ -8,12 +8,14 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import APPLY_ROWS
 from docstore.node.wide.executor import executor_of
+from docstore.node.wide.schema import check_schema
 from docstore.wide.consistency import level_named
 from docstore.wide.execution import RowWrite
 from docstore.wide.mutations import unpack_entries
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
+    check_schema(context, arguments)
     writes = []
     for raw in arguments["writes"]:
         key, entries = get_field(raw, "key"), get_field(raw, "entries")

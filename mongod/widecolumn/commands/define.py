@@ -20,10 +20,12 @@ from mongod.widecolumn.spreading import change_spread
 
 async def run(context: Context, arguments: Arguments) -> Result:
     wide = node_of(context).wide
-    keyspace = wide.existing_keyspace(context.db, context.command.name)
     if arguments["keyspace"] is not None:
         changed = keyspace_from_options(context.db, document_to_python(arguments["keyspace"]))
+        if arguments["create"]:
+            return await change_schema(context, lambda schema: schema.create_keyspace(changed))
         return await change_schema(context, lambda schema: schema.alter_keyspace(changed))
+    keyspace = wide.existing_keyspace(context.db, context.command.name)
     family = column_family(arguments.value, document_to_python(arguments["family"]), wide.settings.registry)
 
     def create(schema: SchemaChange) -> None:

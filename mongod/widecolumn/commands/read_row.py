@@ -8,6 +8,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import READ_ROW
 from docstore.node.wide.executor import executor_of
+from docstore.node.wide.schema import check_schema
 from docstore.node.wide.stretches import bytes_of
 from docstore.wide.consistency import level_named
 from docstore.wide.execution import PartitionRead
@@ -16,6 +17,7 @@ from docstore.wide.values import binary_value
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
+    check_schema(context, arguments)
     wanted = PartitionRead(
         keyspace=context.db,
         family=arguments.value,
@@ -24,10 +26,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
         end=bytes_of(arguments["end"]),
         reverse=arguments["reverse"],
         limit=arguments["limit"],
+        head=arguments["head"],
     )
     portion = await executor_of(context).read(wanted, level_named(arguments["consistency"]))
     entries = pack_entries([Entry(path, record) for path, record in portion.entries])
-    return document_from([("entries", *binary_value(entries)), ("more", *from_python(portion.more))])
+    head = pack_entries([Entry(path, record) for path, record in portion.head])
+    return document_from(
+        [("entries", *binary_value(entries)), ("more", *from_python(portion.more)), ("head", *binary_value(head))]
+    )
 
 
 COMMAND = Command(

@@ -8,6 +8,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import SCAN_ROWS
 from docstore.node.wide.executor import executor_of
+from docstore.node.wide.schema import check_schema
 from docstore.node.wide.stretches import bytes_of
 from docstore.wide.consistency import level_named
 from docstore.wide.execution import RingScan
@@ -16,6 +17,7 @@ from docstore.wide.values import binary_value
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
+    check_schema(context, arguments)
     after = None
     if arguments["row"] is not None:
         after = bytes_of(arguments["row"]), bytes_of(arguments["path"])

@@ -1,0 +1,192 @@
+"""Plans of the wide-column mode carried out over the shards (`docstore.wide.execution.Executor`).
+
+One request has one timestamp, however often it is tried: a write that is sent again changes nothing. What a plan was
+made by is said with every request to a shard; where that has another definition, the plan is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import time
+from typing import Any, TypeVar
+
+import bson
+from bson.binary import Binary
+
+from docstore.bson import get_field
+from docstore.commands.concerns import PRIMARY
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.sharding.routing import Routing
+from docstore.wide.consistency import Level
+from docstore.wide.errors import STALE_SCHEMA
+from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Stored
+from docstore.wide.mutations import pack_entries, unpack_entries
+from docstore.wide.portions import unpack_rows
+from docstore.wide.requests import RowRange
+from mongos.router import router_of
+from mongos.routing.cache import version_for
+from mongos.routing.requests import Answer, versioned
+from mongos.routing.shards import each
+from mongos.routing.targeting import Target
+from mongos.wide.asking import TIMESTAMPS
+from mongos.wide.owners import owner_of, parts_of
+from mongos.wide.reads import warnings_of
+from mongos.wide.schema_executor import RouterSchema
+from mongos.wide.writes import account, to_primaries
+
+T = TypeVar("T")
+
+
+class SchemaIsStale(Exception):
+    """A shard has another definition of the column family than the one that the plan was made by."""
+
+    def __init__(self, keyspace: str, family: str) -> None:
+        super().__init__(f"{keyspace}.{family}")
+        self.keyspace = keyspace
+        self.family = family
+
+
+class RouterExecutor(RouterSchema):
+    """Satisfies `Executor` for one request."""
+
+    def __init__(self, context: Context, *, fresh: bool = False) -> None:
+        super().__init__(router_of(context), fresh=fresh)
+        self._context = context
+        self._timestamp = TIMESTAMPS.next()
+
+    def now(self) -> int:
+        return int(time())
+
+    def timestamp(self) -> int:
+        return self._timestamp
+
+    async def apply(self, writes: Sequence[RowWrite], level: Level) -> list[str]:
+        families: dict[tuple[str, str], list[RowWrite]] = {}
+        for write in writes:
+            families.setdefault((write.keyspace, write.family), []).append(write)
+
+        async def family(place: tuple[str, str]) -> list[str]:
+            return await self._apply(*place, families[place], level)
+
+        async def all_of_them() -> list[list[str]]:
+            return await each(list(families), family)
+
+        found = await to_primaries(self._context, level, all_of_them)
+        return [warning for warnings in found for warning in warnings]
+
+    async def _apply(self, keyspace: str, family: str, writes: Sequence[RowWrite], level: Level) -> list[str]:
+        async def attempt(routing: Routing) -> list[str]:
+            groups: dict[str, list[tuple[Target, RowWrite]]] = {}
+            for write in writes:
+                target = owner_of(routing, write.key)
+                groups.setdefault(target.shards[0], []).append((target, write))
+
+            async def one(shard: str) -> Answer:
+                rows = [{"key": Binary(w.key), "entries": Binary(pack_entries(w.entries))} for _, w in groups[shard]]
+                command = {"_wcApply": family, "writes": rows, "consistency": level.value}
+                return await self._ask(keyspace, routing, shard, command, family)
+
+            answers = await each(list(groups), one)
+            for target, write in (placed for group in groups.values() for placed in group):
+                size = sum(len(entry.path) + len(entry.record) for entry in write.entries)
+                await account(self._router, routing, target, size)
+            return warnings_of(answers)
+
+        return await self._router.cache.routed(f"{keyspace}.{family}", attempt)
+
+    async def read(self, wanted: PartitionRead, level: Level) -> Portion:
+        command = {
+            "_wcReadRow": wanted.family,
+            "key": Binary(wanted.key),
+            "start": Binary(wanted.start),
+            "end": Binary(wanted.end),
+            "reverse": wanted.reverse,
+            "limit": wanted.limit,
+            "head": wanted.head,
+            "consistency": level.value,
+        }
+
+        async def attempt(routing: Routing) -> Answer:
+            shard = owner_of(routing, wanted.key).shards[0]
+            return await self._ask(wanted.keyspace, routing, shard, command, wanted.family, reading=True)
+
+        answer = await self._router.cache.routed(f"{wanted.keyspace}.{wanted.family}", attempt)
+        more = get_field(answer.body, "more")
+        assert more is not None, "a portion says whether there is more"
+        return Portion(_stored(answer, "entries"), more[1] == b"\1", _stored(answer, "head"))
+
+    async def scan(self, wanted: RingScan, level: Level) -> RingPortion:
+        """Shard by shard, until there are enough records."""
+        start = wanted.start if wanted.after is None else max(wanted.start, wanted.after[0])
+
+        async def attempt(routing: Routing) -> RingPortion:
+            rows: list[tuple[bytes, list[Stored]]] = []
+            left, after = wanted.limit, wanted.after
+            for shard, part in parts_of(routing, [RowRange(start, wanted.end)]):
+                if left <= 0:
+                    return RingPortion(rows, (rows[-1][0], rows[-1][1][-1][0]))
+                command = _scan_command(wanted, part, after, left, level)
+                answer = await self._ask(wanted.keyspace, routing, shard, command, wanted.family, reading=True)
+                found = unpack_rows(_binary(answer, "rows"))
+                rows += found
+                left -= sum(len(records) for _, records in found)
+                after = None
+                if get_field(answer.body, "row") is not None:
+                    return RingPortion(rows, (_binary(answer, "row"), _binary(answer, "path")))
+            return RingPortion(rows, None)
+
+        return await self._router.cache.routed(f"{wanted.keyspace}.{wanted.family}", attempt)
+
+    async def _ask(
+        self, keyspace: str, routing: Routing, shard: str, command: Mapping[str, Any], family: str, *,
+        reading: bool = False,
+    ) -> Answer:  # fmt: skip
+        """One request to one shard. SchemaIsStale where that works by another definition of `family`."""
+        context = self._context
+        body = versioned(bson.encode(await self._with_schema(keyspace, family, command)), version_for(routing, shard))
+        try:
+            return await (await self._router.shards.get(shard)).command(
+                keyspace,
+                body,
+                read_preference=context.read_preference if reading else PRIMARY,
+                repeatable=True,
+                deadline=context.deadline,
+            )
+        except CommandError as error:
+            gone = error.code == Code.NamespaceNotFound
+            if gone or STALE_SCHEMA in error.extra:
+                raise SchemaIsStale(keyspace, family) from error
+            raise
+
+    async def _with_schema(self, keyspace: str, family: str, command: Mapping[str, Any]) -> Mapping[str, Any]:
+        definition = await self._definition(keyspace, family)
+        if definition is None:
+            raise SchemaIsStale(keyspace, family)
+        return {**command, "schema": Binary(definition.digest)}
+
+
+def _scan_command(
+    wanted: RingScan, part: RowRange, after: tuple[bytes, bytes] | None, limit: int, level: Level
+) -> dict[str, Any]:
+    command: dict[str, Any] = {
+        "_wcScan": wanted.family,
+        "start": Binary(part.start),
+        "end": Binary(part.end),
+        "limit": limit,
+        "statistics": wanted.statistics,
+        "consistency": level.value,
+    }
+    if after is not None:
+        command |= {"row": Binary(after[0]), "path": Binary(after[1])}
+    return command
+
+
+def _binary(answer: Answer, name: str) -> bytes:
+    found = get_field(answer.body, name)
+    assert found is not None, f"the reply has {name}"
+    return found[1][5:]
+
+
+def _stored(answer: Answer, name: str) -> list[Stored]:
+    return [(entry.path, entry.record) for entry in unpack_entries(_binary(answer, name))]
