@@ -207,7 +207,7 @@ def decimal_expression(dice: Random) -> Any:
     operands = dice.choice([[one, other], [other, one]])
     binary = ["$add", "$subtract", "$multiply", "$divide", "$mod", "$cmp", "$eq", "$lt", "$max", "$min", "$sum", "$avg"]
     unary = ["$abs", "$ceil", "$floor", "$sqrt", "$toString", "$toDouble", "$toInt", "$toLong", "$toBool", "$trunc"]
-    unary += ["$round", "$toDate", "$ln", "$atan", "$asinh", "$type", "$bsonSize"]
+    unary += ["$round", "$toDate", "$ln", "$atan", "$asinh", "$sin", "$cos", "$tan", "$exp", "$type", "$bsonSize"]
     kind = dice.random()
     if kind < 0.5:
         return {dice.choice(binary): operands}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 
@@ -128,7 +129,7 @@ def _to_double(value: Value) -> Value:
     if code == DECIMAL:
         exact = decimal_of(value).to_decimal()
         number = float(exact)
-        if math.isinf(number) and exact.is_finite():
+        if exact.is_finite() and not exact.is_zero() and not _is_normal(number):
             raise failure("Conversion would overflow target type")
         return double_value(number)
     if code == DOUBLE:
@@ -136,6 +137,11 @@ def _to_double(value: Value) -> Value:
     if code in (INT32, INT64, DATE):
         return double_value(float(int_of(value)))
     raise _unsupported(value, "double")
+
+
+def _is_normal(number: float) -> bool:
+    """Whether the double has all its digits: it is not infinite, not zero, and not one of the least."""
+    return sys.float_info.min <= abs(number) <= sys.float_info.max
 
 
 _DOUBLE_TEXT = re.compile(
@@ -147,7 +153,10 @@ _INTEGER_TEXT = re.compile(r"[+-]?\d+")
 def _parse_double(text: str) -> float:
     if not _DOUBLE_TEXT.fullmatch(text):
         raise failure(f"Failed to parse number '{text}'")
-    return float(text)
+    number = float(text)
+    if re.search("[1-9]", re.split("[eE]", text)[0]) and not _is_normal(number):
+        raise failure(f"Failed to parse number '{text}': out of range")
+    return number
 
 
 def _to_integer(lowest: int, highest: int, code: int, name: str) -> Callable[[Value], Value]:

@@ -1,8 +1,9 @@
 """Transcendental functions of decimals.
 
 They are calculated with 60 digits. The reference calculates in binary numbers of 113 bits, which is a little less than
-the 34 digits of a decimal: results, and the arguments of some functions, are rounded to such numbers too, so that last
-digits agree where rounding is all that differs.
+the 34 digits of a decimal: arguments, what they are reduced to, and results are rounded to such numbers here too, in
+the steps that give its last digits. Sines, cosines, tangents, powers of e and most inverse functions agree with it in
+all digits; where its own steps are not exact (`$pow`, `$atanh`, `$acos` beyond a half) the last one may differ.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ _BITS = 113
 _PRECISION = 60
 _WORK = Context(prec=_PRECISION, rounding=ROUND_HALF_EVEN, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 _ONE = Decimal(1)
+_HALF = Decimal("0.5")
 _SMALLEST = Decimal((0, (0,), -6176))
 _OVERFLOWS = 15_000
+_LEAST = -4900
+"""Exponents of ten below it are not those of a binary number."""
+
 _TINY = Decimal("1E-25")
 """Below it the first two terms of a series are all there is to a result."""
 
@@ -34,6 +39,14 @@ def rounded(exact: Decimal) -> Decimal:
         return found
     exponent = max(found.adjusted() - DIGITS + 1, -6176)
     return found.quantize(Decimal((0, (1,), exponent)), context=DECIMAL_CONTEXT)
+
+
+def _result(found: Decimal) -> Decimal:
+    """A binary number as a decimal: a whole one without places, any other with 34 digits."""
+    whole = (
+        found.is_finite() and not found.is_zero() and found.adjusted() < DIGITS and found == found.to_integral_value()
+    )
+    return found.to_integral_value() if whole else rounded(found)
 
 
 def remainder(number: Decimal, divisor: Decimal) -> Decimal:
@@ -52,8 +65,8 @@ def remainder(number: Decimal, divisor: Decimal) -> Decimal:
     return _WORK.copy_sign(Decimal(rest).scaleb(exponent, _WORK), number)
 
 
-def _binary(x: Decimal) -> Decimal:
-    """The nearest binary number of 113 bits."""
+def _binary(x: Decimal, *, cut: bool = False) -> Decimal:
+    """The nearest binary number of 113 bits, or with `cut` the next one towards zero."""
     if not x.is_finite() or x.is_zero():
         return x
     exact = Fraction(x)
@@ -61,7 +74,7 @@ def _binary(x: Decimal) -> Decimal:
     if Fraction(2) ** size > abs(exact):
         size -= 1
     unit = Fraction(2) ** (size - _BITS + 1)
-    nearest = round(exact / unit) * unit
+    nearest = (int(exact / unit) if cut else round(exact / unit)) * unit
     work = Context(prec=_PRECISION + 20 + max(0, x.adjusted()), Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
     return work.divide(Decimal(nearest.numerator), Decimal(nearest.denominator))
 
@@ -78,6 +91,10 @@ def _pi(precision: int) -> Decimal:
         b = work.sqrt(work.multiply(a, b))
         t = work.subtract(t, work.multiply(p, work.power(work.subtract(a, mean), 2)))
         a, p = mean, work.add(p, p)
+
+
+_QUARTER = _WORK.divide(_pi(_PRECISION), Decimal(2))
+_BINARY_QUARTER = _binary(_QUARTER)
 
 
 def _series(term: Decimal, step: Callable[[Decimal, int], Decimal]) -> Decimal:
@@ -116,23 +133,43 @@ def _cosine_series(x: Decimal) -> Decimal:
     )
 
 
-def _sine(x: Decimal) -> Decimal:
+def _angle(x: Decimal) -> tuple[Decimal, int]:
+    """As `_reduced`, in binary: the part of a quarter turn that is left is cut, then multiplied out and rounded."""
     rest, quadrant = _reduced(x)
+    part = _binary(_WORK.divide(rest, _QUARTER), cut=True)
+    return _binary(_WORK.multiply(part, _BINARY_QUARTER)), quadrant
+
+
+def _sine(x: Decimal) -> Decimal:
+    rest, quadrant = _angle(x)
     found = _cosine_series(rest) if quadrant % 2 else _sine_series(rest)
     return found.copy_negate() if quadrant > 1 else found
 
 
 def _cosine(x: Decimal) -> Decimal:
-    rest, quadrant = _reduced(x)
+    rest, quadrant = _angle(x)
     found = _sine_series(rest) if quadrant % 2 else _cosine_series(rest)
     return found.copy_negate() if quadrant in (1, 2) else found
+
+
+def _tangent(x: Decimal) -> Decimal:
+    rest, quadrant = _angle(x)
+    found = _WORK.divide(_sine_series(rest), _cosine_series(rest))
+    return _WORK.divide(_ONE.copy_negate(), _binary(found)) if quadrant % 2 else found
+
+
+def _logarithm(x: Decimal) -> Decimal:
+    """The natural logarithm of the nearest binary number; near one that number is what exceeds it."""
+    if _HALF <= x < 1 + _HALF:
+        return _WORK.ln(_WORK.add(_ONE, _binary(_WORK.subtract(x, _ONE))))
+    return _WORK.ln(_binary(x))
 
 
 def _arctangent(x: Decimal) -> Decimal:
     if x < 0:
         return _arctangent(x.copy_negate()).copy_negate()
     if x > 1:
-        return _WORK.subtract(_WORK.divide(_pi(_PRECISION), Decimal(2)), _arctangent(_WORK.divide(_ONE, x)))
+        return _WORK.subtract(_QUARTER, _arctangent(_WORK.divide(_ONE, x)))
     halvings = 0
     while x > Decimal("0.05"):
         root = _WORK.sqrt(_WORK.add(_ONE, _WORK.multiply(x, x)))
@@ -151,7 +188,7 @@ def _arctangent(x: Decimal) -> Decimal:
 
 def _arcsine(x: Decimal) -> Decimal:
     if abs(x) == 1:
-        return (_WORK.divide(_pi(_PRECISION), Decimal(2))).copy_sign(x)
+        return _QUARTER.copy_sign(x)
     complement = _WORK.multiply(_WORK.subtract(_ONE, x), _WORK.add(_ONE, x))
     return _arctangent(_WORK.divide(x, _WORK.sqrt(complement)))
 
@@ -159,10 +196,10 @@ def _arcsine(x: Decimal) -> Decimal:
 def _arccosine(x: Decimal) -> Decimal:
     if x == 1:
         return _SMALLEST
-    if x > Decimal("0.5"):
+    if x > _HALF:
         complement = _WORK.multiply(_WORK.subtract(_ONE, x), _WORK.add(_ONE, x))
         return _arctangent(_WORK.divide(_WORK.sqrt(complement), x))
-    return _WORK.subtract(_WORK.divide(_pi(_PRECISION), Decimal(2)), _arcsine(x))
+    return _WORK.subtract(_QUARTER, _arcsine(_binary(x)))
 
 
 def _hyperbolic_sine(x: Decimal) -> Decimal:
@@ -178,6 +215,27 @@ def _hyperbolic_cosine(x: Decimal) -> Decimal:
     if abs(x) > _OVERFLOWS:
         return Decimal("Infinity")
     return _WORK.divide(_WORK.add(_WORK.exp(x), _WORK.exp(x.copy_negate())), Decimal(2))
+
+
+def exponential(x: Decimal) -> Decimal:
+    """The power of e: that of the next binary number towards zero, and what that number left out put right."""
+    if not x.is_finite() or x.is_zero() or abs(x) > _OVERFLOWS:
+        return DECIMAL_CONTEXT.exp(x)
+    near = _binary(x, cut=True)
+    correction = _WORK.add(_ONE, _WORK.subtract(x, near))
+    return _result(_binary(_WORK.multiply(_binary(_WORK.exp(near)), correction)))
+
+
+def _large_sine(x: Decimal) -> Decimal:
+    """The hyperbolic sine beyond one, of decimals all the way."""
+    power = exponential(x.copy_abs())
+    other = DECIMAL_CONTEXT.multiply(_HALF, DECIMAL_CONTEXT.divide(_ONE, power))
+    return DECIMAL_CONTEXT.fma(_HALF, power, other.copy_negate()).copy_sign(x)
+
+
+def _large_cosine(x: Decimal) -> Decimal:
+    power = exponential(x.copy_abs())
+    return DECIMAL_CONTEXT.fma(_HALF, power, DECIMAL_CONTEXT.divide(_HALF, power))
 
 
 def _hyperbolic_tangent(x: Decimal) -> Decimal:
@@ -202,12 +260,15 @@ def _area_cosine(x: Decimal) -> Decimal:
 
 
 def _area_tangent(x: Decimal) -> Decimal:
-    if abs(x) == 1:
+    """Half the logarithm of one and twice the number over what it lacks of one."""
+    size = x.copy_abs()
+    if size == 1:
         return Decimal("Infinity").copy_sign(x)
-    if abs(x) < _TINY:
+    if size < _TINY:
         return _WORK.add(x, _WORK.divide(_WORK.power(x, 3), Decimal(3)))
-    work = Context(prec=_PRECISION + max(0, -x.adjusted()) * 2, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-    return work.divide(work.ln(work.divide(work.add(_ONE, x), work.subtract(_ONE, x))), Decimal(2))
+    ratio = _binary(_WORK.divide(_WORK.add(size, size), _WORK.subtract(_ONE, size)))
+    work = Context(prec=_PRECISION - x.adjusted() * 2, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+    return work.divide(_binary(work.ln(work.add(_ONE, ratio))), Decimal(2)).copy_sign(x)
 
 
 def _zero_below(x: Decimal) -> Decimal:
@@ -233,7 +294,7 @@ def _finished(finite: Function, exact: Function, of_zero: Function | None, of_in
             return rounded(exact(x)) if not of_infinity else Decimal(of_infinity)
         if x.is_zero() and of_zero is not None:
             return of_zero(x)
-        return rounded(finite(x))
+        return _result(finite(x))
 
     return calculate
 
@@ -243,31 +304,53 @@ def _odd(finite: Function) -> Function:
     return lambda x: x if x.is_infinite() else finite(x)
 
 
+def _beyond_one(small: Function, large: Function) -> Function:
+    return lambda x: rounded(large(x)) if x.is_finite() and abs(x) > 1 else small(x)
+
+
 def _bounded_tangent(x: Decimal) -> Decimal:
-    """The hyperbolic tangent; where it comes to one it is just that, without places."""
+    """The hyperbolic tangent."""
     if x.is_nan() or x.is_zero():
         return x
-    found = _ONE if abs(x) > 100 else rounded(_binary(_hyperbolic_tangent(_binary(x.copy_abs()))))
-    return (_ONE if found == 1 else found).copy_sign(x)
+    if abs(x) > 100:
+        return _ONE.copy_sign(x)
+    return _result(_binary(_hyperbolic_tangent(_binary(x))))
 
 
 def _atan(x: Decimal) -> Decimal:
     if x.is_infinite():
-        return (_WORK.divide(_pi(_PRECISION), Decimal(2))).copy_sign(x)
+        return _QUARTER.copy_sign(x)
     return _arctangent(x)
 
 
-logarithm = _through_binary(_WORK.ln, lambda x: Decimal("-Infinity"), "Infinity")
-sine = _function(_sine, lambda x: x)
-cosine = _function(_cosine, None)
-tangent = _function(lambda x: _WORK.divide(_sine(x), _cosine(x)), _zero_below)
-arcsine = _through_binary(_arcsine, _zero_below)
+def _vanishing(function: Function, of_least: Function = rounded) -> Function:
+    """The function, with its own results for numbers that are too small for binary ones."""
+
+    def calculate(x: Decimal) -> Decimal:
+        if x.is_finite() and not x.is_zero() and x.adjusted() < _LEAST:
+            return of_least(x)
+        return function(x)
+
+    return calculate
+
+
+def _one(x: Decimal) -> Decimal:
+    return rounded(_ONE)
+
+
+logarithm = _function(_logarithm, lambda x: Decimal("-Infinity"), "Infinity")
+sine = _vanishing(_function(_sine, lambda x: x))
+cosine = _vanishing(_function(_cosine, _one), _one)
+tangent = _vanishing(_function(_tangent, _zero_below))
+arcsine = _vanishing(_through_binary(_arcsine, _zero_below))
 arccosine = _function(_arccosine, None)
-arctangent = _through_binary(_atan, lambda x: x)
-hyperbolic_sine = _odd(_function(_hyperbolic_sine, _zero_below))
-hyperbolic_cosine = _function(_hyperbolic_cosine, None, "Infinity")
-hyperbolic_tangent = _bounded_tangent
-area_sine = _odd(_through_binary(_area_sine, lambda x: _SMALLEST.copy_sign(x)))
+arctangent = _vanishing(_through_binary(_atan, lambda x: x))
+hyperbolic_sine = _vanishing(_odd(_beyond_one(_through_binary(_hyperbolic_sine, _zero_below), _large_sine)))
+hyperbolic_cosine = _vanishing(_beyond_one(_through_binary(_hyperbolic_cosine, _one, "Infinity"), _large_cosine), _one)
+hyperbolic_tangent = _vanishing(_bounded_tangent)
+area_sine = _vanishing(
+    _odd(_through_binary(_area_sine, lambda x: _SMALLEST.copy_sign(x))), lambda x: Decimal(0).copy_sign(x)
+)
 area_cosine = _through_binary(_area_cosine, None, "Infinity")
 area_tangent = _function(_area_tangent, lambda x: _SMALLEST.copy_sign(x))
 
@@ -275,21 +358,10 @@ area_tangent = _function(_area_tangent, lambda x: _SMALLEST.copy_sign(x))
 _BINARY_LOG_E = _binary(_WORK.divide(_ONE, _WORK.ln(Decimal(10))))
 
 
-def common_logarithm(x: Decimal) -> Decimal:
-    """The logarithm to base ten; that of a power of ten is a whole number without places."""
-    found = _WORK.log10(x)
-    if not found.is_finite() or found == found.to_integral_value():
-        return found
-    return rounded(_binary(_WORK.multiply(_binary(_WORK.ln(_binary(x))), _BINARY_LOG_E)))
-
-
-def exponential(x: Decimal) -> Decimal:
-    """The power of e: that of the nearest binary number, and what that number left out put right."""
-    if not x.is_finite() or x.is_zero() or abs(x) > _OVERFLOWS:
-        return DECIMAL_CONTEXT.exp(x)
-    near = _binary(x)
-    correction = _WORK.add(_ONE, _WORK.subtract(x, near))
-    return rounded(_binary(_WORK.multiply(_binary(_WORK.exp(near)), correction)))
+common_logarithm = _function(
+    lambda x: _WORK.multiply(_binary(_logarithm(x)), _BINARY_LOG_E), lambda x: Decimal("-Infinity"), "Infinity"
+)
+"""The logarithm to base ten."""
 
 
 def arctangent_of(y: Decimal, x: Decimal) -> Decimal:
