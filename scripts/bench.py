@@ -7,13 +7,12 @@ on both sides; the servers are alone on their machine but for each other, and on
 
 Beside the ratio stands the processor time that each server took for a unit of work, in microseconds: unlike the rates
 it does not depend on what else the machine does. `--start` measures the start to the first answer and the memory of an
-idle server instead.
+idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import random
 import shlex
@@ -34,7 +33,9 @@ import pymongo
 from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
+from scripts import bench_wide
 from scripts.deployment import Deployment, Member, stopped_at_end
+from scripts.measuring import processor_seconds, server_pid
 
 Collection = pymongo.collection.Collection[dict[str, Any]]
 Database = pymongo.database.Database[dict[str, Any]]
@@ -214,15 +215,6 @@ def fill(posts: Collection) -> None:
     posts.create_index("id")
 
 
-def processor_seconds(pid: int) -> float:
-    """What the threads of a process that are alive have run so far; 0 where the system does not tell."""
-    total = 0
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError):
-            total += int(file.read_text().split()[0])
-    return total / 1e9
-
-
 def measure(workload: Workload, scratch: Collection, posts: Collection, pid: int) -> tuple[float, float]:
     """(units per second, processor seconds per unit) of one round; the scratch collection is made anew before it."""
     scratch.drop()
@@ -236,11 +228,6 @@ def measure(workload: Workload, scratch: Collection, posts: Collection, pid: int
     return workload.units / seconds, (processor_seconds(pid) - spent) / workload.units
 
 
-def server_pid(database: Database) -> int:
-    """The process that answers; the command that started it may be another."""
-    return int(database.client.admin.command("serverStatus")["pid"])
-
-
 def resident_mib(pid: int) -> float:
     """The memory that a process holds."""
     fields = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -250,7 +237,7 @@ def resident_mib(pid: int) -> float:
 def compare(workload: Workload, databases: dict[str, Database], rounds: int) -> None:
     """Run one workload on every server in turn and print a line."""
     results: dict[str, list[tuple[float, float]]] = {side: [] for side in databases}
-    pids = {side: server_pid(database) for side, database in databases.items()}
+    pids = {side: server_pid(database.client) for side, database in databases.items()}
     for _ in range(rounds):
         for side, database in databases.items():
             results[side].append(measure(workload, database.scratch, database.posts, pids[side]))
@@ -275,7 +262,7 @@ def measure_start(stack: ExitStack, directory: Path) -> None:
         with pymongo.MongoClient(address) as client:
             client.admin.command("ping")
             seconds = time.perf_counter() - began
-            memory = resident_mib(server_pid(client.bench))
+            memory = resident_mib(server_pid(client))
         print(f"{side:12} first answer after {seconds:.2f} s, {memory:.0f} MiB resident")
 
 
@@ -291,11 +278,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="workloads whose name holds this text")
     parser.add_argument("--start", action="store_true", help="measure start-up and memory")
+    parser.add_argument("--wide", action="store_true", help="measure columns and CQL beside documents")
     options = parser.parse_args()
     with ExitStack() as stack:
         scratch_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="docstore-bench-")))
         if options.start:
             measure_start(stack, scratch_directory)
+            return 0
+        if options.wide:
+            client = stack.enter_context(pymongo.MongoClient(start_ours(stack, scratch_directory / "ours")))
+            bench_wide.compare(client, options.only, options.rounds)
             return 0
         addresses = {"ours": start_ours(stack, scratch_directory / "ours")}
         if os.environ.get("DOCSTORE_REFERENCE"):
