@@ -1,5 +1,6 @@
 from docstore.bson.columns cimport (
-    ESTIMATE, TOMBSTONE, WHOLE, ColumnForm, integer_in, plain_bytes, plain_record, timestamp_order,
+    ESTIMATE, TOMBSTONE, WHOLE, ColumnForm, integer_in, plain_bytes, plain_record, plain_row,
+    timestamp_order,
 )
 from docstore.bson.key_writer cimport KeyWriter
 from docstore.bson.walk cimport INT64, OBJECT, STRING, document_stop, name_end, part, value_end
@@ -33,6 +34,7 @@ cdef class RowUpdate:
     cdef Py_ssize_t _row_size
     cdef dict _pending
     cdef object _get
+    cdef object _family
     cdef bytes _standing(self, bytes key)
     cdef int _count(self, Py_ssize_t size, long long rows, long long left) except -1
 

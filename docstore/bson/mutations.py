@@ -14,9 +14,19 @@ import cython
 
 from docstore.bson.columns import ColumnForm
 from docstore.bson.key_writer import KeyWriter
+from docstore.bson.walk import Value
 
 if not cython.compiled:
-    from docstore.bson.columns import ESTIMATE, TOMBSTONE, WHOLE, integer_in, plain_bytes, plain_record, timestamp_order
+    from docstore.bson.columns import (
+        ESTIMATE,
+        TOMBSTONE,
+        WHOLE,
+        integer_in,
+        plain_bytes,
+        plain_record,
+        plain_row,
+        timestamp_order,
+    )
     from docstore.bson.walk import INT64, OBJECT, STRING, document_stop, name_end, part, value_end
 
 _COLUMNS = b"\x20"
@@ -156,13 +166,28 @@ def merged(standing: bytes, record: bytes, merge: Callable[[bytes, bytes], bytes
     return standing if order > 0 else record
 
 
+def plain_insert(
+    form: ColumnForm, key: Value, name: Value, value: Value, stamp: bytes, most: int
+) -> tuple[bytes, bytes, bytes] | None:
+    """(the row's part of keys, the column's path, its record) of an insert; None where it is not plain."""
+    key_code: cython.int = key[0]
+    name_code: cython.int = name[0]
+    value_code: cython.int = value[0]
+    row: bytes | None = plain_row(key_code, key[1])
+    encoded: bytes | None = form.encode(name_code, name[1])
+    record: bytes | None = plain_record(value_code, value[1], stamp, most)
+    if row is None or encoded is None or record is None:
+        return None
+    return row, _COLUMNS + encoded, record
+
+
 class RowUpdate:
     """What is to be written of one row: `keys` holds what will stand under each key, `previous` what stands there now.
 
     `added` is how many records more there are then, `size` how many bytes more in records and in keys behind the
     ident. `rows` and `row_bytes` are the row's statistics then, `rows_before` and `bytes_before` those before; all are
     0 where nothing of the kind changes. `prefix` is what keys of the column family begin with, `row` what follows in
-    keys of the row. What stands is looked for in `pending`, then by `get`.
+    keys of the row. What stands is looked for in `pending`, then by `get(family, key)`.
     """
 
     keys: dict[bytes, bytes | None]
@@ -176,10 +201,16 @@ class RowUpdate:
     _prefix: bytes
     _row_size: cython.Py_ssize_t
     _pending: dict[bytes, bytes | None]
-    _get: Callable[[bytes], bytes | None]
+    _get: Callable[[Any, bytes], bytes | None]
+    _family: object
 
     def __init__(
-        self, prefix: bytes, row: bytes, pending: dict[bytes, bytes | None], get: Callable[[bytes], bytes | None]
+        self,
+        prefix: bytes,
+        row: bytes,
+        pending: dict[bytes, bytes | None],
+        get: Callable[[Any, bytes], bytes | None],
+        family: object,
     ) -> None:
         self.keys = {}
         self.previous = []
@@ -190,6 +221,7 @@ class RowUpdate:
         self._row_size = len(row)
         self._pending = pending
         self._get = get
+        self._family = family
 
     def merge(
         self, entries: Iterable[Entry], merge: Callable[[bytes, bytes], bytes], is_named: Callable[[bytes], bool]
@@ -267,7 +299,7 @@ class RowUpdate:
     def _standing(self, key: bytes) -> bytes | None:
         if key in self._pending:
             return self._pending[key]
-        return self._get(key)
+        return self._get(self._family, key)
 
     def _count(self, size: cython.Py_ssize_t, rows: cython.longlong, left: cython.longlong) -> cython.int:
         """Change the row's statistics: by `rows`, or to `left` where that is not negative."""

@@ -41,6 +41,7 @@ from docstore.query.geo.cell_keys import GeoKeys
 from docstore.query.tree import Filter
 from docstore.query.wildcard import WildcardPaths
 from docstore.storage import Family
+from docstore.wide.keys import family_prefix
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -234,6 +235,7 @@ class Collection:
         "options",
         "prefix",
         "replicates",
+        "rows_prefix",
         "secondary",
         "size",
         "uuid",
@@ -280,6 +282,8 @@ class Collection:
         self.prefix = ident_bytes(ident)
         self.end = ident_end(ident)
         self.counters_key = COUNTERS_PREFIX + self.prefix
+        # What its keys begin with where it holds rows.
+        self.rows_prefix = family_prefix(ident)
 
     def rename(self, ns: str) -> None:
         """Take another name; the catalog keeps the row."""

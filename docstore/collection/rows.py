@@ -74,7 +74,7 @@ def remove_cells(
 
 
 def _update(unit: WriteUnit, coll: Collection, row: bytes) -> RowUpdate:
-    return RowUpdate(family_prefix(coll.ident), row, unit.batch.changes[_WIDE], partial(unit.engine.get, _WIDE))
+    return RowUpdate(coll.rows_prefix, row, unit.batch.changes[_WIDE], unit.engine.get, _WIDE)
 
 
 def _is_named(unit: WriteUnit, named: bytes) -> bool:

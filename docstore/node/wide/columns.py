@@ -15,7 +15,6 @@ from docstore.cql.kept import Statements
 from docstore.node.wide.settings import Settings
 from docstore.wide.errors import family_absent, keyspace_absent, wrong_mode
 from docstore.wide.execution import StoredFamily
-from docstore.wide.keys import family_prefix
 from docstore.wide.requests import plain_form
 from docstore.wide.schema import ColumnFamily, Keyspace, column_family, keyspace_from_options
 from docstore.wide.tokens import MURMUR3
@@ -35,11 +34,10 @@ def is_keyspace(store: Store, database: str) -> bool:
 
 
 class Plain(NamedTuple):
-    """What the kernel needs for the columns of a family: what their keys begin with; their forms, where replies show
-    bytes as binary data and where they show text as strings.
+    """The kernel's forms of a family's columns, where replies show bytes as binary data and where they show text as
+    strings.
     """
 
-    prefix: bytes
     binary: ColumnForm
     text: ColumnForm
 
@@ -118,7 +116,7 @@ class WideColumns:
         of = self.keyspace(keyspace)
         assert of is not None, "the keyspace has a mark"
         definition = column_family(name, document_to_python(collection.options.family), self.settings.registry)
-        found = Found(collection, of, definition, _plain(collection, of, definition))
+        found = Found(collection, of, definition, _plain(of, definition))
         self._families[namespace] = (marked, collection.options, mark.options, found)
         return found
 
@@ -148,13 +146,13 @@ class WideColumns:
         return [found for collection in collections if (found := self.find(keyspace, collection.name)) is not None]
 
 
-def _plain(collection: Collection, keyspace: Keyspace, definition: ColumnFamily) -> Plain | None:
+def _plain(keyspace: Keyspace, definition: ColumnFamily) -> Plain | None:
     if keyspace.partitioner.name != MURMUR3 or definition.table is not None:
         return None
     binary, text = plain_form(definition), plain_form(definition, as_text=True)
     if binary is None or text is None:
         return None
-    return Plain(family_prefix(collection.ident), binary, text)
+    return Plain(binary, text)
 
 
 def stored(found: Found) -> StoredFamily:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from docstore.bson import INT64, Value
 from docstore.bson.build import enclosed
-from docstore.bson.columns import is_live, plain_bytes, plain_record, plain_row
+from docstore.bson.columns import is_live, plain_bytes, plain_row
+from docstore.bson.mutations import plain_insert
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.node.node import DataNode
@@ -31,6 +32,8 @@ _INSERTED = frozenset(("key", "column", "value", "timestamp", "consistency"))
 _READ = frozenset(("key", "column", "bytesAs", "consistency"))
 _ONE = "ONE"
 _WIDE = Family.WIDE
+_WRITTEN = b"\x19\0\0\0\x12timestamp\0"
+"""The reply to a write, up to its timestamp, where nothing else is to be said."""
 
 
 def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
@@ -50,15 +53,14 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     else:
         return None
     settings = node.wide.settings
-    tail = plain_row(*values["key"])
-    name = found.plain.binary.encode(*named)
-    code, raw = values["value"]
-    record = plain_record(code, raw, stamp, settings.max_value)
-    if tail is None or name is None or record is None or len(record) > settings.warn_value:
+    plain = plain_insert(found.plain.binary, values["key"], named, values["value"], stamp, settings.max_value)
+    if plain is None or len(plain[2]) > settings.warn_value:
         return None
     check_write(node, found.keyspace, Level.ONE)
-    path = COLUMNS + name
+    tail, path, record = plain
     update = write_one(node, found, tail, (Entry(path, record, len(path)),))
+    if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
+        return _WRITTEN + record[8:0:-1] + b"\0"
     return reply_written(record, growth_warnings(node, found, plain_bytes(*values["key"]) or b"", update))
 
 
@@ -81,7 +83,7 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     if tail is None or name is None:
         return None
     get = node.engine.get
-    prefix = found.plain.prefix + tail
+    prefix = found.collection.rows_prefix + tail
     if get(_WIDE, prefix + ROW_DELETION) is not None:
         return None
     base = prefix + COLUMNS

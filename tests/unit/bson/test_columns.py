@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +31,7 @@ from docstore.wide.tokens import murmur3_token
 from docstore.wide.values import binary_value, long_value, name_bytes, row_key_of, string_value
 
 NOW = 1_000
+FAMILY = object()
 LOWEST = -(1 << 63)
 KINDS: dict[str, Comparator] = {
     "PLAIN_NAMES": BYTES, "TEXT_NAMES": UTF8, "ASCII_NAMES": ASCII, "LONG_NAMES": LONG, "TIME_UUID_NAMES": TIME_UUID,
@@ -172,6 +174,14 @@ def some_entries(dice: random.Random) -> list[Entry]:
     return list(entries.values())
 
 
+def getter(store: dict[bytes, bytes]) -> Callable[[object, bytes], bytes | None]:
+    def get(family: object, key: bytes) -> bytes | None:
+        assert family is FAMILY
+        return store.get(key)
+
+    return get
+
+
 def statistics(rows: int, size: int) -> bytes:
     return b"\x40" + stamp_of(rows) + stamp_of(size)
 
@@ -186,7 +196,7 @@ def test_merges_into_a_row_change_what_they_must(kernel: ModuleType) -> None:
             entries = some_entries(dice)
             pending: dict[bytes, bytes | None] = {}
             before = dict(store)
-            update = kernel.mutations.RowUpdate(prefix, row, pending, store.get)
+            update = kernel.mutations.RowUpdate(prefix, row, pending, getter(store), FAMILY)
 
             def is_named(name: bytes, before: dict[bytes, bytes] = before) -> bool:
                 return any(key.startswith(name) for key in before)
@@ -226,13 +236,13 @@ def test_removals_take_what_stands_as_it_was_seen(kernel: ModuleType) -> None:
         prefix + row + b"\x20a": b"\0" + bytes(8), prefix + row + b"\x20b": b"\0" + bytes(7) + b"\1",
         prefix + row + b"\4": statistics(2, 2 * 11),
     }  # fmt: skip
-    update = kernel.mutations.RowUpdate(prefix, row, {}, store.get)
+    update = kernel.mutations.RowUpdate(prefix, row, {}, getter(store), FAMILY)
     update.remove([(b"\x20a", b"\0" + bytes(8)), (b"\x20b", b"\0" + bytes(8)), (b"\x20c", b"")], 1)
     assert update.keys == {prefix + row + b"\x20a": None, prefix + row + b"\4": statistics(1, 11)}
     assert (update.added, update.size) == (-1, -11 - len(row))
     store.pop(prefix + row + b"\x20a")
     store[prefix + row + b"\4"] = statistics(1, 11)
-    update = kernel.mutations.RowUpdate(prefix, row, {}, store.get)
+    update = kernel.mutations.RowUpdate(prefix, row, {}, getter(store), FAMILY)
     update.remove([(b"\x20b", b"\0" + bytes(7) + b"\1")], 0)
     assert update.keys == {prefix + row + b"\x20b": None, prefix + row + b"\4": None}
 
@@ -241,7 +251,7 @@ def test_what_a_unit_has_changed_counts_as_standing(kernel: ModuleType) -> None:
     record = pack_cell(value_cell(b"v", 5))
     pending: dict[bytes, bytes | None] = {b"Pr\x20a": record, b"Pr\x20b": None}
     stored = {b"Pr\x20b": record}
-    update = kernel.mutations.RowUpdate(b"P", b"r", pending, stored.get)
+    update = kernel.mutations.RowUpdate(b"P", b"r", pending, getter(stored), FAMILY)
     update.merge([(b"\x20a", record, 2), (b"\x20b", record, 2)], merge_alike, lambda _: False)
     assert b"Pr\x20a" not in update.keys
     assert update.keys[b"Pr\x20b"] == record

@@ -152,3 +152,18 @@ def test_a_node_that_may_not_write_refuses_the_short_way_too(monkeypatch: pytest
         assert (await node.wide({"wcGet": "F", "key": "k", "column": "a"}))["column"]["value"] == b"v"
 
     asyncio.run(asyncio.wait_for(told(), 30))
+
+
+def test_what_has_been_truncated_is_not_found_the_short_way() -> None:
+    async def told() -> None:
+        node = WideNode()
+        await node.begin({"createColumnFamily": "F"})
+        get = {"wcGet": "F", "key": "k", "column": "a"}
+        for value in ("v", "w"):
+            assert (await node.refused(get))[0] == 47
+            await node.insert("F", "k", "a", value)
+            assert (await node.wide(get))["column"]["value"] == value.encode()
+            await node.wide({"wcTruncate": "F"})
+        assert (await node.refused(get))[0] == 47
+
+    asyncio.run(asyncio.wait_for(told(), 30))
