@@ -226,8 +226,11 @@ class RowUpdate:
     def merge(
         self, entries: Iterable[Entry], merge: Callable[[bytes, bytes], bytes], is_named: Callable[[bytes], bool]
     ) -> None:
-        """Merge the entries into what stands. `is_named` says whether anything stands below a name of a path."""
-        seen: set[bytes] | None = None
+        """Merge the entries into what stands. `is_named` says whether anything stands below a name of a path; it is
+        asked only where the row has statistics, as every row has that holds something.
+        """
+        seen: set[bytes] = set()
+        statistics: bytes | None = self._standing(self._prefix + _STATISTICS)
         size: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
         named: cython.Py_ssize_t
@@ -255,13 +258,13 @@ class RowUpdate:
                     rows += 0 if record[0] & TOMBSTONE else 1
                 elif named:
                     name = part(path, 0, named)
-                    if seen is None:
-                        seen = set()
                     if name not in seen:
                         seen.add(name)
-                        if not record[0] & TOMBSTONE and not is_named(self._prefix + name):
+                        if not record[0] & TOMBSTONE and (statistics is None or not is_named(self._prefix + name)):
                             rows += 1
                 continue
+            if 0 < named < len(path):
+                seen.add(part(path, 0, named))
             after = merged(standing, record, merge)
             if after == standing:
                 continue
@@ -270,7 +273,7 @@ class RowUpdate:
             size += len(after) - len(standing)
             if named == len(path):
                 rows += (standing[0] & TOMBSTONE) - (after[0] & TOMBSTONE)
-        self._count(size, rows, -1)
+        self._count(statistics, size, rows, -1)
 
     def remove(self, doomed: Iterable[tuple[bytes, bytes]], rows: int | None) -> None:
         """Remove (path, record) where these records stand. `rows`: how many there are then, where that is known."""
@@ -284,7 +287,7 @@ class RowUpdate:
                 self.previous.append((key, record))
                 self.added -= 1
                 size -= len(path) + len(record)
-        self._count(size, 0, -1 if rows is None else rows)
+        self._count(self._standing(self._prefix + _STATISTICS), size, 0, -1 if rows is None else rows)
 
     def store(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Put (path, record) as they are, statistics too, where nothing stands yet."""
@@ -301,14 +304,14 @@ class RowUpdate:
             return self._pending[key]
         return self._get(self._family, key)
 
-    def _count(self, size: cython.Py_ssize_t, rows: cython.longlong, left: cython.longlong) -> cython.int:
-        """Change the row's statistics: by `rows`, or to `left` where that is not negative."""
+    def _count(
+        self, record: bytes | None, size: cython.Py_ssize_t, rows: cython.longlong, left: cython.longlong
+    ) -> cython.int:
+        """Change the row's statistics, those of `record`: by `rows`, or to `left` where that is not negative."""
         key: bytes
-        record: bytes | None
         if size == 0 and rows == 0 and left < 0:
             return 0
         key = self._prefix + _STATISTICS
-        record = self._standing(key)
         if record is not None:
             self.rows_before = integer_in(record, 1, 8)
             self.bytes_before = integer_in(record, 9, 8)

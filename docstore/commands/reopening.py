@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from docstore.bson import changed_fields, elements, validate
-from docstore.commands.arguments import Arguments, take
+from docstore.commands.arguments import Arguments, convert, take
 from docstore.commands.context import Context
+from docstore.commands.declaration import Type
 from docstore.commands.limits import MAX_REQUEST_DEPTH
 from docstore.commands.session import plain_lsid
 from docstore.wire.message import EXHAUST_ALLOWED, Message
@@ -30,6 +31,8 @@ _KIND = slice(4, 20)
 """Where the command's name stands, and some of what it is asked about."""
 _FREE = frozenset(("$clusterTime", "lsid", "txnNumber"))
 """Fields of the envelope that may have another value; the types are the same, so what the types decide is decided."""
+_OWN = ""
+"""Stands for the command's own field, where that holds a text: of a statement, say."""
 
 
 class Opened:
@@ -49,6 +52,8 @@ class Opened:
         self._readers: list[Parameter | str | None] = [
             name if name in _FREE else by_name.get(name) if position else None for position, name in enumerate(names)
         ]
+        if context.command.value is Type.STRING:
+            self._readers[0] = _OWN
 
     def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
         """A context and arguments for a request whose document is this one, or differs in values only; else None."""
@@ -78,6 +83,8 @@ class Opened:
                 return False
             if not isinstance(reader, str):
                 own.append((reader, code, data))
+            elif reader is _OWN:
+                arguments.value = convert(context.command.name, Type.STRING, code, data, context.db)
             elif reader == "$clusterTime":
                 context.cluster_time = data
             elif not _take_session_field(context, reader, data):
@@ -104,6 +111,11 @@ def _take_session_field(context: Context, name: str, data: bytes) -> bool:
     return True
 
 
+def _own_kind(body: bytes) -> bytes:
+    """The kind of a request whose command's own field may hold any text: the field's type and name."""
+    return body[4 : body.find(b"\0", 5)]
+
+
 class OpenedRequests:
     """The last requests of one connection, one of each kind; the kind is how a document begins."""
 
@@ -114,7 +126,8 @@ class OpenedRequests:
 
     def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
         """What was read from a request like this one, with this one's own values; None when it must be read anew."""
-        opened = self._by_kind.get(request.body[_KIND])
+        body = request.body
+        opened = self._by_kind.get(body[_KIND]) or self._by_kind.get(_own_kind(body))
         return None if opened is None else opened.again(request, started)
 
     def keep(self, context: Context, arguments: Arguments) -> None:
@@ -127,7 +140,8 @@ class OpenedRequests:
             return
         if len(self._by_kind) == _MOST_KINDS:
             self._by_kind.clear()
-        self._by_kind[context.raw[_KIND]] = Opened(context, arguments, names)
+        kind = _own_kind(context.raw) if context.command.value is Type.STRING else context.raw[_KIND]
+        self._by_kind[kind] = Opened(context, arguments, names)
 
     def __len__(self) -> int:
         return len(self._by_kind)

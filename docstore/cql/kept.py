@@ -6,7 +6,6 @@ Texts that differ in their literals only are kept once, by their shape (`docstor
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
 
 from docstore.cql.errors import CqlError
 from docstore.cql.preparing import Prepared, prepare
@@ -42,7 +41,8 @@ class Statements:
             return await self._prepared(executor, text, keyspace)
         try:
             prepared = await self._known(executor, place) or await self._prepared(executor, shape, keyspace)
-            return replace(prepared, text=text, literals=literal_values(prepared.variables, literals), variables=())
+            values = literal_values(prepared.variables, literals)
+            return Prepared(text, keyspace, prepared.plan, prepared.families, (), prepared.columns, values)
         except CqlError:
             made = await self._prepared(executor, text, keyspace)
             self._keep(place, None)

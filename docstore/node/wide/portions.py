@@ -20,9 +20,32 @@ def read_portion(
     """At most `limit` records of a row (its whole `prefix`) with paths in `[start, end)`; with `head` also all that
     stand before its columns.
     """
+    if head and start == COLUMNS and not reverse:
+        return (yield from _whole(reader, prefix, end, limit))
     before = yield from _taken(reader, prefix, (ROW_DELETION, COLUMNS), False, _NO_LIMIT) if head else _nothing()
     found = yield from _taken(reader, prefix, (start, end), reverse, limit)
     return found._replace(head=tuple(before.entries))
+
+
+def _whole(reader: Reader, prefix: bytes, end: bytes, limit: int) -> Steps[Portion]:
+    """A row from its beginning on, in one walk."""
+    at = len(prefix)
+    before: list[Stored] = []
+    taken: list[Stored] = []
+    size = 0
+    for position, (key, record) in enumerate(reader.items(Family.WIDE, prefix + ROW_DELETION, prefix + end), 1):
+        path = key[at:]
+        if path < COLUMNS:
+            if path != STATISTICS:
+                before.append((path, record))
+        elif len(taken) == limit or size > MAX_BYTES:
+            return Portion(taken, True, tuple(before))
+        else:
+            taken.append((path, record))
+            size += len(path) + len(record)
+        if not position % _STEP:
+            yield
+    return Portion(taken, False, tuple(before))
 
 
 def _nothing() -> Steps[Portion]:

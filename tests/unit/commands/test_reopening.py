@@ -32,12 +32,14 @@ DISPATCHER = dispatcher_of(
     command("insert", run, value=Type.COLLECTION, role=Role.PRIMARY, retryable=True,
             parameters=(Parameter("ordered", Type.BOOL, default=True),)),
     command("hello", run, tolerant=True),
+    command("say", run, value=Type.STRING, parameters=(Parameter("limit", Type.INT),)),
 )  # fmt: skip
 
 VALUES: dict[str, list[Any]] = {
     "find": ["c", "d", "a$b"],
     "insert": ["c", "d", ""],
     "hello": [1, 2],
+    "say": ["a text", "another", "", 1],
     "filter": [{}, {"a": 1}, {"a": 2}, {"a": "x"}, 1],
     "limit": [1, 2, -1, 51, 1.5, None],
     "sort": [{}, {"a": 1}],
@@ -56,8 +58,8 @@ VALUES: dict[str, list[Any]] = {
 
 
 def some_request(dice: Random) -> list[tuple[str, Any]]:
-    name = dice.choice(["find", "insert", "hello"])
-    others = [field for field in VALUES if field not in ("find", "insert", "hello", "$db")]
+    name = dice.choice(["find", "insert", "hello", "say"])
+    others = [field for field in VALUES if field not in ("find", "insert", "hello", "say", "$db")]
     rare = {"unknown", "sort", "readConcern", "writeConcern", "maxTimeMS"}
     chosen = [field for field in others if dice.random() < (0.05 if field in rare else 0.3)]
     dice.shuffle(chosen)
