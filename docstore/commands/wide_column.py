@@ -112,6 +112,7 @@ READ_ROW = (
 APPLY_ROWS = (
     _SCHEMA,
     Parameter("writes", Type.DOCUMENTS, required=True),
+    Parameter("seen", Type.DOCUMENTS),
     CONSISTENCY,
 )
 DEFINE = (

@@ -20,9 +20,9 @@ from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from docstore.wide.consistency import Level
 from docstore.wide.errors import STALE_SCHEMA
-from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Stored
+from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Seen, Stored
 from docstore.wide.mutations import pack_entries, unpack_entries
-from docstore.wide.portions import unpack_rows
+from docstore.wide.portions import seen_document, unpack_rows
 from docstore.wide.requests import RowRange
 from mongos.router import router_of
 from mongos.routing.cache import version_for
@@ -83,17 +83,43 @@ class RouterExecutor(RouterSchema):
                 groups.setdefault(target.shards[0], []).append((target, write))
 
             async def one(shard: str) -> Answer:
-                rows = [{"key": Binary(w.key), "entries": Binary(pack_entries(w.entries))} for _, w in groups[shard]]
+                rows = [_write_document(write) for _, write in groups[shard]]
                 command = {"_wcApply": family, "writes": rows, "consistency": level.value}
                 return await self._ask(keyspace, routing, shard, command, family)
 
             answers = await each(list(groups), one)
             for target, write in (placed for group in groups.values() for placed in group):
-                size = sum(len(entry.path) + len(entry.record) for entry in write.entries)
-                await account(self._router, routing, target, size)
+                await account(self._router, routing, target, _size(write))
             return warnings_of(answers)
 
         return await self._router.cache.routed(f"{keyspace}.{family}", attempt)
+
+    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+        """Sent once: what has been done is not as it was seen any more."""
+        if not writes:
+            return []
+        (write,) = writes
+        command = {
+            "_wcApply": write.family,
+            "writes": [_write_document(write)],
+            "seen": [seen_document(part) for part in seen],
+            "consistency": level.value,
+        }
+
+        async def attempt(routing: Routing) -> Answer:
+            target = owner_of(routing, write.key)
+            shard = target.shards[0]
+            answer = await self._ask(write.keyspace, routing, shard, command, write.family, repeatable=False)
+            await account(
+                self._router, routing, target, sum(len(part.path) + len(part.record) for part in write.entries)
+            )
+            return answer
+
+        async def applied() -> Answer:
+            return await self._router.cache.routed(f"{write.keyspace}.{write.family}", attempt)
+
+        answer = await to_primaries(self._context, level, applied)
+        return None if get_field(answer.body, "outdated") else warnings_of([answer])
 
     async def read(self, wanted: PartitionRead, level: Level) -> Portion:
         command = {
@@ -140,7 +166,7 @@ class RouterExecutor(RouterSchema):
 
     async def _ask(
         self, keyspace: str, routing: Routing, shard: str, command: Mapping[str, Any], family: str, *,
-        reading: bool = False,
+        reading: bool = False, repeatable: bool = True,
     ) -> Answer:  # fmt: skip
         """One request to one shard. SchemaIsStale where that works by another definition of `family`."""
         context = self._context
@@ -150,7 +176,7 @@ class RouterExecutor(RouterSchema):
                 keyspace,
                 body,
                 read_preference=context.read_preference if reading else PRIMARY,
-                repeatable=True,
+                repeatable=repeatable,
                 deadline=context.deadline,
             )
         except CommandError as error:
@@ -164,6 +190,14 @@ class RouterExecutor(RouterSchema):
         if definition is None:
             raise SchemaIsStale(keyspace, family)
         return {**command, "schema": Binary(definition.digest)}
+
+
+def _size(write: RowWrite) -> int:
+    return sum(len(entry.path) + len(entry.record) for entry in write.entries)
+
+
+def _write_document(write: RowWrite) -> dict[str, Any]:
+    return {"key": Binary(write.key), "entries": Binary(pack_entries(write.entries))}
 
 
 def _scan_command(

@@ -75,6 +75,20 @@ def test_a_tie_of_two_routers_leaves_a_row_that_neither_wrote(routers: Routers) 
     assert routers.cql("SELECT x FROM t WHERE k = 1", database="ties", consistency="QUORUM")["rows"] == [["5"]]
 
 
+def test_conditional_writes_go_to_the_shard_of_their_row(routers: Routers) -> None:
+    routers.cql(f"CREATE KEYSPACE conditions WITH {REPLICATION}", database="admin")
+    routers.cql("CREATE TABLE t (a int, b int, s int STATIC, v int, PRIMARY KEY (a, b))", database="conditions")
+    for a in range(8):
+        insert = "INSERT INTO t (a, b, s, v) VALUES (?, 1, 7, 0) IF NOT EXISTS"
+        assert routers.cql(insert, a, database="conditions")["rows"] == [[True]]
+        assert routers.cql(insert, a, database="conditions")["rows"] == [[False, a, 1, 7, 0]]
+        for v in range(3):
+            update = "UPDATE t SET v = ? WHERE a = ? AND b = 1 IF v = ? AND s = 7"
+            assert routers.cql(update, v + 1, a, v, database="conditions")["rows"] == [[True]]
+        assert routers.cql(update, 9, a, 0, database="conditions")["rows"] == [[False, 7, 3]]
+    assert routers.cql("SELECT sum(v) FROM t", database="conditions", consistency="SERIAL")["rows"] == [[24]]
+
+
 def test_a_keyspace_that_was_dropped_can_be_made_again(routers: Routers) -> None:
     for _ in range(2):
         routers.cql(f"CREATE KEYSPACE brief WITH {REPLICATION}", database="admin")
