@@ -18,6 +18,10 @@ _ROW_BYTES, _VALUE_BYTES = 16, 16
 """What a row and a value take beside the bytes of values, as an estimate."""
 
 
+def _row_bytes(values: tuple[Value, ...]) -> int:
+    return _ROW_BYTES + sum(_VALUE_BYTES + len(value) for value in values if value is not None)
+
+
 class Next(Enum):
     ROW = "row"
     PARTITION = "partition"
@@ -44,6 +48,8 @@ class Collector(Protocol):
 
 def collector_of(plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: Position | None) -> Collector:
     """The collector of a plan; `size` 0: as many rows in a page as `max_bytes` allow."""
+    if plan.grouped is not None:
+        return Grouping(plan, bindings, size, max_bytes, after)
     if plan.selection.is_aggregate:
         return Aggregating(plan, bindings)
     if plan.merged:
@@ -86,7 +92,7 @@ class Paging:
             return Next.STOP
         values = self._plan.selection.project(row, self._bindings)
         self._rows.append(values)
-        self._bytes_left -= _ROW_BYTES + sum(_VALUE_BYTES + len(value) for value in values if value is not None)
+        self._bytes_left -= _row_bytes(values)
         self._last = row.key, row.place
         self._left_here = None if left_here is None else left_here - 1
         if self._left is not None:
@@ -133,20 +139,16 @@ class Merging:
         return Page([self._plan.selection.project(row, self._bindings) for row in ordered[: self.wanted]])
 
 
-class Aggregating:
-    """All rows made one."""
+class _Fold:
+    """Rows made one: what is no aggregate comes from the first."""
 
     def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
-        self.wanted: int | None = None
-        self._plan = plan
         self._bindings = bindings
         self._outputs = plan.selection.outputs
         self._states: list[Any] = [None] * len(self._outputs)
         self._first: Row | None = None
 
-    def take(self, row: Row) -> Next:
-        if not all(test(row, self._bindings) for test in self._plan.tests):
-            return Next.ROW
+    def add(self, row: Row) -> None:
         if self._first is None:
             self._first = row
         for place, output in enumerate(self._outputs):
@@ -154,13 +156,78 @@ class Aggregating:
                 value = output.evaluate(row, self._bindings)
                 if value is not None:
                     self._states[place] = output.aggregate.add(self._states[place], value)
-        return Next.ROW
 
-    def page(self) -> Page:
+    def values(self) -> tuple[Value, ...]:
         values: list[Value] = []
         for output, state in zip(self._outputs, self._states, strict=True):
             if output.aggregate is not None:
                 values.append(output.aggregate.finish(state))
             else:
                 values.append(None if self._first is None else output.evaluate(self._first, self._bindings))
-        return Page([tuple(values)])
+        return tuple(values)
+
+
+class Aggregating:
+    """All rows made one."""
+
+    def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
+        self.wanted: int | None = None
+        self._plan = plan
+        self._bindings = bindings
+        self._fold = _Fold(plan, bindings)
+
+    def take(self, row: Row) -> Next:
+        if all(test(row, self._bindings) for test in self._plan.tests):
+            self._fold.add(row)
+        return Next.ROW
+
+    def page(self) -> Page:
+        return Page([self._fold.values()])
+
+
+class Grouping:
+    """The rows of each group made one. The rows of a group come one after another; a page ends between groups."""
+
+    def __init__(self, plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: Position | None) -> None:
+        self.wanted: int | None = None
+        self._plan = plan
+        self._bindings = bindings
+        self._size = size
+        self._bytes_left = max_bytes
+        self._left = plan.count_limit(bindings) if after is None else after.left
+        self._group: tuple[bytes, tuple[bytes, ...]] | None = None
+        self._fold = _Fold(plan, bindings)
+        self._last = (b"", b"")
+        self._rows: list[tuple[Value, ...]] = []
+        self._more = False
+
+    def take(self, row: Row) -> Next:
+        if not all(test(row, self._bindings) for test in self._plan.tests):
+            return Next.ROW
+        group = row.key, row.clustering[: self._plan.grouped]
+        if group != self._group:
+            self._finish()
+            if self._left == 0:
+                return Next.STOP
+            if self._rows and (len(self._rows) == self._size or self._bytes_left <= 0):
+                self._more = True
+                return Next.STOP
+            self._group, self._fold = group, _Fold(self._plan, self._bindings)
+        self._fold.add(row)
+        self._last = row.key, row.place
+        return Next.ROW
+
+    def _finish(self) -> None:
+        """The group that stands is complete."""
+        if self._group is None:
+            return
+        self._group = None
+        values = self._fold.values()
+        self._rows.append(values)
+        self._bytes_left -= _row_bytes(values)
+        if self._left is not None:
+            self._left -= 1
+
+    def page(self) -> Page:
+        self._finish()
+        return Page(self._rows, Position(*self._last, self._left, None) if self._more else None)

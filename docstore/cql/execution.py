@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from docstore.cql.batches import BatchPlan, check_size
 from docstore.cql.bindings import Bindings, Bound, Moment, bind
 from docstore.cql.conditions import ConditionalPlan, carry_out
+from docstore.cql.describing import describe
 from docstore.cql.errors import invalid, no_keyspace
 from docstore.cql.paging import decode, digest_of, encode
 from docstore.cql.preparing import Prepared
@@ -18,7 +19,7 @@ from docstore.cql.reading import Conditions, read_page
 from docstore.cql.results import Done, KeyspaceSet, Result, Rows
 from docstore.cql.schema_changes import change_schema
 from docstore.cql.select_plans import SelectPlan
-from docstore.cql.statements import Use
+from docstore.cql.statements import Describe, Use
 from docstore.cql.write_plans import WritePlan, Writing
 from docstore.wide.consistency import SERIAL_LEVELS, Level
 from docstore.wide.execution import Executor
@@ -83,6 +84,8 @@ async def execute(executor: Executor, surroundings: Surroundings, prepared: Prep
         if await executor.keyspace(plan.keyspace) is None:
             raise no_keyspace(plan.keyspace)
         return KeyspaceSet(plan.keyspace)
+    if isinstance(plan, Describe):
+        return await describe(executor, plan, prepared.keyspace)
     return await change_schema(executor, plan, prepared.keyspace)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from docstore.cql.errors import unsupported
+from docstore.cql.grammar.describes import describe
 from docstore.cql.grammar.modifications import batch, modification
 from docstore.cql.grammar.scanner import Scanner
 from docstore.cql.grammar.schema import alter, create, drop, truncate, use
@@ -44,6 +45,8 @@ _STATEMENTS: dict[str, Callable[[Scanner], Statement]] = {
     "truncate": truncate,
     "select": select,
     "begin": batch,
+    "describe": describe,
+    "desc": describe,
 }
 
 

@@ -17,6 +17,7 @@ from docstore.cql.selection import ResultColumn
 from docstore.cql.statements import (
     Batch,
     Delete,
+    Describe,
     Insert,
     SchemaChange,
     Select,
@@ -27,7 +28,7 @@ from docstore.cql.statements import (
 from docstore.cql.write_plans import WritePlan, write_plan
 from docstore.wide.execution import Executor, StoredFamily
 
-Plan = SelectPlan | WritePlan | ConditionalPlan | BatchPlan | SchemaChange | Use
+Plan = SelectPlan | WritePlan | ConditionalPlan | BatchPlan | SchemaChange | Use | Describe
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from docstore.cql.definitions import altered_keyspace, altered_table, keyspace_of, table_from
-from docstore.cql.errors import CqlError, invalid, keyspace_exists, no_keyspace, no_table, table_exists
+from docstore.cql.errors import CqlError, invalid, keyspace_exists, no_keyspace, table_exists
 from docstore.cql.preparing import find_table, keyspace_name
 from docstore.cql.results import Done, SchemaChanged
 from docstore.cql.schema import Table, family_of
@@ -134,6 +134,7 @@ async def _drop_table(executor: Executor, statement: DropTable, keyspace: str | 
 async def _truncate(executor: Executor, statement: Truncate, keyspace: str | None) -> Outcome:
     table = await _existing(executor, statement.table, keyspace)
     if table is None:
-        raise no_table(statement.table.name)
+        space = keyspace_name(statement.table, keyspace)
+        raise invalid(f"Table '{space}.{statement.table.name}' doesn't exist")
     await executor.truncate(table.keyspace.name, table.name)
     return Done()

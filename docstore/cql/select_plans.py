@@ -27,6 +27,7 @@ NEEDS_FILTERING = (
     "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. "
     "If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING"
 )
+_GROUP_ORDER = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
 _ORDER_AND_IN = (
     "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the "
     "ORDER BY or the IN and sort client side, or disable paging for this query"
@@ -38,7 +39,8 @@ Keys = Callable[[Bindings], list[bytes]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectPlan:
     """`keys`: the partitions in the order of the result; None: all of the ring, or the part that `token` allows.
-    `merged`: the rows of several partitions are put in one order. `statics_alone`: a partition that has static values
+    `merged`: the rows of several partitions are put in one order. `grouped`: rows of a partition with the same values
+    in so many clustering columns make one; None: they do not. `statics_alone`: a partition that has static values
     and no row gives one row.
     """
 
@@ -51,6 +53,7 @@ class SelectPlan:
     tests: tuple[Test, ...]
     reverse: bool
     merged: bool
+    grouped: int | None
     distinct: bool
     statics_alone: bool
     limit: Evaluate | None
@@ -87,8 +90,6 @@ def select_plan(table: Table, select: Select) -> SelectPlan:
     """The plan of a SELECT. CqlError with the text for what it may not ask."""
     if select.json:
         raise unsupported("SELECT JSON is")
-    if select.group:
-        raise unsupported("GROUP BY is")
     preparation = Preparation()
     selection = selection_of(preparation, table, select.selected)
     restrictions = gather(preparation, table, select.where, allow_filtering=select.allow_filtering)
@@ -99,6 +100,9 @@ def select_plan(table: Table, select: Select) -> SelectPlan:
         _check_distinct(table, selection, restrictions)
     reverse = _is_reversed(table, select, restrictions, keyed)
     several = any(restriction.among for restriction in _partition_restrictions(table, restrictions))
+    grouped = _grouped(table, select, restrictions)
+    if grouped is not None and (select.partition_limit is not None or select.distinct or (several and select.order)):
+        raise unsupported("GROUP BY with PER PARTITION LIMIT, DISTINCT, or ORDER BY over several partitions is")
     limit = _limit_term(preparation, select.limit, LIMIT_CLAUSE)
     partition_limit = _partition_limit(preparation, select, selection)
     tested = restrictions.restricted(table.columns)
@@ -115,6 +119,7 @@ def select_plan(table: Table, select: Select) -> SelectPlan:
         tests=tests(table, restrictions, tested),
         reverse=reverse,
         merged=keyed and several and bool(select.order),
+        grouped=grouped,
         distinct=select.distinct,
         statics_alone=bool(table.static) and not restrictions.restricted(table.clustering),
         limit=limit,
@@ -225,6 +230,32 @@ def _is_reversed(table: Table, select: Select, restrictions: Restrictions, keyed
     if len(directions) > 1:
         raise invalid("Unsupported order by relation")
     return directions.pop()
+
+
+def _grouped(table: Table, select: Select, restrictions: Restrictions) -> int | None:
+    """How many clustering columns tell groups apart; None without GROUP BY. CqlError.
+
+    The columns follow the order of the key; one that is restricted by an equality may be left out.
+    """
+    if not select.group:
+        return None
+    key = [*table.partition, *table.clustering]
+    position = 0
+    for name in select.group:
+        column = table.column(name)
+        if not column.kind.is_key:
+            raise invalid(f"Group by is currently only supported on the columns of the PRIMARY KEY, got {name}")
+        while position < len(key) and key[position] is not column:
+            restriction = restrictions.on(key[position])
+            if restriction is None or restriction.equal is None:
+                raise invalid(_GROUP_ORDER)
+            position += 1
+        if position == len(key):
+            raise invalid(_GROUP_ORDER)
+        position += 1
+    if position < len(table.partition):
+        raise invalid("Group by is not supported on only a part of the partition key")
+    return position - len(table.partition)
 
 
 def _keys(table: Table, restrictions: Restrictions) -> Keys:

@@ -340,5 +340,28 @@ class Select:
     allow_filtering: bool = False
 
 
+class Described(Enum):
+    KEYSPACES = "keyspaces"
+    TABLES = "tables"
+    TYPES = "types"
+    FUNCTIONS = "functions"
+    AGGREGATES = "aggregates"
+    SCHEMA = "schema"
+    CLUSTER = "cluster"
+    KEYSPACE = "keyspace"
+    TABLE = "table"
+    ELEMENT = "element"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """`name` of the kinds from KEYSPACE on; an ELEMENT is of a kind of which there are none; a NAME may be any."""
+
+    what: Described
+    name: str | None = None
+    keyspace: str | None = None
+
+
 SchemaChange = CreateKeyspace | AlterKeyspace | DropKeyspace | CreateTable | AlterTable | DropTable | Truncate
-Statement = Use | SchemaChange | Modification | Batch | Select
+Statement = Use | SchemaChange | Modification | Batch | Select | Describe

@@ -18,7 +18,7 @@ from docstore.commands.declaration import Command, Privilege, Resource, Role, Ty
 from docstore.cql import parser
 from docstore.cql.errors import CqlError
 from docstore.cql.execution import Surroundings
-from docstore.cql.statements import SchemaChange, Select, Use
+from docstore.cql.statements import Describe, SchemaChange, Select, Use
 from docstore.errors import Code, CommandError
 from docstore.wide.consistency import SERIAL_LEVELS, level_named
 from mongos.router import router_of
@@ -32,7 +32,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     statement = parser.parse(args.value)
     if not isinstance(statement, Select) or level_named(args["consistency"]) in SERIAL_LEVELS:
         context.read_preference = PRIMARY
-    executor = RouterExecutor(context, fresh=isinstance(statement, SchemaChange | Use))
+    executor = RouterExecutor(context, fresh=isinstance(statement, SchemaChange | Use | Describe))
     router = router_of(context)
     surroundings = Surroundings(dice=os.urandom, pause=_pause)
     for attempt in range(_ATTEMPTS):
