@@ -32,7 +32,7 @@ from bson.decimal128 import Decimal128
 from bson.errors import BSONError
 from bson.int64 import Int64
 
-from docstore.bson import BINARY, NULL, UNDEFINED, Value, to_python
+from docstore.bson import BINARY, NULL, STRING, UNDEFINED, Value, to_python
 from docstore.cql.bindings import UNSET, Bound
 from docstore.cql.collection_types import ListType, MapType, SetType, TupleType
 from docstore.cql.errors import invalid
@@ -43,6 +43,8 @@ from docstore.wide.errors import MarshalError
 _DAY_MS = 86_400_000
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _INTEGERS = frozenset(("tinyint", "smallint", "int", "bigint", "counter"))
+_TEXTS = frozenset(("text", "blob"))
+"""Types of which a string is its UTF-8."""
 _READ = frozenset(("varint", "decimal", "timestamp", "date", "time", "inet", "duration", "uuid", "timeuuid"))
 """Types of which a string is read as a constant is."""
 
@@ -55,7 +57,9 @@ def bound_of(kind: CqlType, value: Value, name: str) -> Bound:
     if code == UNDEFINED:
         return UNSET
     try:
-        if code == BINARY and kind.name in ("uuid", "timeuuid"):
+        if code == STRING and kind.name in _TEXTS:
+            data = raw[4:-1]
+        elif code == BINARY and kind.name in ("uuid", "timeuuid"):
             data = _uuid_of(raw)
         elif code == BINARY:
             data = kind.serialise(raw[5:])

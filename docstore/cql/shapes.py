@@ -14,7 +14,15 @@ from docstore.cql.bindings import Variable
 from docstore.cql.statements import Constant, Kind
 from docstore.cql.terms import Receiver, constant_bytes
 
+Shape = tuple[str, list[Constant]]
+"""The text with markers, and the literals in whose places they stand."""
+
 _FIRST = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|BEGIN)\b", re.IGNORECASE)
+_UNCOMMON = re.compile(r'["$?:/-]')
+"""Outside of strings, what may begin a comment, a quoted name, a marker, a UUID or a negative number."""
+
+# A digit first, so that the text is searched for digits and for nothing else.
+_NUMBER = re.compile(r"[0-9](?<!\w[0-9])(?:[0-9]*(?P<fraction>\.[0-9]*)?(?![\w.])|(?P<odd>))")
 _PARTS = re.compile(
     r"(?P<string>'(?:[^']|'')*')"
     r'|(?P<kept>"(?:[^"]|"")+"|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)'
@@ -26,10 +34,49 @@ _PARTS = re.compile(
 )
 
 
-def shape_of(text: str) -> tuple[str, list[Constant]] | None:
-    """(the text with markers, the literals in whose places they stand); None where it is no such statement."""
+def shape_of(text: str) -> Shape | None:
+    """The shape of a statement; None where it has none."""
     if not _FIRST.match(text):
         return None
+    parts = text.split("'")
+    if not len(parts) % 2:
+        # A quotation mark that is no string's: in a comment or a name, or a mistake.
+        return _any_shape(text)
+    pieces: list[str] = []
+    literals: list[Constant] = []
+    at, last = 0, len(parts) - 1
+    while True:
+        outside = parts[at]
+        if _UNCOMMON.search(outside) or not _take_numbers(outside, pieces, literals):
+            return _any_shape(text)
+        if at == last:
+            break
+        string = parts[at + 1]
+        at += 2
+        while at < last and not parts[at]:
+            string += "'" + parts[at + 1]
+            at += 2
+        pieces.append("?")
+        literals.append(Constant(Kind.STRING, string))
+    return ("".join(pieces), literals) if literals else None
+
+
+def _take_numbers(outside: str, pieces: list[str], literals: list[Constant]) -> bool:
+    """Part a text without strings; False where something else begins with a digit."""
+    at = 0
+    for found in _NUMBER.finditer(outside):
+        if found["odd"] is not None:
+            return False
+        start, end = found.span()
+        pieces += (outside[at:start], "?")
+        literals.append(Constant(Kind.INTEGER if found["fraction"] is None else Kind.FLOAT, outside[start:end]))
+        at = end
+    pieces.append(outside[at:])
+    return True
+
+
+def _any_shape(text: str) -> Shape | None:
+    """The shape of a statement with anything in it."""
     pieces: list[str] = []
     literals: list[Constant] = []
     at = 0
