@@ -9,6 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
 from mongos.router import router_of
+from mongos.routing.targeting import documents_only
 from mongos.routing.writes import BatchWrite, Kind
 
 
@@ -20,6 +21,7 @@ async def run_statements(context: Context, kind: Kind, statements: Sequence[byte
             f"Write batch sizes must be between 1 and {MAX_WRITE_BATCH}. Got {len(statements)} operations.",
         )
     router = router_of(context)
+    documents_only(context, await router.cache.get(context.namespace))
     batch = BatchWrite(
         context, kind, statements, ordered=ordered, shards=router.shards, cache=router.cache,
         accounting=router.autosplit, ensure_database=router.ensure_database,

@@ -12,7 +12,7 @@ from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.broadcast import require_database
 from mongos.routing.requests import forwarded
-from mongos.routing.targeting import primary_of
+from mongos.routing.targeting import documents_only, primary_of
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any] | bytes:
@@ -21,6 +21,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any] | bytes:
 
     async def attempt(routing: Routing) -> dict[str, Any] | bytes:
         require_database(routing)
+        documents_only(context, routing)
         if routing.collection is not None:
             await router.config.command("admin", requests.drop_collection(context.namespace), repeatable=True)
             return {"ns": context.namespace}

@@ -12,7 +12,7 @@ from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.language import language_of
 from mongos.routing.requests import forwarded
-from mongos.routing.targeting import exact_shard, is_replacement, refuse_key_change
+from mongos.routing.targeting import documents_only, exact_shard, is_replacement, refuse_key_change
 
 _NOTHING = bson.encode({})
 
@@ -26,6 +26,7 @@ async def run(context: Context, args: Arguments) -> bytes:
     retryable = context.session is not None and context.session.txn_number is not None
 
     async def attempt(routing: Routing) -> bytes:
+        documents_only(context, routing)
         shard = exact_shard(routing, tree, "findAndModify")
         if routing.collection is not None and update is not None and not is_replacement(*update):
             refuse_key_change(routing.collection.key, tree, update[1])

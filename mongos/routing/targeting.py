@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from docstore.aggregation.find_language import with_constants
 from docstore.bson import OBJECT, elements, get_field, get_path
+from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.query.bounds import equalities
 from docstore.query.filter import parse_filter
@@ -19,6 +20,7 @@ from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import exact_key, shards_for_filter
+from docstore.wide.errors import wrong_mode
 from mongos.routing.language import under
 
 _ARRAY = 0x04
@@ -37,6 +39,12 @@ def primary_of(routing: Routing) -> str:
     if routing.primary is None:
         raise CommandError(Code.NamespaceNotFound, f"database of {routing.namespace} not found")
     return routing.primary
+
+
+def documents_only(context: Context, routing: Routing) -> None:
+    """CommandNotSupported where the namespace is a sharded column family; of others a shard says so."""
+    if routing.collection is not None and routing.collection.partitioner is not None:
+        raise wrong_mode(context.db, context.command.name, wide=True)
 
 
 def unsharded_only(routing: Routing, what: str) -> str:

@@ -52,6 +52,15 @@ def test_a_keyspace_is_made_written_read_and_dropped(cluster: Cluster) -> None:
     assert refused(cluster, "ks", {"wcGet": "F", "key": "l", "column": Int64(1)}) == 47
     assert refused(cluster, "ks", {"find": "F"}) == 115
     assert refused(cluster, "ks", {"insert": "x", "documents": [{"a": 1}]}) == 115
+    for command in (
+        {"insert": "F", "documents": [{"a": 1}]},
+        {"update": "F", "updates": [{"q": {"a": 1}, "u": {"$set": {"b": 1}}}]},
+        {"delete": "F", "deletes": [{"q": {"a": 1}, "limit": 1}]},
+        {"findAndModify": "F", "query": {"a": 1}, "remove": True},
+        {"aggregate": "F", "pipeline": [], "cursor": {}},
+        {"drop": "F"},
+    ):
+        assert refused(cluster, "ks", command) == 115, command
     assert (
         refused(cluster, "ks", {"wcInsert": "F", "key": "k", "column": Int64(1), "value": "", "consistency": "TWO"})
         == 100

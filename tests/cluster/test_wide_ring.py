@@ -185,6 +185,11 @@ STATEMENTS = (
     "BEGIN BATCH USING TIMESTAMP 200 INSERT INTO t (a, b, v) VALUES ('p1', 1, 'batched');"
     " INSERT INTO one (k, v) VALUES (1, 'batched'); DELETE FROM one WHERE k = 2; APPLY BATCH",
     "SELECT * FROM t WHERE a = 'p1'",
+    "INSERT INTO one (k, v) VALUES (77, 'first') IF NOT EXISTS",
+    "INSERT INTO one (k, v) VALUES (77, 'second') IF NOT EXISTS",
+    "UPDATE one SET v = 'third' WHERE k = 77 IF v = 'nothing'",
+    "UPDATE one SET v = 'third' WHERE k = 77 IF v = 'first'",
+    "DELETE FROM one WHERE k = 78 IF EXISTS",
     "SELECT * FROM one",
     "ALTER TABLE one ADD w int",
     "ALTER TABLE one ADD w int",

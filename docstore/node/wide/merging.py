@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 from docstore.bson import Predicate
 from docstore.bson.optime import OpTime
 from docstore.commands.context import Context
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from docstore.node.node import DataNode
 from docstore.node.wide.columns import Found
@@ -123,8 +123,9 @@ class Quorum:
                 for task in done:
                     try:
                         answers.append(task.result())
-                    except (NetworkError, CommandError):
-                        if task is own:
+                    except (NetworkError, CommandError) as error:
+                        moved = isinstance(error, CommandError) and error.code == Code.StaleConfig
+                        if task is own or moved:
                             raise
                         if asked[task] not in failed:
                             # The connection may have broken since it was used last: it is tried once more, in its turn.
@@ -139,10 +140,11 @@ class Quorum:
         return tuple(answers)
 
     async def _ask_one(self, stretch: Stretch, address: str) -> Answer:
-        return await ask_member(self.node, address, self.found.collection.ns, stretch, self._left())
+        return await ask_member(self.context, self.node, address, self.found.collection.ns, stretch, self._left())
 
     async def _list_one(self, start: bytes, end: bytes, limit: int, address: str) -> Listing:
-        return await ask_rows(self.node, address, self.found.collection.ns, (start, end, limit), self._left())
+        namespace = self.found.collection.ns
+        return await ask_rows(self.context, self.node, address, namespace, (start, end, limit), self._left())
 
     def _left(self) -> float:
         return max(self.deadline - self.node.clock(), 0.001)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bson.int64 import Int64
 
-from docstore.bson import BINARY, array_value, document_from, elements, from_python, get_field, values
+from docstore.bson import BINARY, append_fields, array_value, document_from, elements, from_python, get_field, values
 from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.errors import Code, CommandError
+from docstore.node.reading import enter
 from docstore.node.wide.portions import read_portion
 from docstore.node.wide.rows import row_tails
 from docstore.node.wide.slicing import driven
 from docstore.replicaset.replicaset import ReplicaSet
-from docstore.storage import Family
+from docstore.storage import Family, Snapshot
 from docstore.wide.execution import Portion, Stored
 from docstore.wide.keys import family_prefix
 from docstore.wide.mutations import Entry, pack_entries, unpack_entries
@@ -64,9 +65,21 @@ class Listing(NamedTuple):
     optime: OpTime
 
 
+async def _state(context: Context, node: DataNode, namespace: str) -> Snapshot:
+    """The newest state, taken where the ownership lets the request in: nothing that moves away is deleted in it yet.
+
+    Errors: StaleConfig.
+    """
+    if node.ownership is not None:
+        entered = node.ownership.enter(namespace, context.shard_version, write=False)
+        if isawaitable(entered):
+            await enter(context, node, entered, write=False, namespace=namespace)
+    return node.engine.snapshot()
+
+
 async def read_stretch(context: Context, node: DataNode, collection: Collection, stretch: Stretch) -> Answer:
-    """What this node holds of it."""
-    snapshot = node.engine.snapshot()
+    """What this node holds of it. Errors: StaleConfig."""
+    snapshot = await _state(context, node, collection.ns)
     optime = node.store.last_optime
     prefix = family_prefix(collection.ident) + stretch.tail
     try:
@@ -101,7 +114,15 @@ def _standing(node: DataNode) -> tuple[int, bool]:
     return state.term, state.me is not None and state.me.voter
 
 
-async def ask_member(node: DataNode, address: str, namespace: str, stretch: Stretch, timeout: float) -> Answer:
+def _with_version(context: Context, request: bytes) -> bytes:
+    """The request with the version that the client's was routed by: a member that knows of a later one refuses it."""
+    version = context.shard_version
+    return request if version is None else append_fields(request, b"\x03shardVersion\0" + version)
+
+
+async def ask_member(
+    context: Context, node: DataNode, address: str, namespace: str, stretch: Stretch, timeout: float
+) -> Answer:
     """What another member holds of it; nothing where it has not heard of the column family. `timeout` in seconds.
 
     Errors: NetworkError, CommandError.
@@ -109,7 +130,8 @@ async def ask_member(node: DataNode, address: str, namespace: str, stretch: Stre
     database, _, name = namespace.partition(".")
     try:
         assert node.pool is not None, "members reach each other"
-        reply = await node.pool.command(address, database, request_of(name, stretch), timeout=timeout)
+        request = _with_version(context, request_of(name, stretch))
+        reply = await node.pool.command(address, database, request, timeout=timeout)
     except CommandError as error:
         if error.code != Code.NamespaceNotFound:
             raise
@@ -118,15 +140,15 @@ async def ask_member(node: DataNode, address: str, namespace: str, stretch: Stre
 
 
 async def list_rows(context: Context, node: DataNode, found: Found, start: bytes, end: bytes, limit: int) -> Listing:
-    """The next rows that this node holds."""
-    snapshot = node.engine.snapshot()
+    """The next rows that this node holds. Errors: StaleConfig."""
+    snapshot = await _state(context, node, found.collection.ns)
     optime = node.store.last_optime
     listed = driven(context, row_tails(found, snapshot, None, start, end, limit), snapshot.close)
     return Listing(await listed if isawaitable(listed) else listed, optime)
 
 
 async def ask_rows(
-    node: DataNode, address: str, namespace: str, bounds: tuple[bytes, bytes, int], timeout: float
+    context: Context, node: DataNode, address: str, namespace: str, bounds: tuple[bytes, bytes, int], timeout: float
 ) -> Listing:
     """The next rows that another member holds; none where it has not heard of the column family.
 
@@ -145,7 +167,7 @@ async def ask_rows(
     )
     try:
         assert node.pool is not None, "members reach each other"
-        reply = await node.pool.command(address, database, request, timeout=timeout)
+        reply = await node.pool.command(address, database, _with_version(context, request), timeout=timeout)
     except CommandError as error:
         if error.code != Code.NamespaceNotFound:
             raise
