@@ -19,19 +19,14 @@ from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, Value, get_
 from docstore.query import arithmetic
 from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, to_float
 from docstore.query.ordering import BINARY, Ordering
+from docstore.query.summation import Summation
 from docstore.query.values import (
-    INT_MAX,
-    INT_MIN,
-    LONG_MAX,
-    LONG_MIN,
     NULL_VALUE,
     NUMBERS,
     decimal_of,
     double_of,
     double_value,
     int32_value,
-    int64_value,
-    int_of,
 )
 
 
@@ -45,56 +40,43 @@ class Sliding(Protocol):
     def result(self) -> Value | None: ...
 
 
-_UNIT = 1074
-"""Every finite double is a whole number of 2**-1074."""
-
-
 class SlidingSum:
-    """The exact sum of the numbers. Doubles are added as whole numbers, so that nothing of what left stays behind:
-    `units` is their sum.
-    """
+    """The sum of the numbers. Infinities and NaN are counted, not added, so that nothing of them stays behind."""
 
-    __slots__ = ("_decimal", "_special", "_whole", "counts", "units")
+    __slots__ = ("_special", "_sum", "counts")
 
     def __init__(self) -> None:
         self.counts = {INT32: 0, INT64: 0, DOUBLE: 0, DECIMAL: 0}
-        self._whole = 0
-        self.units = 0
+        self._sum = Summation()
         self._special = {math.inf: 0, -math.inf: 0, math.nan: 0}
-        self._decimal = Decimal(0)
 
     def add(self, value: Value | None) -> None:
-        self._change(value, 1)
-
-    def remove(self, value: Value | None) -> None:
-        self._change(value, -1)
-
-    def _change(self, value: Value | None, sign: int) -> None:
         if value is None or value[0] not in NUMBERS:
             return
-        code = value[0]
-        self.counts[code] += sign
-        if code == DECIMAL:
-            exact = decimal_of(value).to_decimal()
-            if exact.is_finite():
-                self._decimal = DECIMAL_CONTEXT.add(self._decimal, exact if sign > 0 else exact.copy_negate())
-            else:
-                self._special[_special(float(exact))] += sign
-        elif code == DOUBLE:
-            number = double_of(value)
-            if math.isfinite(number):
-                numerator, denominator = number.as_integer_ratio()
-                self.units += sign * (numerator << (_UNIT + 1 - denominator.bit_length()))
-            else:
-                self._special[_special(number)] += sign
+        self.counts[value[0]] += 1
+        unusual = _unusual(value)
+        if unusual is None:
+            self._sum.add(value)
         else:
-            self._whole += sign * int_of(value)
+            self._special[unusual] += 1
+
+    def remove(self, value: Value | None) -> None:
+        if value is None or value[0] not in NUMBERS:
+            return
+        self.counts[value[0]] -= 1
+        unusual = _unusual(value)
+        if not self.count:
+            self._sum = Summation()
+        elif unusual is None:
+            self._sum.remove(value)
+        if unusual is not None:
+            self._special[unusual] -= 1
 
     @property
     def count(self) -> int:
         return sum(self.counts.values())
 
-    def _unusual(self) -> float | None:
+    def _special_sum(self) -> float | None:
         """What infinities and NaN make of the sum."""
         if self._special[math.nan] or (self._special[math.inf] and self._special[-math.inf]):
             return math.nan
@@ -104,33 +86,30 @@ class SlidingSum:
         return None
 
     def as_float(self) -> float:
-        unusual = self._unusual()
-        if unusual is not None:
-            return unusual
-        try:
-            return ((self._whole << _UNIT) + self.units) / (1 << _UNIT) + float(self._decimal)
-        except OverflowError:
-            return math.copysign(math.inf, self._whole + self.units)
+        special = self._special_sum()
+        return self._sum.as_float() if special is None else special
 
     def as_decimal(self) -> Decimal:
-        unusual = self._unusual()
-        if unusual is not None:
-            return Decimal(unusual)
-        binary = DECIMAL_CONTEXT.create_decimal_from_float(self.units / (1 << _UNIT))
-        return DECIMAL_CONTEXT.add(DECIMAL_CONTEXT.add(self._decimal, Decimal(self._whole)), binary)
+        special = self._special_sum()
+        return self._sum.as_decimal() if special is None else Decimal(special)
 
     def result(self) -> Value:
         if self.counts[DECIMAL]:
             return from_decimal(self.as_decimal())
         if self.counts[DOUBLE]:
             return double_value(self.as_float())
-        if not self.counts[INT64] and INT_MIN <= self._whole <= INT_MAX:
-            return int32_value(self._whole)
-        return int64_value(self._whole) if LONG_MIN <= self._whole <= LONG_MAX else double_value(float(self._whole))
+        return self._sum.result_as(INT64 if self.counts[INT64] else INT32)
 
 
-def _special(number: float) -> float:
-    return math.nan if math.isnan(number) else number
+def _unusual(number: Value) -> float | None:
+    """The number as a double where it is infinite or none."""
+    if number[0] == DOUBLE:
+        found = double_of(number)
+        return None if math.isfinite(found) else math.nan if math.isnan(found) else found
+    if number[0] == DECIMAL:
+        exact = decimal_of(number).to_decimal()
+        return None if exact.is_finite() else math.nan if exact.is_nan() else float(exact)
+    return None
 
 
 class SlidingAverage(SlidingSum):
@@ -148,51 +127,69 @@ class SlidingAverage(SlidingSum):
 
 
 class SlidingDeviation:
-    """The standard deviation. The reference's results for one value and for none are its own."""
+    """The standard deviation, by updates of the sum and of the sum of squared distances from the mean.
 
-    __slots__ = ("_sample", "_squares", "_sum", "_unusual")
+    The reference's results for one value and for none are its own.
+    """
+
+    __slots__ = ("_count", "_sample", "_squares", "_sum", "_unusual")
 
     def __init__(self, sample: bool) -> None:
         self._sample = sample
-        self._sum = SlidingSum()
-        self._squares = 0
+        self._count = 0
+        self._sum = Summation()
+        self._squares = Summation()
         self._unusual = 0
 
     def add(self, value: Value | None) -> None:
-        self._change(value, 1)
+        number = self._counted(value, 1)
+        if number is None:
+            return
+        if self._count:
+            self._squares.add(self._square(number, self._count + 1))
+        self._sum.add(double_value(number))
+        self._count += 1
 
     def remove(self, value: Value | None) -> None:
-        self._change(value, -1)
+        number = self._counted(value, -1)
+        if number is None:
+            return
+        if self._count > 1:
+            self._squares.remove(self._square(number, self._count))
+            self._sum.remove(double_value(number))
+        else:
+            self._squares = Summation()
+            self._sum = Summation()
+        self._count -= 1
 
-    def _change(self, value: Value | None, sign: int) -> None:
+    def _counted(self, value: Value | None, sign: int) -> float | None:
+        """The number as a double; infinities and NaN are only counted."""
         if value is None or value[0] not in NUMBERS:
-            return
+            return None
         number = to_float(value)
-        if not math.isfinite(number):
-            self._unusual += sign
-            return
-        binary = double_value(number)
-        (self._sum.add if sign > 0 else self._sum.remove)(binary)
-        numerator, denominator = number.as_integer_ratio()
-        self._squares += sign * ((numerator << (_UNIT + 1 - denominator.bit_length())) ** 2)
+        if math.isfinite(number):
+            return number
+        self._unusual += sign
+        return None
+
+    def _square(self, number: float, size: int) -> Value:
+        """What a number adds to the squares in a window of that size with it in or, before it comes, without it."""
+        count = self._count
+        delta = count * number - self._sum.as_float()
+        return double_value(delta * delta / (size * (size - 1)))
 
     def result(self) -> Value:
         if self._unusual:
             return NULL_VALUE
-        count = self._sum.count
+        count = self._count
         if self._sample and count == 0:
             return double_value(-0.0)
         if count <= int(self._sample):
             return NULL_VALUE
         if count == 1:
             return int32_value(0)
-        total = self._sum.units
-        spread = self._squares * count - total * total
-        divisor = count * (count - 1 if self._sample else count)
-        try:
-            return double_value(math.sqrt(spread / (divisor << (2 * _UNIT))))
-        except OverflowError:
-            return double_value(math.inf)
+        squares = max(self._squares.as_float(), 0.0)
+        return double_value(math.sqrt(squares / (count - 1 if self._sample else count)))
 
 
 class SlidingCovariance:

@@ -111,6 +111,7 @@ class Context:
     * `shard_version`: the raw document of a router.
     * `help_asked`: answer with the command's help instead of running it.
     * `induced`: what a fail point makes of the reply.
+    * `whole_ok`: the reply says `ok` with an int, as count and distinct of a view do.
     """
 
     # Most requests carry few of these: what is not carried stays with the class.
@@ -133,6 +134,7 @@ class Context:
     api_strict: bool = False
     help_asked: bool = False
     induced: Failure | None = None
+    whole_ok: bool = False
     _body: dict[str, Any] | None = None
     _operation: Operation | None = None
 

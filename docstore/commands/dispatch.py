@@ -37,6 +37,7 @@ LOG = component("COMMAND")
 _LOGGED_BYTES = 10_000
 """Longer commands are logged by their name."""
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
+_WHOLE_OK = b"\x10ok\0\1\0\0\0"
 _EMPTY = b"\x05\0\0\0\0"
 
 _VERSIONED_CODES = STATE_CHANGE_CODES - {Code.ShutdownInProgress, Code.InterruptedAtShutdown}
@@ -262,7 +263,8 @@ class Dispatcher:
                 context.connection.hang_up()
         elif retried:
             body = self._label_write_concern_error(body)
-        return append_fields(body, self._reply_tail())
+        tail = self._reply_tail()
+        return append_fields(body, _WHOLE_OK + tail[len(_OK) :] if context.whole_ok else tail)
 
     def _label_write_concern_error(self, body: bytes) -> bytes:
         field = get_field(body, "writeConcernError")

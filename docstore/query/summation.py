@@ -47,19 +47,27 @@ class Summation:
 
     def add(self, value: Value) -> None:
         """Add a number."""
+        if value[0] != self.kind:
+            self.kind = widest(self.kind, value[0])
+        self._include(value, 1)
+
+    def remove(self, value: Value) -> None:
+        """Take a number out again by adding what it lacks of zero; the kind stays."""
+        self._include(value, -1)
+
+    def _include(self, value: Value, sign: int) -> None:
         code = value[0]
-        if code != self.kind:
-            self.kind = widest(self.kind, code)
         if code == DOUBLE:
-            self._add_double(double_of(value))
+            self._add_double(sign * double_of(value))
         elif code == DECIMAL:
-            self._decimal = DECIMAL_CONTEXT.add(self._decimal, decimal_of(value).to_decimal())
+            number = decimal_of(value).to_decimal()
+            self._decimal = DECIMAL_CONTEXT.add(self._decimal, number if sign > 0 else number.copy_negate())
         elif code == INT32:
-            number = int_of(value)
-            self._whole += number
-            self._plus(float(number))
+            whole = sign * int_of(value)
+            self._whole += whole
+            self._plus(float(whole))
         else:
-            self._add_long(int_of(value))
+            self._add_long(sign * int_of(value))
 
     def _add_long(self, number: int) -> None:
         """A long is added in two parts, of which each is a double exactly."""
@@ -112,11 +120,15 @@ class Summation:
 
     def result(self) -> Value:
         """The sum as a value of its kind."""
-        if self.kind == DECIMAL:
+        return self.result_as(self.kind)
+
+    def result_as(self, kind: int) -> Value:
+        """The sum where the widest type among the numbers that are in it is this one."""
+        if kind == DECIMAL:
             return from_decimal(self.as_decimal())
-        if self.kind == DOUBLE:
+        if kind == DOUBLE:
             return double_value(self.as_float())
-        if self.kind == INT32 and INT_MIN <= self._whole <= INT_MAX:
+        if kind == INT32 and INT_MIN <= self._whole <= INT_MAX:
             return int32_value(self._whole)
         if LONG_MIN <= self._whole <= LONG_MAX:
             return int64_value(self._whole)

@@ -50,6 +50,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         request = request_of(context, inner, _arguments(context, inner))
         return await explain_pipeline(context, request, args["verbosity"], inner)
     if name not in _FILTERS:
+        context.services.table.get(name)
         raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
     if code != STRING:
         raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")

@@ -76,6 +76,7 @@ async def _go_on(context: Context, source: DocumentSource, view: View, found: Di
 
 
 async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
+    context.whole_ok = True
     node, language = node_of(context), language_of(context, arguments)
     found = DistinctValues(arguments["key"], language.collation)
     source = await open_view(context, resolved, filter_stages(arguments["query"]), language, hint_of(arguments["hint"]))

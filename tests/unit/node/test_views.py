@@ -46,6 +46,9 @@ def test_counting_distinct_values_and_pipelines_go_through_views() -> None:
         assert (await node.run({"count": "v"}))["n"] == 4
         assert (await node.run({"count": "v", "query": {"a": 1}, "limit": 1}))["n"] == 1
         assert (await node.run({"distinct": "v", "key": "a"}))["values"] == [1, 2]
+        for command in ({"count": "v"}, {"distinct": "v", "key": "a"}):
+            assert type((await node.run(command))["ok"]) is int
+        assert type((await node.run({"count": "c"}))["ok"]) is float
         command = {"aggregate": "v", "pipeline": [{"$group": {"_id": None, "n": {"$sum": 1}}}], "cursor": {}}
         found = (await node.run(command))["cursor"]
         assert (found["ns"], found["firstBatch"]) == ("test.v", [{"_id": None, "n": 4}])
