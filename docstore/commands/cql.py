@@ -19,6 +19,7 @@ from docstore.bson import ARRAY, BINARY, NULL, OBJECT, UNDEFINED, Value, element
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.cql.batches import BatchPlan
 from docstore.cql.bindings import Bound
 from docstore.cql.documents import bound_of, shower_of
 from docstore.cql.errors import invalid, protocol, translated
@@ -27,6 +28,8 @@ from docstore.cql.kept import Statements
 from docstore.cql.preparing import Prepared
 from docstore.cql.reading import Pause
 from docstore.cql.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
+from docstore.cql.select_plans import SelectPlan
+from docstore.cql.write_plans import WritePlan
 from docstore.errors import CommandError
 from docstore.query.values import TYPE_NAMES
 from docstore.wide.consistency import level_named
@@ -57,6 +60,9 @@ async def _run(
 ) -> dict[str, Any]:
     in_use = await executor.keyspace(context.db)
     prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)
+    if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
+        # What may wait for others goes on as a task, whatever it was begun as.
+        await surroundings.pause()
     request = Request(
         values=_values(prepared, arguments["params"]),
         level=level_named(arguments["consistency"]),

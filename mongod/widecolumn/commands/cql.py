@@ -20,7 +20,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     statements = node.wide.statements
     running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
     if node.ownership is None and arguments["consistency"] == "ONE":
-        # Nothing but a pause can make it wait.
+        # What reads or writes rows is kept waiting by a pause or a lock alone; everything else makes a pause first.
         return begun(running)
     return running
 

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import bson
 from bson.binary import Binary
 from bson.int64 import Int64
 
+from docstore.commands.dispatch import Pending
 from docstore.errors import Code
+from docstore.wire.message import Message
 from tests.unit.mongod.wide_columns import WideNode
 
 TABLE = """CREATE TABLE t (a text, b int, v text, n bigint, s text static, PRIMARY KEY (a, b))
@@ -149,5 +152,39 @@ def test_values_can_be_given_by_name() -> None:
         assert await node.rows("SELECT a, b, v FROM t") == [["x", 1, "x"]]
         _, message = await node.refused({"cql": text, "params": {"key": "x"}})
         assert message == "Invalid amount of bind variables"
+
+    story(told())
+
+
+def test_what_may_wait_for_others_is_a_task_and_rows_need_none() -> None:
+    async def told() -> None:
+        node = CqlNode()
+        await node.begin_tables()
+
+        async def handled(text: str) -> Any:
+            """What the transport gets, which is no task."""
+            got: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            body = bson.encode({"cql": text, "$db": "ks"})
+
+            def handle() -> None:
+                got.set_result(node.dispatcher.handle(Message(1, 0, body, {}), node.peer))
+
+            asyncio.get_running_loop().call_soon(handle)
+            return await got
+
+        for text in (
+            "INSERT INTO t (a, b) VALUES ('x', 1)",
+            "SELECT * FROM t",
+            "UPDATE t SET v = 'v' WHERE a = 'x' AND b = 1",
+        ):
+            assert isinstance(await handled(text), bytes)
+        for text in (
+            "INSERT INTO t (a, b) VALUES ('x', 1) IF NOT EXISTS",
+            "CREATE TABLE u (a int PRIMARY KEY)",
+            "USE ks",
+        ):
+            outcome = await handled(text)
+            assert isinstance(outcome, Pending)
+            assert bson.decode(await outcome.finish())["ok"] == 1
 
     story(told())
