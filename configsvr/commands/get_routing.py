@@ -11,8 +11,9 @@ import bson
 
 from configsvr.catalog.records import COLLECTIONS, DATABASES, CollectionRecord
 from configsvr.server import server_of
-from docstore.bson import document_from, documents_array, project_fields
+from docstore.bson import document_from, documents_array
 from docstore.bson.namespace import split_namespace
+from docstore.bson.projecting import TopFields
 from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
@@ -21,7 +22,8 @@ from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Ty
 from docstore.sharding.version import ShardVersion
 
 _MAJORITY = ReadConcern(ReadLevel.MAJORITY)
-_CHUNK_FIELDS = frozenset(("min", "max", "shard", "lastmod", "jumbo"))
+_CHUNK = TopFields(("min", "max", "shard", "lastmod", "jumbo"))
+"""What routers are told of a chunk."""
 _SLICE = 1000
 
 
@@ -41,7 +43,7 @@ async def run(context: Context, arguments: Arguments) -> bytes:
             full = since is None or since.epoch != record.epoch
             chunks: list[bytes] = []
             for chunk in server.chunks.changed_since(record, since, reader):
-                chunks.append(project_fields(chunk, _CHUNK_FIELDS))
+                chunks.append(_CHUNK.apply(chunk))
                 if len(chunks) % _SLICE == 0:
                     await server.node.pause()
             fields += [

@@ -31,7 +31,7 @@ from docstore.bson.build import (
     enclosed,
     encoded_fields,
     members_of_array,
-    project_fields,
+    with_documents,
 )
 from docstore.bson.convert import document_to_python, from_python, to_python
 from docstore.bson.hashing import hashed_key
@@ -144,11 +144,11 @@ __all__ = [
     "identity_key",
     "is_storable",
     "members_of_array",
-    "project_fields",
     "scan",
     "scan_pairs",
     "to_python",
     "type_class",
     "validate",
     "values",
+    "with_documents",
 ]

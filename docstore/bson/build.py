@@ -6,8 +6,7 @@ validated.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from functools import lru_cache
+from collections.abc import Iterable
 
 import cython
 
@@ -15,7 +14,7 @@ from docstore.bson.walk import Value, encoded_name
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
-    from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, part, value_end
+    from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, part, value_end
 
 
 _members: list[bytes] = []
@@ -69,6 +68,19 @@ def documents_array_parts(
     parts[0] = size.to_bytes(4, "little")
     parts.append(b"\0")
     return parts, size
+
+
+def with_documents(raw: bytes, name: str, documents: Iterable[bytes]) -> bytes | None:
+    """The document with an array of documents as one more field; None where it has a field of that name."""
+    encoded: bytes = encoded_name(name)
+    size: cython.Py_ssize_t
+    if find(raw, 0, len(raw), encoded) >= 0:
+        return None
+    parts, size = documents_array_parts(documents)
+    size += len(raw) + len(encoded) + 2
+    parts[0] = b"".join((size.to_bytes(4, "little"), part(raw, 4, len(raw) - 1), b"\x04", encoded, b"\0", parts[0]))
+    parts.append(b"\0")
+    return b"".join(parts)
 
 
 def members_of_array(documents: Iterable[bytes], first: int) -> bytes:
@@ -140,47 +152,6 @@ def append_fields(raw: bytes, tail: bytes) -> bytes:
 def encoded_fields(raw: bytes) -> bytes:
     """The elements of a document without its length and final NUL: what `append_fields` takes."""
     return raw[4 : len(raw) - 1]
-
-
-def project_fields(raw: bytes, names: Collection[str], exclude: bool = False) -> bytes:
-    """The document with only the top-level fields in `names` (or without them), in their stored order."""
-    wanted: list[bytes] = _encoded(frozenset(names))
-    stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
-    at: cython.Py_ssize_t = 4
-    kept_from: cython.Py_ssize_t = 4
-    named: cython.Py_ssize_t
-    end: cython.Py_ssize_t
-    parts: list[bytes] = []
-    while at < stop:
-        named = name_end(raw, at + 1, stop)
-        end = value_end(raw, raw[at], named + 1, stop)
-        if _is_one_of(raw, at + 1, named, wanted) == exclude:
-            if kept_from < at:
-                parts.append(part(raw, kept_from, at))
-            kept_from = end
-        at = end
-    if kept_from < at:
-        parts.append(part(raw, kept_from, at))
-    return enclosed(b"".join(parts))
-
-
-def _is_one_of(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, names: list[bytes]) -> cython.bint:
-    name: bytes
-    same: cython.Py_ssize_t
-    size: cython.Py_ssize_t = end - at
-    for name in names:
-        if len(name) == size:
-            same = 0
-            while same < size and raw[at + same] == name[same]:
-                same += 1
-            if same == size:
-                return True
-    return False
-
-
-@lru_cache(maxsize=256)
-def _encoded(names: frozenset[str]) -> list[bytes]:
-    return [name.encode() for name in names]
 
 
 def array_value(members: Iterable[Value]) -> Value:

@@ -1,4 +1,6 @@
 from docstore.bson.group_values cimport Place
+from docstore.bson.key_writer cimport KeyWriter
+from docstore.bson.keys cimport append_key
 from docstore.bson.order cimport compare_at
 from docstore.bson.walk cimport (
     ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, OBJECT, UNDEFINED, document_stop, double_at, int32_at, int64_at, name_end,
@@ -46,6 +48,18 @@ cdef class EndState(State):
     cdef bint _last
     cdef tuple _value
     cdef int add(self, Place found) except -1
+    cdef bint merge(self, Place found) except -1
+    cpdef tuple partial(self)
+    cpdef tuple result(self)
+
+cdef KeyWriter _key_writer
+cdef KeyWriter _array_writer
+
+cdef class MembersState(State):
+    cdef bytearray _members
+    cdef dict _keys
+    cdef int add(self, Place found) except -1
+    cdef int _take(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint merge(self, Place found) except -1
     cpdef tuple partial(self)
     cpdef tuple result(self)

@@ -17,9 +17,11 @@ import cython
 
 from docstore.bson.build import array_from, document_from
 from docstore.bson.group_values import Place
+from docstore.bson.key_writer import KeyWriter
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 
 if not cython.compiled:
+    from docstore.bson.keys import append_key
     from docstore.bson.order import compare_at
     from docstore.bson.walk import (
         ARRAY,
@@ -317,6 +319,96 @@ class EndState(State):
         return (NULL, b"") if self._value is None else self._value
 
 
+_key_writer = KeyWriter()
+_array_writer = KeyWriter()
+"""Where keys of members, and arrays, are written; nobody is asked in between."""
+
+_KEPT_ROOM = 1 << 16
+_PER_KEY = 150
+"""Bytes of memory that a remembered key costs besides its own."""
+
+_FIRST_MEMBER = 100
+"""Bytes of memory that what holds the members costs besides them."""
+
+
+@cython.no_gc
+@cython.cclass
+class MembersState(State):
+    """The values that are not missing, in order of arrival; those that compare equal to an earlier one only where
+    they need not be `distinct`. As parts the array that is the result.
+
+    The members lie one behind the other, each as its type byte and its bytes.
+    """
+
+    _members: bytearray
+    _keys: dict[bytes, None] | None
+
+    def __init__(self, distinct: bool) -> None:
+        super().__init__()
+        self._members = bytearray()
+        self._keys = {} if distinct else None
+
+    def add(self, found: Place) -> cython.int:
+        if found.code == 0:
+            return 0
+        return self._take(found.code, found.raw, found.at, found.end)
+
+    def _take(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        held: cython.Py_ssize_t = 1 + end - at + (0 if self._members else _FIRST_MEMBER)
+        key: bytes
+        if self._keys is not None:
+            _key_writer.clear()
+            append_key(_key_writer, code, raw, at, end)
+            key = _key_writer.taken()
+            if key in self._keys:
+                return 0
+            self._keys[key] = None
+            held += len(key) + _PER_KEY
+        self._members.append(code)
+        self._members += part(raw, at, end)
+        return held
+
+    def merge(self, found: Place) -> cython.bint:
+        raw: bytes = found.raw
+        stop: cython.Py_ssize_t = document_stop(raw, found.at, found.end)
+        at: cython.Py_ssize_t = found.at + 4
+        begin: cython.Py_ssize_t
+        code: cython.int
+        while at < stop:
+            code = raw[at]
+            begin = name_end(raw, at + 1, stop) + 1
+            at = value_end(raw, code, begin, stop)
+            self._take(code, raw, begin, at)
+        return True
+
+    def partial(self) -> Value:
+        return self.result()
+
+    def result(self) -> Value:
+        global _array_writer
+        out: KeyWriter = _array_writer
+        members: bytes = bytes(self._members)
+        stop: cython.Py_ssize_t = len(members)
+        at: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        position: cython.Py_ssize_t = 0
+        out.clear()
+        out.put_little(0, 4)
+        while at < stop:
+            end = value_end(members, members[at], at + 1, stop)
+            out.put(members[at])
+            out.put_digits(position)
+            out.put(0)
+            out.put_part(members, at + 1, end)
+            position += 1
+            at = end
+        out.put(0)
+        out.set_little(0, out.size, 4)
+        if out.size > _KEPT_ROOM:
+            _array_writer = KeyWriter()
+        return ARRAY, out.taken()
+
+
 LAST_MIN = "last $min"
 LAST_MAX = "last $max"
 """`$min` and `$max` that give the last of equal values."""
@@ -330,5 +422,7 @@ STATES: dict[str, Callable[[], State]] = {
     LAST_MAX: lambda: ExtremeState(1, True),
     "$first": lambda: EndState(False),
     "$last": lambda: EndState(True),
+    "$push": lambda: MembersState(False),
+    "$addToSet": lambda: MembersState(True),
 }
 """The accumulators that a `Grouping` knows."""

@@ -12,7 +12,7 @@ cdef class Place:
 cdef class Source:
     cdef int locate(self, bytes document, Place member, Place found) except -1
 
-cdef int _put_result(Place found, tuple value) except -1
+cdef int put_result(Place found, tuple value) except -1
 
 cdef class ConstantSource(Source):
     cdef int _code

@@ -37,11 +37,19 @@ class Place:
         return 0
 
     def value(self) -> Value:
+        if self.at == 0 and self.end == len(self.raw):
+            return self.code, self.raw
         return self.code, part(self.raw, self.at, self.end)
 
 
 class Source:
-    """Where the values for a key or an accumulator come from."""
+    """Where the values for a key, an accumulator or a calculated field come from. A function of the document."""
+
+    def __call__(self, document: bytes) -> Value | None:
+        """The value for a document; None where it is missing."""
+        found: Place = Place()
+        self.locate(document, None, found)
+        return None if found.code == 0 else found.value()
 
     def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
         """Let `found` be the value for a document, of which `member` is the unwound element."""
@@ -55,7 +63,8 @@ class Source:
         return False
 
 
-def _put_result(found: Place, value: Value | None) -> cython.int:
+def put_result(found: Place, value: Value | None) -> cython.int:
+    """Let it be a value that may be missing."""
     if value is None:
         return found.put(0, b"")
     return found.put(value[0], value[1])
@@ -86,7 +95,7 @@ class CallSource(Source):
         raise ValueError("a function needs the unwound document")
 
     def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        return _put_result(found, self._function(document))
+        return put_result(found, self._function(document))
 
 
 class PathSource(Source):
@@ -132,7 +141,7 @@ class PathSource(Source):
             found.end = len(document)
         for name in self._names:
             if found.code == ARRAY:
-                return _put_result(found, self._otherwise(self._whole(document, member)))
+                return put_result(found, self._otherwise(self._whole(document, member)))
             if found.code != OBJECT:
                 found.code = 0
                 return 0

@@ -27,12 +27,13 @@ from docstore.bson.walk import Value, encoded_name
 if not cython.compiled:
     from docstore.bson.walk import ARRAY, NULL, UNDEFINED, document_stop, name_end, part, value_end
 
-PER_GROUP = 300
+_PER_GROUP = 220
+_PER_STATE = 90
 """Bytes of memory that a group, and each of its states, is taken to cost besides its key."""
 
 _MOST_TRIES = 16
-_MOST_SLOTS = 1 << 17
-"""A larger table would take too long to be made anew."""
+_MOST_SLOTS = 1 << 16
+"""A larger table would take too long to be made anew, and to be looked over by the garbage collector."""
 
 Finish = Callable[[int, State, bool], Value]
 """The result (with a third argument of True: what is to be merged) of the state of a field that has `extras`."""
@@ -274,8 +275,7 @@ class Grouping:
         if group is None:
             group = Group(found.code, raw, self._started())
             self._groups[encoded] = group
-            self.held += len(encoded) + PER_GROUP * (1 + len(self._starts))
-        self.held += 2 * len(raw)
+            self.held += len(encoded) + len(raw) + _PER_GROUP + _PER_STATE * len(self._starts)
         return group
 
     def _started(self) -> State | None:

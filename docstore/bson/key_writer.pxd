@@ -12,6 +12,7 @@ cdef class KeyWriter:
     cdef int put_part(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int put_bytes(self, bytes raw) except -1
     cdef int put_number(self, unsigned long long number, int width) except -1
+    cdef int put_digits(self, Py_ssize_t number) except -1
     cdef int put_little(self, unsigned long long number, int width) except -1
     cdef int set_little(self, Py_ssize_t at, unsigned long long number, int width) except -1
     cdef int invert(self, Py_ssize_t at) except -1

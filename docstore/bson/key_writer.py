@@ -52,12 +52,20 @@ class KeyWriter:
 
     def put_part(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """Append the bytes [at, end)."""
-        if self._room - self.size < end - at:
-            self._grow(end - at)
-        while at < end:
-            self._buffer[self.size] = raw[at]
-            self.size += 1
-            at += 1
+        size: cython.Py_ssize_t = end - at
+        place: cython.Py_ssize_t
+        if size <= 0:
+            return 0
+        if self._room - self.size < size:
+            self._grow(size)
+        if cython.compiled:
+            target: cython.p_char = cython.cast(cython.p_char, self._buffer) + self.size  # type: ignore[assignment, operator]
+            source: cython.p_char = cython.cast(cython.p_char, raw) + at  # type: ignore[assignment, operator]
+            for place in range(size):
+                target[place] = source[place]
+        else:
+            self._buffer[self.size : self.size + size] = raw[at:end]
+        self.size += size
         return 0
 
     def put_bytes(self, raw: bytes) -> cython.int:
@@ -70,6 +78,24 @@ class KeyWriter:
         while shift > 0:
             shift -= 8
             self.put((number >> shift) & 0xFF)
+        return 0
+
+    def put_digits(self, number: cython.Py_ssize_t) -> cython.int:
+        """Append a number that is not negative, as decimal digits."""
+        first: cython.Py_ssize_t = self.size
+        last: cython.Py_ssize_t
+        digit: cython.int
+        self.put(48 + number % 10)
+        while number >= 10:
+            number //= 10
+            self.put(48 + number % 10)
+        last = self.size - 1
+        while first < last:
+            digit = self._buffer[first]
+            self._buffer[first] = self._buffer[last]
+            self._buffer[last] = digit
+            first += 1
+            last -= 1
         return 0
 
     def put_little(self, number: cython.ulonglong, width: cython.int) -> cython.int:

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from docstore.bson.build import array_from, document_from, project_fields
+from docstore.bson.build import array_from, document_from
+from docstore.bson.group import CallSource, Source
+from docstore.bson.projecting import TopFields
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, get_field, values
 from docstore.errors import CommandError
 from docstore.query.positions import Positions
-from docstore.query.values import int32_bytes
 
 
 class Plain(Enum):
@@ -42,10 +43,8 @@ class Rewrite:
     last: bool = False
 
 
-_CODES = [bytes((code,)) for code in range(256)]
-
 Compute = Callable[[bytes], Value | None]
-"""Calculates a value from the whole document; None stands for no value."""
+"""Calculates a value from the whole document; None stands for no value. The kernel knows its own, its sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +116,8 @@ class Projection:
     root: Branch
     keep_others: bool
     in_place: bool = False
-    _plain: frozenset[str] | None = None
-    """The kept (or dropped) fields where there is nothing but such and `_added` at the top level."""
-    _added: tuple[tuple[str, Compute], ...] = ()
+    _top: TopFields | None = None
+    """The same for a tree that names fields of the top level only."""
 
     @property
     def computes(self) -> bool:
@@ -128,21 +126,13 @@ class Projection:
 
     def apply(self, raw: bytes) -> bytes:
         """The projected document."""
-        if self._plain is None:
-            return self._document(self.root, raw, raw)
-        kept = project_fields(raw, self._plain, self.keep_others) if self._plain or not self.keep_others else raw
-        if not self._added:
-            return kept
-        if self.in_place and any(get_field(raw, name) is not None for name, _ in self._added):
-            return self._document(self.root, raw, raw)
-        parts = [b"", kept[4:-1]]
-        for name, compute in self._added:
-            value = compute(raw)
-            if value is not None:
-                parts += (_CODES[value[0]], name.encode(), b"\0", value[1])
-        parts.append(b"\0")
-        parts[0] = int32_bytes(4 + sum(map(len, parts)))
-        return b"".join(parts)
+        return self._document(self.root, raw, raw) if self._top is None else self._top.apply(raw)
+
+    def apply_all(self, documents: list[bytes]) -> list[bytes]:
+        """The projected documents."""
+        if self._top is not None:
+            return self._top.apply_all(documents)
+        return [self._document(self.root, raw, raw) for raw in documents]
 
     def _document(self, branch: Branch, raw: bytes, document: bytes) -> bytes:
         fields: list[tuple[str, int, bytes]] = []
@@ -201,12 +191,15 @@ class Projection:
 
 
 def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) -> Projection:
-    """A projection that takes the kernel's shortcuts when the tree names top-level fields only."""
+    """A projection that takes the kernel's shortcut when the tree names top-level fields only."""
     plain = DROP if keep_others else KEEP
-    added = tuple((name, child.compute) for name, child in root.children.items() if isinstance(child, Computed))
-    named = frozenset(name for name, child in root.children.items() if child is plain)
-    shallow = len(added) + len(named) == len(root.children) and (in_place or not (keep_others and added))
-    return Projection(root, keep_others, in_place, named if shallow else None, added)
+    added = [(name, child.compute) for name, child in root.children.items() if isinstance(child, Computed)]
+    named = [name for name, child in root.children.items() if child is plain]
+    top = None
+    if len(added) + len(named) == len(root.children) and (in_place or not (keep_others and added)):
+        sources = [(name, made if isinstance(made, Source) else CallSource(made)) for name, made in added]
+        top = TopFields(named, keep_others, sources, in_place)
+    return Projection(root, keep_others, in_place, top)
 
 
 def kept_paths(projection: DocumentProjection) -> frozenset[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docstore.aggregation.expressions.model import Scope
+from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.parse import is_operator, parse_expression
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
@@ -15,14 +15,13 @@ from docstore.query.values import is_true
 
 def compile_test(value: Value, language: Language) -> Callable[[bytes], bool]:
     """The test of an `$expr`: whether the expression is true of a document."""
-    evaluate = parse_expression(value, language=language).evaluate
-    return lambda document: is_true(evaluate(Scope(document)))
+    compute = source_of(parse_expression(value, language=language))
+    return lambda document: is_true(compute(document))
 
 
 def compile_value(value: Value, language: Language) -> Compute:
     """The value of an expression for a document."""
-    evaluate = parse_expression(value, language=language).evaluate
-    return lambda document: evaluate(Scope(document))
+    return source_of(parse_expression(value, language=language))
 
 
 def compile_field(value: Value, language: Language) -> Compute:

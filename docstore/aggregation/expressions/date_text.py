@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
+from docstore.aggregation.expressions.calculations import date_text
 from docstore.aggregation.expressions.date_parsing import FROM_TEXT, TO_TEXT, check_format, instant_of_text
 from docstore.aggregation.expressions.date_parts import PARTS, date_value, instant_of, sunday_week
 from docstore.aggregation.expressions.model import (
@@ -17,6 +19,7 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
 )
 from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, zone_from
+from docstore.bson.calculating_dates import DATE_PARTS
 from docstore.bson.calendar import civil, day_of_year, iso_week, weekday
 from docstore.bson.walk import STRING, Value
 from docstore.errors import Code, CommandError
@@ -121,7 +124,28 @@ def _parse_to_string(name: str, value: Value, parsing: Parsing) -> Expression:
             return NULL_VALUE
         return string_value(format_date(instant_of(date), layout, zone))
 
-    return folded(evaluate, list(given.values()))
+    made = folded(evaluate, list(given.values()))
+    pieces = None if made.is_constant or parsing.binds else _plain_pieces(given)
+    return made if pieces is None else date_text(replace(made, arguments=(given["date"],)), pieces)
+
+
+def _plain_pieces(given: dict[str, Expression]) -> list[tuple[str | None, bytes]] | None:
+    """The pieces of a format in UTC that needs nothing but numbers; None where something else is asked for."""
+    layout = ISO_FORMAT
+    if not given.keys() <= {"date", "format"}:
+        return None
+    if "format" in given:
+        value = given["format"].constant
+        if value is None or value[0] != STRING:
+            return None
+        layout = text_of(value)
+        check_format(layout, TO_TEXT)
+    pieces: list[tuple[str | None, bytes]] = []
+    for literal, letter in _pieces(layout):
+        if letter and letter not in DATE_PARTS:
+            return None
+        pieces += [(None, literal.encode()), *([(letter, b"")] if letter else [])]
+    return pieces
 
 
 def _parse_from_string(name: str, value: Value, parsing: Parsing) -> Expression:

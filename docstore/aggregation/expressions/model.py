@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from docstore.bson.calculating import Calculation
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
@@ -54,6 +55,10 @@ class Expression:
     fields: tuple[tuple[str, Expression], ...] | None = None
     operands: tuple[str, tuple[Expression, ...]] | None = None
     """(name, arguments) of a commutative operator."""
+    arguments: tuple[Expression, ...] = ()
+    """What the kernel needs to calculate it, in the order in which it is evaluated."""
+    calculation: Calculation | None = None
+    """The kernel's way to the same value, where it has one."""
 
 
 def constant(value: Value | None) -> Expression:
@@ -64,7 +69,7 @@ def folded(evaluate: Evaluate, arguments: Sequence[Expression]) -> Expression:
     """An expression of these arguments, calculated at once when all of them are constant."""
     if all(argument.is_constant for argument in arguments):
         return constant(evaluate(Scope(b"\x05\0\0\0\0")))
-    return Expression(evaluate)
+    return Expression(evaluate, arguments=tuple(arguments))
 
 
 class Parsing(Protocol):
@@ -150,11 +155,15 @@ def commutative(function: Callable[[list[Value | None]], Value | None]) -> Opera
             same, inner = argument.operands or ("", ())
             arguments.extend(inner if same == name and len(inner) > 1 and len(given) > 1 else [argument])
         constants = [argument.constant for argument in arguments if argument.is_constant]
-        functions = [argument.evaluate for argument in arguments if not argument.is_constant]
-        if not functions:
+        changing = [argument for argument in arguments if not argument.is_constant]
+        if not changing:
             return constant(function(constants))
         rest = constants if len(constants) < 2 else [function(constants)]
-        return Expression(_applied(function, functions, rest), operands=(name, tuple(arguments)))
+        return Expression(
+            _applied(function, [argument.evaluate for argument in changing], rest),
+            operands=(name, tuple(arguments)),
+            arguments=(*changing, *map(constant, rest)),
+        )
 
     return parse
 

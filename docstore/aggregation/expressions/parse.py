@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from docstore.aggregation.expressions.calculations import calculated
 from docstore.aggregation.expressions.field_paths import parse_path
 from docstore.aggregation.expressions.model import Expression, Scope, constant, folded
 from docstore.aggregation.expressions.table import OPERATORS
@@ -11,6 +12,7 @@ from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.language import PLAIN, Language
+from docstore.query.ordering import BINARY
 from docstore.query.values import NULL_VALUE, display, text_of
 
 
@@ -89,7 +91,8 @@ class Parser:
         name, code, data = fields[0]
         parse = OPERATORS.get(name)
         if parse is not None:
-            return parse(name, (code, data), self)
+            made = parse(name, (code, data), self)
+            return made if self.variables else calculated(name, made, binary=self.language.ordering is BINARY)
         raise CommandError(Code.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
 
 

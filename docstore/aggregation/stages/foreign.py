@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from docstore.aggregation.stage import Environment, Foreign, Stream
 from docstore.aggregation.stages.match import Match
 from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
+from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.query.collation import Collation, holds_strings
 from docstore.query.tree import Always, Filter, In, conjunction
@@ -100,7 +100,6 @@ def _gather(value: Value, parts: list[str], depth: int, found: list[Value]) -> N
         return
     if value[0] != OBJECT:
         return
-    for name, code, data in elements(value[1]):
-        if name == parts[depth]:
-            _gather((code, data), parts, depth + 1, found)
-            return
+    inner = get_field(value[1], parts[depth])
+    if inner is not None:
+        _gather(inner, parts, depth + 1, found)

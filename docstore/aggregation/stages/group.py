@@ -14,6 +14,7 @@ from itertools import islice
 
 from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator, state_of
 from docstore.aggregation.chosen import CHOOSING, Start, parse_chosen, started
+from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
 from docstore.aggregation.scripted_accumulator import ScriptedAccumulator, parse_scripted
@@ -24,12 +25,7 @@ from docstore.bson.group import (
     LAST_MAX,
     LAST_MIN,
     STATES,
-    CallSource,
-    ConstantSource,
-    DocumentSource,
     Grouping,
-    PathSource,
-    Source,
     State,
 )
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
@@ -47,6 +43,9 @@ _PLANNED = ACCUMULATORS.keys() - {"$mergeObjects"}
 
 _MOST_FIELDS = 1000
 """The kernel's states of a group are a chain, which is freed recursively."""
+
+_STEP_BYTES = 64 * 1024
+"""Bytes of results that are made between two looks at the clock."""
 
 _PER_GROUP = 300
 """Bytes of memory that a group costs besides its key and what its states report."""
@@ -126,8 +125,8 @@ class Group:
         names = [field.accumulator for field in self.fields]
         if self.last_extremes:
             names = [_LAST.get(name, name) for name in names]
-        fields = [(field.name, name, _source(field.argument)) for field, name in zip(self.fields, names, strict=True)]
-        return Grouping(_source(self.key), fields, self._finished, unwind)
+        fields = [(field.name, name, source_of(field.argument)) for field, name in zip(self.fields, names, strict=True)]
+        return Grouping(source_of(self.key), fields, self._finished, unwind)
 
     def _finished(self, position: int, state: State, partly: bool) -> Value:
         """What comes of a state of the kernel that has kept something aside."""
@@ -156,18 +155,6 @@ class Group:
         return self.document(first, states)
 
 
-def _source(expression: Expression) -> Source:
-    """Where the kernel gets the values of an expression from."""
-    if expression.constant is not None:
-        return ConstantSource(expression.constant)
-    evaluate = expression.evaluate
-    if expression.path is not None:
-        return PathSource(expression.path, lambda document: evaluate(Scope(document)))
-    if expression.fields is not None:
-        return DocumentSource([(name, _source(field)) for name, field in expression.fields])
-    return CallSource(lambda document: evaluate(Scope(document)))
-
-
 class _KernelRun:
     """Groups that the kernel gathers; the stage's own accumulators do what its states cannot."""
 
@@ -193,7 +180,9 @@ class _KernelRun:
 
     def _documents(self) -> Iterator[list[bytes]]:
         groups = self._grouping.groups()
-        while made := self._grouping.documents(islice(groups, CLOCK_EVERY), self._group.will_be_merged):
+        count = CLOCK_EVERY
+        while made := self._grouping.documents(islice(groups, count), self._group.will_be_merged):
+            count = max(1, count // 8) if sum(map(len, made)) > _STEP_BYTES else min(2 * count, CLOCK_EVERY)
             yield made
 
     def _merged(self, rows: list[bytes]) -> bytes:
@@ -248,11 +237,12 @@ class _Results:
                         return [], False
                 self._output = ([merged(rows)] for rows in self._spilled.merged())
         found: list[bytes] = []
-        looked = 0
+        looked = size = 0
         for made in self._output:
             found += made
-            if len(found) - looked >= CLOCK_EVERY:
-                looked = len(found)
+            size += sum(map(len, made))
+            if len(found) - looked >= CLOCK_EVERY or size > _STEP_BYTES:
+                looked, size = len(found), 0
                 if clock() >= deadline:
                     return found, False
         return found, True

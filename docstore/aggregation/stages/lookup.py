@@ -22,9 +22,9 @@ from docstore.aggregation.stages.foreign import (
 )
 from docstore.aggregation.stages.join import BatchJoin
 from docstore.aggregation.stages.unwind import Unwind, replaced
-from docstore.bson.build import document_from, documents_array
+from docstore.bson.build import document_from, documents_array, with_documents
 from docstore.bson.keys import encode_key
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field
+from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.paths import check_field_path
 from docstore.query.values import display, text_of, type_name
@@ -70,7 +70,7 @@ class Lookup:
                 4568, f"Total size of documents in {self.collection} matching pipeline exceeds maximum document size"
             )
         if self.appends:
-            return [_with_last(document, parts, (ARRAY, documents_array(matches)))]
+            return [_with_last_array(document, parts, matches)]
         return [with_array(document, parts, matches)]
 
     @property
@@ -93,21 +93,16 @@ class Lookup:
 
 def with_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
     """The document with an array of documents at a path."""
-    if len(parts) == 1 and get_field(document, parts[0]) is None:
-        return _with_new(document, parts[0], documents_array(documents))
-    return replaced(document, parts, (ARRAY, documents_array(documents)))
+    made = with_documents(document, parts[0], documents) if len(parts) == 1 else None
+    return replaced(document, parts, (ARRAY, documents_array(documents))) if made is None else made
 
 
-def _with_new(document: bytes, name: str, array: bytes) -> bytes:
-    """The document with an array as one more field."""
-    encoded = name.encode()
-    size = len(document) + len(encoded) + len(array) + 2
-    return b"".join((size.to_bytes(4, "little"), document[4:-1], b"\x04", encoded, b"\0", array, b"\0"))
+def _with_last_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
+    made = with_documents(document, parts[0], documents) if len(parts) == 1 else None
+    return _with_last(document, parts, (ARRAY, documents_array(documents))) if made is None else made
 
 
 def _with_last(document: bytes, parts: list[str], value: Value) -> bytes:
-    if len(parts) == 1 and value[0] == ARRAY and get_field(document, parts[0]) is None:
-        return _with_new(document, parts[0], value[1])
     fields = elements(document)
     if len(parts) > 1:
         inner = next((data for name, code, data in fields if name == parts[0] and code == OBJECT), EMPTY_DOCUMENT)

@@ -29,15 +29,12 @@ class Project:
     """The scripts in it."""
 
     def start(self, environment: Environment) -> StageRun:
-        apply = self.projection.apply
-        if self.functions:
-            return Streaming(self._with_functions)
-        return Streaming(lambda documents: [apply(document) for document in documents])
+        return Streaming(self._with_functions if self.functions else self.projection.apply_all)
 
     def _with_functions(self, documents: list[bytes]) -> list[bytes]:
         for function in self.functions:
             function.prefetch(documents)
-        return list(map(self.projection.apply, documents))
+        return self.projection.apply_all(documents)
 
 
 def parse_project(value: Value, language: Language) -> list[Stage]:

@@ -58,7 +58,7 @@ KEYS: list[Any] = [
     {"k": {}},
 ]
 ARGUMENTS: list[Any] = [1, "$v", "$t", "$t.x", "$a.x", {"$add": [1, 1]}, {"$ifNull": ["$v", 0]}, "$$ROOT", "$nope"]
-ACCUMULATORS = ["$sum", "$avg", "$min", "$max", "$first", "$last"]
+ACCUMULATORS = ["$sum", "$avg", "$min", "$max", "$first", "$last", "$push", "$addToSet"]
 
 
 def groups(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:

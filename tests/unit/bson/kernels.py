@@ -10,7 +10,8 @@ from types import ModuleType
 PACKAGE = "docstore.bson"
 COMPILED_MARK = (".so", ".pyd")
 NOT_EXPORTED = (
-    "bounded", "columns", "fetching", "field_changes", "group", "key_values", "murmur", "mutations", "sorting",
+    "bounded", "calculating", "calculating_dates", "columns", "fetching", "field_changes", "group", "key_values",
+    "murmur", "mutations", "projecting", "sorting",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import bson
 import pytest
 
 from docstore.errors import Code, CommandError
-from tests.unit.bson.samples import document, int32, string
+from tests.unit.bson.samples import document, int32
 
 
 def test_documents_array_and_array_documents_are_inverse(kernel: ModuleType) -> None:
@@ -32,14 +32,12 @@ def test_append_fields_adds_at_the_end(kernel: ModuleType) -> None:
     assert kernel.append_fields(raw, b"") == raw
 
 
-def test_project_fields_keeps_stored_order_and_bytes(kernel: ModuleType) -> None:
-    raw = kernel.document_from([("b", *int32(1)), ("é", *string("x")), ("a", *int32(2)), ("b", *int32(3))])
-    assert kernel.project_fields(raw, {"b", "é", "zz"}) == kernel.document_from(
-        [("b", *int32(1)), ("é", *string("x")), ("b", *int32(3))]
-    )
-    assert kernel.project_fields(raw, {"b"}, exclude=True) == kernel.document_from(
-        [("é", *string("x")), ("a", *int32(2))]
-    )
+def test_an_array_of_documents_becomes_one_more_field(kernel: ModuleType) -> None:
+    raw, documents = bson.encode({"a": 1, "b": {"c": 2}}), [{"x": 1}, {}]
+    made = kernel.with_documents(raw, "c", [bson.encode(document) for document in documents])
+    assert made == bson.encode({"a": 1, "b": {"c": 2}, "c": documents})
+    assert kernel.with_documents(bson.encode({}), "\u00e9", []) == bson.encode({"\u00e9": []})
+    assert kernel.with_documents(raw, "b", []) is None
 
 
 def test_array_value_is_an_array(kernel: ModuleType) -> None:

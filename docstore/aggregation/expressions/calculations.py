@@ -1,0 +1,120 @@
+"""Expressions that the kernel calculates: operators whose common cases need no interpreter.
+
+What comes out is the same: the kernel asks the expression itself wherever a value is not of the common types
+(`docstore.bson.calculating`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from docstore.aggregation.expressions.model import Expression, Scope
+from docstore.bson.calculating import (
+    Calculation,
+    Choice,
+    Comparison,
+    Concatenation,
+    Connective,
+    Difference,
+    FirstPresent,
+    Member,
+    Membership,
+    Negation,
+    Product,
+    Quotient,
+    Remainder,
+    Size,
+    Sum,
+)
+from docstore.bson.calculating_dates import DatePart, DateText
+from docstore.bson.group import CallSource, ConstantSource, DocumentSource, PathSource, Source
+from docstore.bson.walk import Value
+from docstore.query.values import boolean, int32_value
+
+Compute = Callable[[bytes], Value | None]
+Make = Callable[[Sequence[Source], Compute], Calculation]
+
+
+def _comparing(answer: Callable[[int], Value]) -> Make:
+    return partial(Comparison, answers=[answer(order) for order in (-1, 0, 1)])
+
+
+_MADE: Mapping[str, Make] = {
+    "$add": Sum,
+    "$and": partial(Connective, stop=False),
+    "$arrayElemAt": Member,
+    "$concat": Concatenation,
+    "$cond": Choice,
+    "$divide": Quotient,
+    "$ifNull": FirstPresent,
+    "$mod": Remainder,
+    "$multiply": Product,
+    "$not": Negation,
+    "$or": partial(Connective, stop=True),
+    "$size": Size,
+    "$subtract": Difference,
+    "$switch": Choice,
+}
+
+_PARTS = {
+    "$dayOfMonth": "d",
+    "$dayOfWeek": "w",
+    "$dayOfYear": "j",
+    "$hour": "H",
+    "$millisecond": "L",
+    "$minute": "M",
+    "$month": "m",
+    "$second": "S",
+    "$year": "Y",
+}
+"""Parts of dates by their letters, in UTC: where no time zone is a second argument."""
+
+_BY_ORDER: Mapping[str, Make] = {
+    "$cmp": _comparing(int32_value),
+    "$eq": _comparing(lambda found: boolean(found == 0)),
+    "$gt": _comparing(lambda found: boolean(found > 0)),
+    "$gte": _comparing(lambda found: boolean(found >= 0)),
+    "$in": Membership,
+    "$lt": _comparing(lambda found: boolean(found < 0)),
+    "$lte": _comparing(lambda found: boolean(found <= 0)),
+    "$ne": _comparing(lambda found: boolean(found != 0)),
+}
+"""Those that compare values by their bytes, which is not what a collation says."""
+
+
+def calculated(name: str, expression: Expression, *, binary: bool) -> Expression:
+    """The expression of the operator `name`, calculated by the kernel where that is possible.
+
+    It must not depend on bound variables. `binary`: values are compared without a collation.
+    """
+    make = _MADE.get(name) or (_BY_ORDER.get(name) if binary else None)
+    if name in _PARTS and len(expression.arguments) == 1:
+        make = partial(DatePart, letter=_PARTS[name])
+    return _by(make, expression) if make is not None and expression.arguments else expression
+
+
+def date_text(expression: Expression, pieces: Sequence[tuple[str | None, bytes]]) -> Expression:
+    """The text of the date that is the only argument, in UTC. `pieces` are those of a `DateText`."""
+    return _by(partial(DateText, pieces=pieces), expression)
+
+
+def _by(make: Make, expression: Expression) -> Expression:
+    evaluate = expression.evaluate
+    calculation = make([source_of(each) for each in expression.arguments], lambda document: evaluate(Scope(document)))
+    return replace(expression, evaluate=lambda scope: calculation(scope.root), calculation=calculation)
+
+
+def source_of(expression: Expression) -> Source:
+    """Where the kernel gets the values of an expression from; the function of a document that the expression is."""
+    if expression.constant is not None:
+        return ConstantSource(expression.constant)
+    if expression.calculation is not None:
+        return expression.calculation
+    evaluate = expression.evaluate
+    if expression.path is not None:
+        return PathSource(expression.path, lambda document: evaluate(Scope(document)))
+    if expression.fields is not None:
+        return DocumentSource([(name, source_of(field)) for name, field in expression.fields])
+    return CallSource(lambda document: evaluate(Scope(document)))

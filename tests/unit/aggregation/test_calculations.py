@@ -1,0 +1,114 @@
+"""What the kernel calculates is what the expressions themselves say."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import bson
+import pytest
+from bson import Decimal128, Int64, MaxKey, MinKey
+
+from docstore.aggregation.expressions.model import Scope
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.errors import CommandError
+from docstore.query.language import PLAIN
+
+NUMBERS = [
+    0, 1, -1, 7, 2**31 - 1, -(2**31), Int64(0), Int64(5), Int64(2**31), Int64(2**53 + 1), Int64(2**62),
+    Int64(2**63 - 1), Int64(-(2**63)), 0.0, -0.0, 0.1, 2.5, -3.75, 1e308, float("inf"), float("-inf"), float("nan"),
+]  # fmt: skip
+VALUES = [
+    *NUMBERS, None, Decimal128("2.5"), Decimal128("0"), True, False, "", "a", "b\u00e4", [], [1, "a", None], {"a": 1},
+    bson.datetime_ms.DatetimeMS(0), bson.datetime_ms.DatetimeMS(-1), bson.datetime_ms.DatetimeMS(1_700_000_123_456),
+    bson.datetime_ms.DatetimeMS(-(2**62)), MinKey(), MaxKey(), bson.Timestamp(5, 1), bson.ObjectId(b"123456789012"),
+]  # fmt: skip
+TWO = [
+    "$add", "$subtract", "$multiply", "$divide", "$mod", "$cmp", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$and",
+    "$or", "$concat", "$in", "$arrayElemAt", "$ifNull",
+]  # fmt: skip
+ONE = [
+    "$add", "$multiply", "$not", "$size", "$year", "$month", "$dayOfMonth", "$dayOfWeek", "$dayOfYear", "$hour",
+    "$minute", "$second", "$millisecond", "$concat",
+]  # fmt: skip
+
+
+def outcome(expression: Any, document: dict[str, Any]) -> object:
+    """The value as bytes, or the code of the error."""
+    raw = bson.encode({"e": expression})
+    try:
+        parsed = parse_expression((raw[4], raw[7:-1]), language=PLAIN)
+        return parsed.evaluate(Scope(bson.encode(document)))
+    except CommandError as error:
+        return error.code
+
+
+def agree(expression: Any, document: dict[str, Any]) -> None:
+    """Where variables are bound, expressions are not given to the kernel."""
+    plain = {"$let": {"vars": {"unused": 1}, "in": expression}}
+    assert outcome(expression, document) == outcome(plain, document), (expression, document)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_two_operands(name: str) -> None:
+    for one in VALUES:
+        agree({name: ["$a", "$b"]}, {"a": one})
+        for two in VALUES:
+            agree({name: ["$a", "$b"]}, {"a": one, "b": two})
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_operand(name: str) -> None:
+    agree({name: "$a"}, {})
+    for value in VALUES:
+        agree({name: "$a"}, {"a": value})
+        agree({name: ["$a"]}, {"a": value})
+
+
+def test_parts_of_dates_with_a_time_zone() -> None:
+    for name in ("$hour", "$year"):
+        agree({name: {"date": "$a", "timezone": "Asia/Tokyo"}}, {"a": bson.datetime_ms.DatetimeMS(0)})
+        agree({name: {"date": "$a"}}, {"a": bson.datetime_ms.DatetimeMS(0)})
+
+
+@pytest.mark.parametrize(
+    "layout", [None, "%Y-%m-%d", "%H:%M:%S.%L %j %w %%", "year %Y", "%G-%V", "%z", "", "\u00e4%d\u00df"]
+)
+def test_texts_of_dates(layout: str | None) -> None:
+    given = {"date": "$a"} if layout is None else {"date": "$a", "format": layout}
+    for value in (*VALUES, bson.datetime_ms.DatetimeMS(253_402_300_800_000)):
+        agree({"$dateToString": given}, {"a": value})
+
+
+def test_choices() -> None:
+    for value in VALUES:
+        agree({"$cond": ["$a", "$a", "no"]}, {"a": value})
+        agree({"$cond": {"if": {"$gt": ["$a", 1]}, "then": "$b", "else": "no"}}, {"a": value})
+        branches = [{"case": {"$eq": ["$a", 7]}, "then": "seven"}, {"case": "$a", "then": {"$add": ["$a", 1]}}]
+        agree({"$switch": {"branches": branches, "default": "none"}}, {"a": value})
+        agree({"$switch": {"branches": branches}}, {"a": value})
+        agree({"$ifNull": ["$b", "$a", "$c"]}, {"a": value})
+
+
+def test_random_trees() -> None:
+    dice = random.Random(5)
+
+    def tree(depth: int) -> Any:
+        if depth == 0:
+            return dice.choice(["$a", "$b", "$c.d", "$e", dice.choice(NUMBERS), "text", True])
+        name = dice.choice([*TWO, "$cond", "$not"])
+        count = {"$cond": 3, "$not": 1}.get(name, dice.choice([2, 2, 3]) if name in ("$add", "$multiply") else 2)
+        return {name: [tree(depth - 1) for _ in range(count)]}
+
+    for _ in range(3000):
+        document = {"a": dice.choice(VALUES), "b": dice.choice(VALUES), "c": {"d": dice.choice(NUMBERS)}}
+        agree(tree(dice.choice([1, 2, 2, 3])), document)
+
+
+def test_products_and_sums_of_many() -> None:
+    dice = random.Random(6)
+    for _ in range(3000):
+        values = [dice.choice(NUMBERS) for _ in range(dice.choice([3, 4]))]
+        document = dict(zip("abcd", values, strict=False))
+        for name in ("$add", "$multiply"):
+            agree({name: ["$" + field for field in document]}, document)
