@@ -74,11 +74,12 @@ class Litter:
                 members = [thing.pop() for _ in range(min(len(thing), _AT_ONCE))]
             case _:
                 members = gc.get_referents(thing)
-                self._heap += [member for member in members if gc.is_tracked(member)]
+                # Dictionaries of plain values are not known to the garbage collector.
+                self._heap += [member for member in members if gc.is_tracked(member) or type(member) is dict]
                 return False
         if thing:
             self._heap.append(thing)
-        self._heap += [member for member in members if gc.is_tracked(member)]
+        self._heap += filter(gc.is_tracked, members)
         return len(members) > _AT_ONCE // 8
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import cached_property
 
-from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.expressions.model import Evaluate, Scope, is_nullish
 from docstore.aggregation.expressions.parse import Parser
+from docstore.aggregation.partition import NOT_YET, Fields, Partition, Placed
 from docstore.aggregation.sliding import minus, plus, times
-from docstore.aggregation.windows import Window, parse_window, unit_of
+from docstore.aggregation.windows import STEPS, Window, parse_window, unit_of
 from docstore.bson.order import compare
 from docstore.bson.walk import DATE, DECIMAL, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
@@ -29,31 +28,8 @@ from docstore.query.values import (
     type_name,
 )
 
-Placed = Callable[[int], Value | None]
-"""The value for the document at a place of a partition; asked for in order."""
-
-Fields = tuple[tuple[str, int], ...]
 Parse = Callable[[str, Value, Value | None, Fields, Parser], "Callable[[Partition], Placed]"]
 """(name, argument, window, fields that the stage sorts by, parser)."""
-
-
-class Partition:
-    """The documents of one partition in order."""
-
-    def __init__(self, documents: list[bytes], keys: list[bytes], fields: Fields) -> None:
-        self.documents = documents
-        self.keys = keys
-        """The documents' places in the order, by which ranks are told apart."""
-        self._path = fields[0][0].split(".") if fields else []
-        self.descending = bool(fields) and fields[0][1] < 0
-
-    def __len__(self) -> int:
-        return len(self.documents)
-
-    @cached_property
-    def sort_values(self) -> list[Value | None]:
-        """The values of the first field that is sorted by."""
-        return [walk((OBJECT, document), self._path) for document in self.documents]
 
 
 def _failed(reason: str) -> CommandError:
@@ -61,7 +37,7 @@ def _failed(reason: str) -> CommandError:
 
 
 def _values(evaluate: Evaluate, partition: Partition) -> Placed:
-    return lambda place: evaluate(Scope(partition.documents[place]))
+    return lambda place: evaluate(Scope(partition.document(place)))
 
 
 def _parse_rank(
@@ -81,7 +57,7 @@ def _parse_rank(
 
         def result(place: int) -> Value:
             nonlocal rank, dense
-            if place == 0 or partition.keys[place] != partition.keys[place - 1]:
+            if place == 0 or partition.key(place) != partition.key(place - 1):
                 rank, dense = place + 1, dense + 1
             return int32_value({"$rank": rank, "$denseRank": dense}.get(name, place + 1))
 
@@ -216,17 +192,20 @@ def _parse_derivative(
     if window is None:
         raise _failed(f"{name} requires explicit window bounds")
     source, unit = _input_and_unit(name, argument, fields, parser)
-    bounds = parse_window(window, len(fields))
+    parsed = parse_window(window, len(fields))
 
     def start(partition: Partition) -> Placed:
-        slices = bounds.slices(partition.sort_values, partition.descending)
+        slices = parsed.slices(partition.sort_value, len(partition), partition.descending)
         found = _values(source, partition)
 
         def result(place: int) -> Value:
-            begin, end = slices(place)
+            bounds = slices(place)
+            if bounds is None:
+                return NOT_YET
+            begin, end = bounds
             if end - begin < 1:
                 return NULL_VALUE
-            x0, x1 = (_derivative_x(partition.sort_values[at], unit) for at in (begin, end - 1))
+            x0, x1 = (_derivative_x(partition.sort_value(at), unit) for at in (begin, end - 1))
             y0, y1 = (_derivative_y(found(at)) for at in (begin, end - 1))
             run, rise = minus(x1, x0), minus(y1, y0)
             if compare(run, int32_value(0)) == 0:
@@ -285,7 +264,7 @@ class _Integral:
         self._partition = partition
         self._found = found
         self._unit = unit
-        self._slices = window.slices(partition.sort_values, partition.descending)
+        self._slices = window.slices(partition.sort_value, len(partition), partition.descending)
         self._points: dict[int, tuple[Value, Value]] = {}
         self._total: Value = int32_value(0)
         self._first = 0
@@ -294,7 +273,7 @@ class _Integral:
     def _point(self, place: int) -> tuple[Value, Value]:
         point = self._points.get(place)
         if point is None:
-            point = self._checked(self._partition.sort_values[place]), self._input(place)
+            point = self._checked(self._partition.sort_value(place)), self._input(place)
             self._points[place] = point
         return point
 
@@ -321,14 +300,22 @@ class _Integral:
         return _quotient(times(minus(x1, x0), plus(y0, y1)), int32_value(2))
 
     def result(self, place: int) -> Value:
-        start, end = self._slices(place)
+        bounds = self._slices(place)
+        if bounds is None:
+            return NOT_YET
+        start, end = bounds
+        stop = self._reached + self._first + STEPS
         while self._reached < end:
+            if self._reached + self._first == stop:
+                return NOT_YET
             if self._reached >= start:
                 self._point(self._reached)
                 if self._reached > max(start, self._first):
                     self._total = plus(self._total, self._area(self._reached))
             self._reached += 1
         while self._first < start:
+            if self._reached + self._first == stop:
+                return NOT_YET
             if self._first + 1 < self._reached and self._first in self._points and self._first + 1 in self._points:
                 self._total = minus(self._total, self._area(self._first + 1))
             self._points.pop(self._first - 1, None)
@@ -385,16 +372,18 @@ class _LinearFill:
         self._found = found
         self._known: tuple[Value, Value] | None = None
         self._next: tuple[int, tuple[Value, Value] | None] = (-1, None)
+        """Where the point behind the place at hand is known, and the point; None behind the last one."""
+        self._looked = 0
 
     def _x(self, place: int) -> Value:
-        x = self._partition.sort_values[place]
+        x = self._partition.sort_value(place)
         if x is not None and x[0] == DATE:
             return int64_value(int_of(x))
         if x is None or x[0] not in NUMBERS:
             raise CommandError(
                 Code.TypeMismatch, f"Value of the sort field must be numeric or a date, not {type_name(x)}"
             )
-        if place and compare(self._partition.sort_values[place - 1] or NULL_VALUE, x) == 0:
+        if place and compare(self._partition.sort_value(place - 1) or NULL_VALUE, x) == 0:
             raise CommandError(6050106, "There can be no repeated values in the sort field")
         return x
 
@@ -415,26 +404,30 @@ class _LinearFill:
             return y
         if self._known is None:
             return NULL_VALUE
-        following = self._following(place)
+        if not self._look_ahead(place):
+            return NOT_YET
+        following = self._next[1]
         if following is None:
             return NULL_VALUE
         (x0, y0), (x1, y1) = self._known, following
         slope = _quotient(minus(y1, y0), minus(x1, x0))
         return plus(y0, times(slope, minus(x, x0)))
 
-    def _following(self, place: int) -> tuple[Value, Value] | None:
-        """The next known point, looked for once between two known ones."""
-        at, point = self._next
-        if at < place:
-            at, point = place + 1, None
-            while at < len(self._partition):
-                y = self._y(at)
-                if y is not None:
-                    point = self._x(at), y
-                    break
-                at += 1
-            self._next = at, point
-        return point
+    def _look_ahead(self, place: int) -> bool:
+        """Have the next known point, which is looked for once between two known ones; False: it is not found yet."""
+        if self._next[0] >= place:
+            return True
+        begin = max(place + 1, self._looked)
+        self._looked = min(begin + STEPS, len(self._partition))
+        for at in range(begin, self._looked):
+            y = self._y(at)
+            if y is not None:
+                self._next, self._looked = (at, (self._x(at), y)), at
+                return True
+        if self._looked < len(self._partition):
+            return False
+        self._next = self._looked, None
+        return True
 
 
 NEIGHBOURS: Mapping[str, Parse] = {

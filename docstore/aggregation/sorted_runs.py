@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
@@ -66,12 +67,24 @@ class SortedRuns:
 
     def merged(self) -> Iterator[Pair]:
         """All pairs in order. Nothing may be added afterwards."""
+        return chain.from_iterable(self.pieces())
+
+    def pieces(self) -> Iterator[list[Pair]]:
+        """As `merged`, some pairs at a time: each piece takes a few milliseconds."""
         self._close_run()
-        kept = merged_runs(self._runs)
-        return _merge([*(run.records() for run in self._written), kept]) if self._written else kept
+        kept = merged_pieces(self._runs)
+        if not self._written:
+            return kept
+        merged = _merge([*(run.records() for run in self._written), chain.from_iterable(kept)])
+        return iter(lambda: list(islice(merged, _FORGOTTEN)), [])
 
 
 def merged_runs(runs: list[list[Keyed]]) -> Iterator[Keyed]:
+    """As `merged_pieces`, one by one."""
+    return chain.from_iterable(merged_pieces(runs))
+
+
+def merged_pieces(runs: list[list[Keyed]]) -> Iterator[list[Keyed]]:
     """The members of sorted runs in the order of their first parts, equal ones in the order of the runs.
 
     A part of each run is taken at a time, up to a key that all of them can go to, and these parts are sorted: that
@@ -94,16 +107,16 @@ def merged_runs(runs: list[list[Keyed]]) -> Iterator[Keyed]:
             if end < len(run):
                 following.append((run, end))
         below.sort(key=_key)
-        yield from below
+        yield below
         del below
-        for pairs in equal:
-            yield from pairs
+        yield from filter(None, equal)
+        del equal
         left = following
     for run, at in left:
         for start in range(at, len(run), _FORGOTTEN):
             part = run[start : start + _FORGOTTEN]
             _forget(run, start, start + len(part))
-            yield from part
+            yield part
 
 
 def _forget(run: list[Keyed], at: int, end: int) -> None:
@@ -112,7 +125,7 @@ def _forget(run: list[Keyed], at: int, end: int) -> None:
 
 
 def _size(pairs: list[Pair]) -> int:
-    return sum(len(key) + len(data) for key, data in pairs) + _PER_PAIR * len(pairs)
+    return sum(map(len, chain.from_iterable(pairs))) + _PER_PAIR * len(pairs)
 
 
 def _merge(runs: Iterable[Iterable[Pair]]) -> Iterator[Pair]:

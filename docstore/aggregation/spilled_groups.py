@@ -16,8 +16,8 @@ from docstore.aggregation.sorted_runs import merged_runs
 from docstore.aggregation.stage import Run, Spill
 from docstore.litter import discard
 
-_PIECE = 2048
-_SORTED = 8192
+_PIECE = 512
+_SORTED = 4096
 """Keys that are sorted at one go."""
 
 Row = tuple[bytes, bytes]

@@ -5,6 +5,7 @@ A function is opened on a partition and asked for each of its documents in turn.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,9 +14,10 @@ from docstore.aggregation.chosen import CHOOSING, parse_chosen, started
 from docstore.aggregation.expressions.array_order import count_from
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import Parser
-from docstore.aggregation.neighbours import NEIGHBOURS, Partition, Placed
+from docstore.aggregation.neighbours import NEIGHBOURS
+from docstore.aggregation.partition import NOT_YET, Partition, Placed
 from docstore.aggregation.sliding import Sliding, sliding_choice, sliding_of
-from docstore.aggregation.windows import Window, parse_window
+from docstore.aggregation.windows import STEPS, Slices, Window, parse_window
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.language import Language
@@ -34,53 +36,65 @@ class _Accumulated:
     slide: Callable[[], Sliding]
 
     def open(self, partition: Partition) -> Placed:
-        slices = self.window.slices(
-            partition.sort_values if self.window.ranged else [None] * len(partition), partition.descending
-        )
-        found: list[Value | None] = []
+        slices = self.window.slices(partition.sort_value, len(partition), partition.descending)
         argument = self.argument
 
         def at(place: int) -> Value | None:
-            while len(found) <= place:
-                found.append(argument(Scope(partition.documents[len(found)])))
-            return found[place]
+            return argument(Scope(partition.document(place)))
 
         if self.window.lower is None and self.start is not None:
             return _growing(self.start(), at, slices)
         return _sliding(self.slide(), at, slices)
 
 
-def _growing(state: Accumulator, at: Placed, slices: Callable[[int], tuple[int, int]]) -> Placed:
+def _growing(state: Accumulator, at: Placed, slices: Slices) -> Placed:
     """A window that only ever grows."""
     reached = 0
+    known: Value | None = None
 
     def result(place: int) -> Value:
-        nonlocal reached
-        _, end = slices(place)
-        while reached < end:
+        nonlocal reached, known
+        window = slices(place)
+        if window is None:
+            return NOT_YET
+        if known is not None and reached >= window[1]:
+            return known
+        for _ in range(STEPS):
+            if reached >= window[1]:
+                known = state.result()
+                return known
             state.add(at(reached))
             reached += 1
-        return state.result()
+        return NOT_YET
 
     return result
 
 
-def _sliding(state: Sliding, at: Placed, slices: Callable[[int], tuple[int, int]]) -> Placed:
+def _sliding(state: Sliding, at: Placed, slices: Slices) -> Placed:
+    """A window of which documents leave; `members` are the values in it."""
     first = reached = 0
+    members: deque[Value | None] = deque()
 
     def result(place: int) -> Value | None:
         nonlocal first, reached
-        start, end = slices(place)
-        while reached < end:
-            if reached >= start or reached >= first:
-                state.add(at(reached))
-            reached += 1
-        while first < start:
-            if first < reached:
-                state.remove(at(first))
-            first += 1
-        reached = max(reached, first)
-        return state.result()
+        window = slices(place)
+        if window is None:
+            return NOT_YET
+        start, end = window
+        for _ in range(STEPS):
+            if reached < end:
+                members.append(at(reached))
+                state.add(members[-1])
+                reached += 1
+            elif first < start:
+                if members:
+                    state.remove(members.popleft())
+                    first += 1
+                else:
+                    first = reached = start
+            else:
+                return state.result()
+        return NOT_YET
 
     return result
 

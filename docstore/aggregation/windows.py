@@ -1,6 +1,7 @@
 """Windows: which documents of a partition belong to one of them.
 
-The bounds of both kinds never move back from one document to the next, so that a window slides.
+The bounds of both kinds never move back from one document to the next, so that a window slides. They are found a few
+steps at a time: whoever asks for a window may be told that it is not known yet, and asks again.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ CURRENT: Value = int32_value(0)
 Slice = tuple[int, int]
 """The places [start, end) of a window."""
 
+Slices = Callable[[int], Slice | None]
+"""The window of each document of a partition, to be asked for one after the other; None: ask again for the same one."""
+
+STEPS = 32
+"""Documents that are looked at before others have their turn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -49,9 +56,8 @@ class Window:
     def is_whole(self) -> bool:
         return self.lower is None and self.upper is None
 
-    def slices(self, sort_values: list[Value | None], descending: bool) -> Callable[[int], Slice]:
-        """The window of each document of a partition; to be asked for one after the other."""
-        length = len(sort_values)
+    def slices(self, sort_value: Callable[[int], Value | None], length: int, descending: bool) -> Slices:
+        """The windows of the documents of a partition of this length; `sort_value` gives that of each."""
         if self.is_whole:
             return lambda place: (0, length)
         if not self.ranged:
@@ -66,28 +72,33 @@ class Window:
             return by_place
         if descending:
             raise CommandError(5429404, "range-based bounds require an ascending sortBy")
-        return _Ranges(self, sort_values).slice
+        return _Ranges(self, sort_value, length).slice
 
 
 class _Ranges:
     """The windows by value of one partition."""
 
-    def __init__(self, window: Window, sort_values: list[Value | None]) -> None:
+    def __init__(self, window: Window, sort_value: Callable[[int], Value | None], length: int) -> None:
         self._window = window
-        self._values = sort_values
+        self._value = sort_value
+        self._length = length
         self._start = 0
         self._end = 0
 
-    def slice(self, place: int) -> Slice:
+    def slice(self, place: int) -> Slice | None:
         window = self._window
         value = self._checked(place)
-        length = len(self._values)
+        length = self._length
+        steps = 0
         if window.lower is CURRENT:
             self._start = place
         elif window.lower is not None:
             least = self._moved(value, window.lower)
             while self._start < length and compare(self._checked(self._start), least) < 0:
                 self._start += 1
+                steps += 1
+                if steps == STEPS:
+                    return None
         if window.upper is None:
             self._end = length
         elif window.upper is CURRENT:
@@ -96,10 +107,13 @@ class _Ranges:
             most = self._moved(value, window.upper)
             while self._end < length and compare(self._checked(self._end), most) <= 0:
                 self._end += 1
+                steps += 1
+                if steps == STEPS:
+                    return None
         return self._start, max(self._start, self._end)
 
     def _checked(self, place: int) -> Value:
-        value = self._values[place]
+        value = self._value(place)
         if self._window.unit is not None:
             if value is None or value[0] != DATE:
                 raise CommandError(

@@ -35,6 +35,13 @@ class PipelineSource:
         taken: list[bytes] = []
         room = max_bytes
         while len(taken) < max_docs and room > 0:
+            if self._at == 0 and 0 < len(self._ready) <= max_docs - len(taken):
+                size = sum(map(len, self._ready))
+                if size <= room:
+                    self._at = len(self._ready)
+                    room -= size
+                    taken += self._ready
+                    continue
             if self._at < len(self._ready):
                 raw = self._ready[self._at]
                 if taken and len(raw) > room:

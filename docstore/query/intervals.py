@@ -8,7 +8,8 @@ of a compound key. Ranges of one set do not overlap and do not touch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from docstore.bson.keys import INVERTED, KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
 from docstore.bson.walk import Value
@@ -24,8 +25,7 @@ def behind(prefix: bytes) -> bytes:
     return kept[:-1] + bytes((kept[-1] + 1,))
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """Keys k with lo <= k < hi. `point`: the range holds the keys of exactly one value."""
 
     lo: bytes
@@ -51,7 +51,7 @@ def point(value: Value) -> Range:
 def union(ranges: Iterable[Range]) -> Ranges:
     """All keys of any of the ranges. Ranges of two types stay apart where the one begins as the other ends."""
     merged: list[Range] = []
-    for item in sorted(ranges, key=lambda found: (found.lo, found.hi)):
+    for item in sorted(ranges, key=itemgetter(0, 1)):
         if item.lo >= item.hi:
             continue
         if merged and (item.lo < merged[-1].hi or _join(merged[-1], item)):
@@ -65,6 +65,8 @@ def union(ranges: Iterable[Range]) -> Ranges:
 
 def intersection(one: Ranges, other: Ranges) -> Ranges:
     """The keys that both sets hold."""
+    if EVERYTHING in (one, other):
+        return other if one == EVERYTHING else one
     found: list[Range] = []
     i = j = 0
     while i < len(one) and j < len(other):

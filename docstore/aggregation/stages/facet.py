@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Position, Stage, Stream
 from docstore.aggregation.streams import Feed
-from docstore.bson.build import array_documents, document_from, documents_array
+from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
 from docstore.query.paths import check_field_path
-from docstore.query.values import display, type_name
+from docstore.query.values import display, int32_bytes, type_name
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline
@@ -35,17 +35,34 @@ class _Side:
         self.name = name
         self.feed = Feed()
         self.stream = pipeline.open(self.feed, environment)
-        self.documents: list[bytes] = []
         self.ended = False
+        self._parts: list[bytes] = []
+        self._count = 0
+        self._size = 0
+        self.size = 0
+        """Bytes of the results."""
 
     def advance(self, deadline: float) -> bool:
         """Work off what is in the feed; False when that was not possible yet."""
         while not self.ended:
             found, self.ended = self.stream.next_batch(deadline)
-            self.documents += found
+            if found:
+                self._take(found)
             if not found and not self.ended:
                 return self.feed.hungry
         return True
+
+    def _take(self, documents: list[bytes]) -> None:
+        """Keep results as they will stand in the array."""
+        self._parts.append(members_of_array(documents, self._count))
+        self._count += len(documents)
+        self._size += len(self._parts[-1])
+        self.size += sum(map(len, documents))
+
+    def field(self) -> list[bytes]:
+        """The pieces of the field with all results."""
+        name = b"\x04" + self.name.encode() + b"\0"
+        return [name, int32_bytes(self._size + 5), *self._parts, b"\0"]
 
 
 class _FacetStream:
@@ -79,12 +96,14 @@ class _FacetStream:
                 return [], False
 
     def _document(self) -> bytes:
-        size = sum(len(document) for side in self._sides for document in side.documents)
+        size = sum(side.size for side in self._sides)
         if size > _MOST_BYTES:
             raise CommandError(
                 4031700, f"document constructed by $facet is {size} bytes, which exceeds the limit of {_MOST_BYTES}"
             )
-        return document_from([(side.name, ARRAY, documents_array(side.documents)) for side in self._sides])
+        pieces = [b"", *(piece for side in self._sides for piece in side.field()), b"\0"]
+        pieces[0] = int32_bytes(4 + sum(map(len, pieces)))
+        return b"".join(pieces)
 
 
 def _parse(value: Value, nesting: Nesting) -> list[Stage]:

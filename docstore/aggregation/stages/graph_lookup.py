@@ -1,6 +1,7 @@
 """`$graphLookup`: from each document along a relation of another collection, breadth first.
 
-The values that one step leads to are asked for together. Every document is reached once, at the least depth.
+The values that one step leads to are asked for together, many of them in several queries. Every document is reached
+once, at the least depth.
 """
 
 from __future__ import annotations
@@ -38,6 +39,13 @@ if TYPE_CHECKING:
 
 _REQUIRED = ("from", "as", "startWith", "connectFromField", "connectToField")
 _PATHS = ("as", "connectFromField", "connectToField", "depthField")
+
+
+_AT_ONCE = 64
+"""Documents that are reached between two looks at the clock."""
+
+_ASKED_AT_ONCE = 8192
+"""Values that one query asks for: more would take long to be planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +108,12 @@ class _Search:
         self._environment = environment
         self._collation = stage.everything.language.collation
         self._key_of = stage.everything.language.ordering.key
-        self._depth = 0
+        self._depth = -1
         self._asked: set[bytes] = set()
         self._frontier: list[Value] = []
+        self._asking: list[Value] = []
         self._reading: Stream | None = None
+        self._read: list[bytes] = []
         self._held = 0
         self.found: dict[bytes, bytes] = {}
         self._lead_to(stage.start(Scope(document)))
@@ -120,21 +130,30 @@ class _Search:
     def advance(self, deadline: float) -> bool:
         """Go on searching; True at the end."""
         while True:
+            while self._read:
+                for document in self._read[:_AT_ONCE]:
+                    self._reach(document)
+                del self._read[:_AT_ONCE]
+                if self._environment.clock() >= deadline:
+                    return False
             if self._reading is None:
-                if not self._frontier or (self._stage.most is not None and self._depth > self._stage.most):
+                if not self._asking and not self._go_deeper():
                     return True
-                self._reading = self._opened(self._frontier)
-                self._frontier = []
-            documents, last = self._reading.next_batch(deadline)
-            for document in documents:
-                self._reach(document)
+                self._reading = self._opened(self._asking[:_ASKED_AT_ONCE])
+                del self._asking[:_ASKED_AT_ONCE]
+            self._read, last = self._reading.next_batch(deadline)
             if last:
                 self._reading = None
-                self._depth += 1
-            elif not documents:
+            elif not self._read:
                 return False
-            if self._environment.clock() >= deadline:
-                return False
+
+    def _go_deeper(self) -> bool:
+        """Begin with what the documents of one depth lead to; False where that is nothing, or too deep."""
+        if not self._frontier or self._depth == self._stage.most:
+            return False
+        self._depth += 1
+        self._asking, self._frontier = self._frontier, []
+        return True
 
     def _opened(self, frontier: list[Value]) -> Stream:
         stage = self._stage

@@ -1,6 +1,6 @@
 """`$setWindowFields`: fields calculated from the neighbours of each document in its partition.
 
-Documents are sorted by partition and order first; then one partition at a time is held in memory.
+Documents are sorted by partition and order first; then one partition at a time is held.
 """
 
 from __future__ import annotations
@@ -10,23 +10,21 @@ from dataclasses import dataclass
 
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.neighbours import Fields, Partition, Placed
+from docstore.aggregation.partition import NOT_YET, Fields, Partition, Placed
 from docstore.aggregation.sorted_runs import SortedRuns
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
+from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
 from docstore.aggregation.window_functions import Open, parse_output
 from docstore.bson.build import document_from
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
+from docstore.litter import discard
 from docstore.query.language import Language
 from docstore.query.ordering import Ordering
 from docstore.query.paths import check_field_path
 from docstore.query.projection import Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.sort import parse_sort_fields
 from docstore.query.values import NULL_VALUE, int32_bytes, type_name
-
-_PER_DOCUMENT = 300
-"""Bytes of memory that a document of a partition costs besides its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +53,15 @@ class _Outputs:
     def _taking(self, position: int) -> _Taking:
         return _Taking(self._values, position)
 
-    def documents(self, partition: Partition) -> Iterator[bytes]:
+    def documents(self, partition: Partition) -> Iterator[bytes | None]:
+        """The documents; None for every step without one."""
         opened: list[Placed] = [function(partition) for function in self._opens]
-        for place, document in enumerate(partition.documents):
-            self._values[:] = [value_at(place) for value_at in opened]
-            yield self._projection.apply(document)
+        for place in range(len(partition)):
+            for position, value_at in enumerate(opened):
+                while (value := value_at(place)) is NOT_YET:
+                    yield None
+                self._values[position] = value
+            yield self._projection.apply(partition.document(place))
 
 
 class _Taking:
@@ -107,23 +109,17 @@ class _WindowRun:
     def _steps(self) -> Iterator[bytes | None]:
         """The documents; None for every one that is only taken in."""
         outputs = _Outputs(self._stage.outputs)
-        documents: list[bytes] = []
-        keys: list[bytes] = []
+        partition = Partition(self._stage.sort_fields, self._environment)
         current: bytes | None = None
-        held = 0
         for key, document in self._sorted.merged():
             size = int.from_bytes(key[-4:], "little")
-            partition = key[:size]
-            if partition != current:
-                yield from outputs.documents(Partition(documents, keys, self._stage.sort_fields))
-                documents, keys, current, held = [], [], partition, 0
-            documents.append(document)
-            keys.append(key)
-            held += len(document) + len(key) + _PER_DOCUMENT
-            if held > self._environment.memory_limit:
-                raise memory_exceeded("$setWindowFields", self._environment.memory_limit)
+            if key[:size] != current:
+                yield from outputs.documents(partition)
+                discard(partition)
+                partition, current = Partition(self._stage.sort_fields, self._environment), key[:size]
+            partition.add(key, document)
             yield None
-        yield from outputs.documents(Partition(documents, keys, self._stage.sort_fields))
+        yield from outputs.documents(partition)
 
 
 def checked_partition(value: Value | None) -> Value:

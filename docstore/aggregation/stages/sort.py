@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 
 from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
-from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out, memory_exceeded
+from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
 from docstore.bson.build import document_from
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import KEY_OF_NULL
@@ -56,7 +55,7 @@ class _SortRun:
         self._keyed = keyed
         self._sorted = SortedRuns("$sort", environment)
         self._clock = environment.clock
-        self._output: Iterator[bytes | None] | None = None
+        self._output: Iterator[list[bytes]] | None = None
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         self._sorted.add(self._keyed(documents))
@@ -64,8 +63,18 @@ class _SortRun:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
-            self._output = map(itemgetter(1), self._sorted.merged())
-        return hand_out(self._output, self._clock, deadline)
+            self._output = self._documents()
+        found: list[bytes] = []
+        for some in self._output:
+            found += some
+            if self._clock() >= deadline:
+                return found, False
+        return found, True
+
+    def _documents(self) -> Iterator[list[bytes]]:
+        for piece in self._sorted.pieces():
+            for start in range(0, len(piece), CLOCK_EVERY):
+                yield [document for _, document in piece[start : start + CLOCK_EVERY]]
 
 
 class _FirstRun:

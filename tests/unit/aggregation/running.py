@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
@@ -32,6 +32,27 @@ class FewAtATime:
             return [], False
         taken, self._left = self._left[:3], self._left[3:]
         return taken, not self._left
+
+
+class Kept:
+    """A run that stays in memory."""
+
+    def __init__(self, records: list[tuple[bytes, bytes]]) -> None:
+        self._records = records
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        return iter(self._records)
+
+
+class Room:
+    """Room outside memory that is memory; counts the runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def write(self, records: Iterable[tuple[bytes, bytes]]) -> Kept:
+        self.runs += 1
+        return Kept(list(records))
 
 
 def drain(stream: Stream) -> list[bytes]:

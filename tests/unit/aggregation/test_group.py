@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
@@ -10,7 +9,7 @@ from bson.int64 import Int64
 
 from docstore.aggregation.stage import Environment
 from docstore.errors import CommandError
-from tests.unit.aggregation.running import FewAtATime, aggregate, drain, parsed
+from tests.unit.aggregation.running import FewAtATime, Room, aggregate, drain, parsed
 from tests.unit.query.raw import decoded, raw
 
 DOCUMENTS: list[dict[str, Any]] = [
@@ -95,27 +94,6 @@ def test_accumulators_that_choose_values(accumulator: dict[str, Any], expected: 
         document for part in (documents[:3], documents[3:]) for document in aggregate(list(map(decoded, shards)), part)
     ]
     assert aggregate(list(map(decoded, merge)), halves) == [{"_id": None, "r": expected}]
-
-
-class Kept:
-    """A run that stays in memory."""
-
-    def __init__(self, records: list[tuple[bytes, bytes]]) -> None:
-        self._records = records
-
-    def records(self) -> Iterator[tuple[bytes, bytes]]:
-        return iter(self._records)
-
-
-class Room:
-    """Room outside memory that is memory; counts the runs."""
-
-    def __init__(self) -> None:
-        self.runs = 0
-
-    def write(self, records: Iterable[tuple[bytes, bytes]]) -> Kept:
-        self.runs += 1
-        return Kept(list(records))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
+from docstore.aggregation.stage import Environment
 from docstore.errors import CommandError
-from tests.unit.aggregation.running import aggregate, refusal
+from tests.unit.aggregation.running import FewAtATime, Room, aggregate, drain, parsed, refusal
+from tests.unit.query.raw import decoded, raw
 
 DAY = 86_400_000
 DOCUMENTS: list[dict[str, Any]] = [
@@ -104,3 +106,46 @@ def test_a_window_that_slides_gives_what_it_gives_afresh(name: str) -> None:
         part = documents[max(0, place + low) : place + high + 1]
         [expected] = aggregate([{"$group": {"_id": None, "w": {name: "$q"}}}], part)
         assert document["w"] == (pytest.approx(expected["w"]) if isinstance(expected["w"], float) else expected["w"])
+
+
+LONG: list[dict[str, Any]] = [
+    {"_id": place, "k": place // 700, "q": None if place % 100 else place, "n": place % 7} for place in range(1000)
+]
+WIDE = [
+    {"$sum": "$n", **over("documents", "unbounded", "current")},
+    {"$sum": "$n"},
+    {"$push": "$n", **over("documents", -2, 2)},
+    {"$max": "$n", **over("range", -200, 300)},
+    {"$avg": "$n", **over("documents", 100, 400)},
+    {"$sum": "$n", **over("documents", 300, 200 + 101)},
+    {"$rank": {}},
+    {"$shift": {"output": "$n", "by": -90}},
+    {"$linearFill": "$q"},
+    {"$locf": "$q"},
+    {"$integral": {"input": "$n"}, **over("documents", -150, 150)},
+    {"$derivative": {"input": "$n"}, **over("range", -150, 150)},
+]
+
+
+@pytest.mark.parametrize("output", WIDE)
+def test_partitions_beyond_memory_are_the_same(output: dict[str, Any]) -> None:
+    stages = [stage(output, partitionBy="$k")]
+    room = Room()
+    environment = Environment(clock=lambda: 0.0, memory_limit=20_000, spill=room)
+    stream = parsed(stages).open(FewAtATime(map(raw, LONG)), environment)
+    assert [decoded(document) for document in drain(stream)] == aggregate(stages, LONG)
+    assert room.runs
+    with pytest.raises(CommandError) as refused:
+        drain(parsed(stages).open(FewAtATime(map(raw, LONG)), Environment(clock=lambda: 0.0, memory_limit=20_000)))
+    assert refused.value.code == 292
+
+
+def test_wide_windows_over_long_partitions() -> None:
+    found = aggregate([stage({"$sum": "$n", **over("documents", 100, 400)})], LONG)
+    assert [each["w"] for each in found] == [sum(each["n"] for each in LONG[at + 100 : at + 401]) for at in range(1000)]
+    found = aggregate([stage({"$sum": "$n", **over("range", -200, 300)})], LONG)
+    assert [each["w"] for each in found] == [
+        sum(each["n"] for each in LONG[max(0, at - 200) : at + 301]) for at in range(1000)
+    ]
+    found = aggregate([stage({"$linearFill": "$q"})], LONG)
+    assert [each["w"] for each in found] == [*range(901), *[None] * 99]

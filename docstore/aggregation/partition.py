@@ -1,0 +1,106 @@
+"""The documents of one partition in their order, of which every one can be looked at; and what functions of them are.
+
+What does not fit in memory is written outside in pieces, and the pieces that were looked at last are kept at hand.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+
+from docstore.aggregation.expressions.field_paths import walk
+from docstore.aggregation.stage import Environment, Run, memory_exceeded
+from docstore.bson.walk import OBJECT, Value
+
+Placed = Callable[[int], Value | None]
+"""The value for the document at a place of a partition; asked for in order. `NOT_YET`: ask again for the same place."""
+
+NOT_YET: Value = (-1, b"")
+"""In the place of a value that takes more steps than others should have to wait for."""
+
+Fields = tuple[tuple[str, int], ...]
+"""What a stage sorts by: (path, direction)."""
+
+_PIECE_DOCUMENTS = 256
+_PIECE_BYTES = 1024 * 1024
+_AT_HAND = 32
+"""Pieces from outside that are kept in memory."""
+
+_PER_DOCUMENT = 200
+"""Bytes of memory that a document costs besides its own and its key's."""
+
+Pair = tuple[bytes, bytes]
+
+
+class Partition:
+    """(key, document) pairs, added in order; the keys tell places in the order apart."""
+
+    def __init__(self, fields: Fields, environment: Environment) -> None:
+        self._environment = environment
+        self._path = fields[0][0].split(".") if fields else []
+        self.descending = bool(fields) and fields[0][1] < 0
+        self._starts: list[int] = []
+        self._pieces: list[list[Pair] | Run] = []
+        self._sizes: list[int] = []
+        self._written = 0
+        self._length = self._held = 0
+        self._open: list[Pair] = []
+        self._open_bytes = _PIECE_BYTES
+        self._at_hand: OrderedDict[int, list[Pair]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, key: bytes, document: bytes) -> None:
+        """One more at the end. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
+        if self._open_bytes >= _PIECE_BYTES or len(self._open) == _PIECE_DOCUMENTS:
+            self._open, self._open_bytes = [], 0
+            self._starts.append(self._length)
+            self._pieces.append(self._open)
+            self._sizes.append(0)
+        size = len(key) + len(document) + _PER_DOCUMENT
+        self._open.append((key, document))
+        self._open_bytes += size
+        self._sizes[-1] += size
+        self._length += 1
+        self._held += size
+        if self._held > self._environment.memory_limit and self._written < len(self._pieces) - 1:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the oldest piece that is in memory."""
+        spill = self._environment.spill
+        if spill is None:
+            raise memory_exceeded("$setWindowFields", self._environment.memory_limit)
+        piece = self._pieces[self._written]
+        assert isinstance(piece, list), "pieces are written one after the other"
+        self._pieces[self._written] = spill.write(piece)
+        self._held -= self._sizes[self._written]
+        self._written += 1
+
+    def _pair(self, place: int) -> Pair:
+        number = bisect_right(self._starts, place) - 1
+        piece = self._pieces[number]
+        if not isinstance(piece, list):
+            found = self._at_hand.get(number)
+            if found is None:
+                found = self._at_hand[number] = list(piece.records())
+                if len(self._at_hand) > _AT_HAND:
+                    self._at_hand.popitem(last=False)
+            else:
+                self._at_hand.move_to_end(number)
+            piece = found
+        return piece[place - self._starts[number]]
+
+    def document(self, place: int) -> bytes:
+        """The document at a place."""
+        return self._pair(place)[1]
+
+    def key(self, place: int) -> bytes:
+        """The key at a place."""
+        return self._pair(place)[0]
+
+    def sort_value(self, place: int) -> Value | None:
+        """The value of the first field that is sorted by."""
+        return walk((OBJECT, self.document(place)), self._path)
