@@ -291,6 +291,11 @@ class Collection:
         self.replicates = replicates(ns)
         self.heads = {op: entry_head(op, ns, self.uuid) for op in "iudm"}
 
+    def look_up(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:
+        """`by_id` for a request, which counts as a use of the index."""
+        self.id_index.uses += 1
+        return self.by_id(reader, id_value)
+
     def by_id(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:
         """(record id, document) of the document with that `_id`."""
         if self.id_index.collation is not None:

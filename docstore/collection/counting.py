@@ -11,7 +11,7 @@ from docstore.bson.fetching import Examined
 from docstore.bson.layout import RECORD_ID_BYTES
 from docstore.collection.collection import Collection
 from docstore.collection.covered import covers_filter
-from docstore.collection.execute import Clock, PlanStats, documents_of, plan_query, predicate_of
+from docstore.collection.execute import Clock, PlanStats, count_uses, documents_of, plan_query, predicate_of
 from docstore.collection.index_access import entries_of
 from docstore.collection.screening import has_scripts, screened
 from docstore.query.access import CollectionScan, IndexScan, Plan
@@ -50,7 +50,9 @@ class Counting:
             return
         if counts_at_once(plan, owned):
             self._found = coll.count
-        elif counts_entries(plan, owned):
+            return
+        count_uses(coll, access)
+        if counts_entries(plan, owned):
             assert isinstance(access, IndexScan)
             self._values = self._once(entries_of(coll, access, reader, self.examined), access)
         else:

@@ -29,7 +29,7 @@ from docstore.collection.screening import has_scripts, screened
 from docstore.collection.sorter import Sorter
 from docstore.errors import Code, CommandError
 from docstore.litter import discard
-from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
+from docstore.query.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
 from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.near_plan import near_plan
@@ -207,7 +207,10 @@ class Source:
         if query.sort.fields and not plan.provides_sort:
             self._stats.sorts = True
             self._sorter = Sorter(query.sort.pattern(), query.skip + query.limit if query.limit else 0, spill)
-        self._documents: Iterator[bytes] = iter(()) if coll is None else documents_of(coll, reader, self._stats)
+        self._documents: Iterator[bytes] = iter(())
+        if coll is not None:
+            count_uses(coll, plan.access)
+            self._documents = documents_of(coll, reader, self._stats)
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"
             self._documents = screened(self._documents, plan.residual, owned, clock, pairs=False)
@@ -315,6 +318,20 @@ class Source:
         self._documents = iter(())
         self._held = None
         self._left = 0
+
+
+def count_uses(coll: Collection, access: Access) -> None:
+    """Note that a request uses the indexes of an access path."""
+    match access:
+        case IndexScan() | NearScan():
+            coll.indexes[access.index.name].uses += 1
+        case IdLookup():
+            coll.id_index.uses += 1
+        case Union(branches) | Merge(branches):
+            for branch in branches:
+                count_uses(coll, branch)
+        case _:
+            return
 
 
 def predicate_of(plan: Plan, owned: Predicate | None) -> Predicate | None:

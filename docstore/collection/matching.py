@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, KeyPattern, Predicate, scan_pairs
 from docstore.bson.layout import long_of
 from docstore.collection.collection import Collection
-from docstore.collection.execute import NO_LIMIT, Clock, Pair, PlanStats, pairs_of, plan_query, predicate_of
+from docstore.collection.execute import NO_LIMIT, Clock, Pair, PlanStats, count_uses, pairs_of, plan_query, predicate_of
 from docstore.collection.screening import has_scripts, screened
 from docstore.collection.sorter import Sorter
 from docstore.query.find import Hint
@@ -43,6 +43,7 @@ def find_matches(
     seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
     """
     plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
+    count_uses(coll, plan.access)
     scripted = has_scripts(plan.residual)
     predicate = None if scripted else predicate_of(plan, owned)
 

@@ -82,7 +82,7 @@ class DeleteWork:
         if self._search is None or collection is not self._collection:
             identity = identity_of(self._tree, collection.collation)
             if identity is not None and self._statement.hint is None:
-                found = collection.by_id(target.node.engine, identity)
+                found = collection.look_up(target.node.engine, identity)
                 if found is not None and (owned is None or owned.matches(found[1])):
                     self._remove(collection, [found])
                 return True

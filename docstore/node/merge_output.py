@@ -130,7 +130,7 @@ class MergeOutput:
 
     def _match(self, unit: WriteUnit, collection: Collection, identity: Identity) -> Match | None:
         if self._by_id:
-            return collection.by_id(unit, identity[0][1])
+            return collection.look_up(unit, identity[0][1])
         tree: Filter = And(tuple(Comparison(path, Op.EQ, value) for path, value in identity))
         if collection.collation is not None:
             tree = collated(tree, collection.collation)

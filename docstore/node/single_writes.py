@@ -46,7 +46,7 @@ class _Place(NamedTuple):
     concern: WriteConcern
 
     def find(self, identity: Value) -> tuple[int, bytes] | None:
-        return self.collection.by_id(self.node.engine, identity)
+        return self.collection.look_up(self.node.engine, identity)
 
     def unit(self) -> WriteUnit:
         return self.node.store.unit(session=self.session)

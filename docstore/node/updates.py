@@ -155,7 +155,7 @@ class UpdateWork:
             return True
         identity = identity_of(modification.tree, collection.collation)
         if identity is not None and self._statement.hint is None:
-            found = collection.by_id(self._target.node.engine, identity)
+            found = collection.look_up(self._target.node.engine, identity)
             if found is not None and (owned is None or owned.matches(found[1])):
                 self._change(collection, modification, [found])
             elif self._statement.upsert:

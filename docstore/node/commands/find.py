@@ -139,7 +139,7 @@ def _identity(arguments: Arguments) -> Value | None:
 
 def _by_id(node: DataNode, namespace: str, identity: Value, owned: Predicate | None) -> list[bytes]:
     collection = node.store.collection(namespace)
-    found = None if collection is None else collection.by_id(node.engine, identity)
+    found = None if collection is None else collection.look_up(node.engine, identity)
     if found is None or (owned is not None and not owned.matches(found[1])):
         return []
     return [found[1]]

@@ -46,6 +46,33 @@ def test_compact_frees_nothing_and_needs_a_collection() -> None:
     asyncio.run(story())
 
 
+def test_the_uses_of_indexes_are_counted() -> None:
+    async def story() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": number, "a": number, "b": number} for number in range(9)))
+        indexes = [{"name": name, "key": {name: 1}} for name in ("a", "b")]
+        await node.run({"createIndexes": "c", "indexes": indexes})
+
+        async def uses() -> list[int]:
+            asked = {"aggregate": "c", "pipeline": [{"$indexStats": {}}, {"$sort": {"name": 1}}], "cursor": {}}
+            return [row["accesses"]["ops"] for row in (await node.run(asked))["cursor"]["firstBatch"]]
+
+        assert await uses() == [0, 0, 0]
+        await node.run({"find": "c", "filter": {"a": 1}, "batchSize": 1})
+        await node.run({"count": "c", "query": {"a": {"$gt": 3}}})
+        await node.run({"update": "c", "updates": [{"q": {"a": 1}, "u": {"$set": {"x": 1}}, "multi": True}]})
+        assert await uses() == [0, 3, 0]
+        await node.run({"find": "c", "filter": {"_id": 1}, "limit": 1, "singleBatch": True})
+        await node.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": 2}}}]})
+        await node.run({"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]})
+        assert await uses() == [3, 3, 0]
+        await node.run({"find": "c", "filter": {"$or": [{"a": 2}, {"b": 3}]}})
+        await node.run({"explain": {"find": "c", "filter": {"a": 2}}, "verbosity": "queryPlanner"})
+        assert await uses() == [3, 4, 1]
+
+    asyncio.run(story())
+
+
 def test_idle_connections_and_cursors_are_shown_when_asked_for() -> None:
     async def story() -> None:
         node = LocalNode()
