@@ -40,6 +40,12 @@ from scripts.measuring import processor_seconds, server_pid
 Collection = pymongo.collection.Collection[dict[str, Any]]
 Database = pymongo.database.Database[dict[str, Any]]
 POSTS = 200_000
+JOINED = 20_000
+CALCULATED = {
+    "sum": {"$add": ["$n", 1]},
+    "name": {"$concat": ["$id", "-", "$content"]},
+    "size": {"$cond": [{"$gt": ["$n", 1000]}, "large", "small"]},
+}
 MAP = Code("function () { for (var i in this.tags) { emit(this.tags[i], 1) } }")
 MAP_EACH = Code("function () { emit(this._id, {n: this.n, tags: this.tags.length}) }")
 REDUCE = Code("function (key, values) { var n = 0; for (var i in values) { n += values[i] } return n }")
@@ -134,7 +140,18 @@ def create_index(scratch: Collection, _: Collection) -> None:
 
 
 def aggregate(*stages: dict[str, Any]) -> Callable[[Collection, Collection], None]:
-    return lambda _, posts: [None for _ in posts.aggregate(list(stages), allowDiskUse=True)] and None
+    return lambda _, posts: [None for _ in posts.aggregate_raw_batches(list(stages), allowDiskUse=True)] and None
+
+
+def lookup(local: str, foreign: str) -> Callable[[Collection, Collection], None]:
+    """Join the first posts with themselves."""
+
+    def run(_: Collection, posts: Collection) -> None:
+        join = {"from": posts.name, "localField": local, "foreignField": foreign, "as": "found"}
+        for batch in posts.aggregate_raw_batches([{"$limit": JOINED}, {"$lookup": join}]):
+            assert batch
+
+    return run
 
 
 def in_threads(
@@ -185,6 +202,18 @@ WORKLOADS = [
         "$unwind + $group", POSTS, aggregate({"$unwind": "$tags"}, {"$group": {"_id": "$tags", "n": {"$sum": 1}}}), 1.2
     ),
     Workload("$sort + $limit 100", POSTS, aggregate({"$sort": {"content": 1}}, {"$limit": 100}), 0.8),
+    Workload(
+        "$match + $group of numbers",
+        POSTS,
+        aggregate(
+            {"$match": {"n": {"$gte": 100}}}, {"$group": {"_id": None, "sum": {"$sum": "$n"}, "mean": {"$avg": "$n"}}}
+        ),
+        1.0,
+    ),
+    Workload("$sort of everything", POSTS, aggregate({"$sort": {"content": 1}}), 0.5),
+    Workload("$lookup by an indexed field", JOINED, lookup("id", "id"), 0.5),
+    Workload("$lookup by _id", JOINED, lookup("n", "_id"), 0.5),
+    Workload("$project, calculated", POSTS, aggregate({"$project": CALCULATED}, {"$match": {"sum": -1}})),
     Workload("map-reduce inline", POSTS, map_reduce, 8.0),
     Workload("map-reduce to a collection", POSTS, map_reduce_each, 3.0),
     Workload("$where", POSTS, where, 15.0),
