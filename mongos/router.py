@@ -123,9 +123,7 @@ class Router:
 
         return await each(shards, one)
 
-    async def remotes(
-        self, context: Context, routing: Routing, answers: Sequence[Answer], batch_size: int | None
-    ) -> list[RemoteCursor]:
+    async def remotes(self, context: Context, answers: Sequence[Answer], batch_size: int | None) -> list[RemoteCursor]:
         """The cursors that the shards' answers opened."""
         options = session_fields(context)
         return [

@@ -39,6 +39,7 @@ from mongos.commands import (
     insert,
     is_db_grid,
     is_master,
+    kill_op,
     list_collections,
     list_databases,
     list_indexes,
@@ -61,12 +62,14 @@ _MODULES = (
     coll_stats, convert_to_capped, count, cql, create, create_indexes, current_op, db_stats, delete, distinct, drop,
     drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify, flush_router_config,
     get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert, is_db_grid, is_master,
-    list_collections, list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard,
+    kill_op, list_collections, list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard,
     rename_collection, server_status, shard_collection, shutdown, split, update, validate,
 )  # fmt: skip
 
+_OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}
+
 TABLE = CommandTable(
-    (*BUILTIN, *(module.COMMAND for module in _MODULES), *wide_column.COMMANDS),
+    (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *wide_column.COMMANDS),
     unsupported={
         "abortReshardCollection": "resharding is not supported yet",
         "addShardToZone": "zones are not supported yet",

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import bson
-from bson.binary import Binary
 from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
@@ -17,6 +16,7 @@ from docstore.bson import get_field
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.session_report import sessions_in_use
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.operations_in_progress import in_progress
@@ -30,7 +30,6 @@ _COLLECTION = declared(
     Parameter("queryExecStats", Type.OBJECT, unsupported="$collStats has no queryExecStats"),
 )
 _LATENCIES = declared(Parameter("histograms", Type.BOOL, unsupported="latencies have no histograms"))
-SESSIONS = "config.system.sessions"
 
 
 def process_documents(context: Context, namespace: str, name: str, options: bytes) -> list[bytes]:
@@ -98,21 +97,8 @@ def _flag(options: bytes, name: str) -> bool:
 
 
 def _sessions(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
-    """The sessions that are in use on this process. There are no users, so those of named users are none."""
-    users = get_field(options, "users")
-    if users is not None and len(users[1]) > _EMPTY_ARRAY_BYTES:
-        return []
-    sessions, now = context.services.sessions, context.services.wall_clock()
-    return [
-        {
-            "_id": {"id": Binary(lsid[:16], 4), "uid": lsid[16:]},
-            "lastUse": DatetimeMS(int((now - (sessions.idle_seconds(lsid) or 0.0)) * 1000)),
-        }
-        for lsid in sessions
-    ]
+    return list(sessions_in_use(context.services, options))
 
-
-_EMPTY_ARRAY_BYTES = 5
 
 _MAKERS: Mapping[str, Callable[[Context, str, bytes], list[Mapping[str, Any]]]] = {
     "$collStats": _collection_statistics,

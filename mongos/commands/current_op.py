@@ -1,34 +1,39 @@
-"""`currentOp`: the operations that this router is working on."""
+"""`currentOp`: the operations that the shards are working on, each with the name of its shard."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import bson
+from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import from_python
+from docstore.aggregation.pipeline import parse_pipeline
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
-from docstore.commands.operation_report import in_progress
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
-from mongos.router import router_of
+from mongos.merge.pipelines import Request, open_pipeline
+from mongos.routing.language import language_of
 
 _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
+_AT_ONCE = 1000
+_BYTES = 16 * 1024 * 1024
 
 
-def run(context: Context, args: Arguments) -> dict[str, Any]:
+async def run(context: Context, args: Arguments) -> dict[str, Any]:
     conditions = {name: value for name, value in context.body.items() if name not in _OWN}
-    wanted = compile_filter(parse_filter(bson.encode(conditions)))
-    found = in_progress(
-        context.services,
-        context.operation,
-        host=router_of(context).facts.address,
-        connections=bool(context.body.get("$all")),
-    )
-    return {"inprog": [entry for entry in found if wanted.matches(from_python(entry)[1])]}
+    stages = [{"$currentOp": {"idleConnections": bool(context.body.get("$all"))}}, {"$match": conditions}]
+    pipeline = parse_pipeline([bson.encode(stage) for stage in stages], language=language_of(context))
+    merged = await open_pipeline(context, Request(bson.encode({"aggregate": 1}), f"{context.db}.$cmd", pipeline))
+    found: list[RawBSONDocument] = []
+    try:
+        ended = False
+        while not ended:
+            documents, ended = await merged.next_batch(_AT_ONCE, _BYTES)
+            found += map(RawBSONDocument, documents)
+    finally:
+        merged.close()
+    return {"inprog": found}
 
 
 COMMAND = Command(

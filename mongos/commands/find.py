@@ -74,7 +74,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
         without.append("projection")
     body = forwarded(context.raw, without=without, add=add)
     answers = await router.ask(context, routing, shards, body)
-    remotes = await router.remotes(context, routing, answers, args["batchSize"] or None)
+    remotes = await router.remotes(context, answers, args["batchSize"] or None)
     shape = Shape(
         sort=order,
         skip=skip if merge else 0,

@@ -22,7 +22,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         answer = await shard.command(
             context.db, forwarded(context.raw), read_preference=context.read_preference, repeatable=True
         )
-        remotes = await router.remotes(context, routing, [answer], None)
+        remotes = await router.remotes(context, [answer], None)
     merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
     return await first_reply(context, merged, batch_size=100_000, namespace=namespace, catalog=True)
 

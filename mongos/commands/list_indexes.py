@@ -21,7 +21,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         collection = routing.collection
         names = sorted(collection.chunks.shards)[:1] if collection is not None else holders(routing)
         answers = await router.ask(context, routing, names, forwarded(context.raw))
-        remotes = await router.remotes(context, routing, answers, None)
+        remotes = await router.remotes(context, answers, None)
         merged = MergedCursor(remotes, Shape(), router.discard, clock=router.clock)
         return await first_reply(context, merged, batch_size=1000, catalog=True)
 

@@ -94,8 +94,7 @@ class _Merging:
 
     async def run(self, sink: Sink) -> None:
         router = router_of(self.context)
-        routing: Routing = await router.cache.get(self.context.namespace)
-        remotes = await router.remotes(self.context, routing, self._answers, None)
+        remotes = await router.remotes(self.context, self._answers, None)
         try:
             runs = [_run_of(remote) for remote in remotes]
             self.counts = await router.workers.merge_reduce(self.job, runs, sink)

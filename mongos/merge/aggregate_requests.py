@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from docstore.aggregation.pipeline import parse_pipeline
-from docstore.bson import elements
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.stable_stages import check_stable_stages
+from docstore.commands.stage_places import check_stage_places
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
 from mongos.merge.pipelines import Request
 from mongos.routing.language import language_of
 
-_NOT_HERE = ("$currentOp", "$listLocalSessions", "$listSessions", "$planCacheStats")
-"""Stages that tell of one process."""
-
 
 def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
     """The request that an aggregate command makes; sets the namespace. Errors: those of the pipeline's parsers."""
-    for stage in args["pipeline"]:
-        for name, _, _ in elements(stage)[:1]:
-            if name in _NOT_HERE:
-                raise CommandError(Code.NotImplemented, f"{name} through a router is not supported yet")
+    collection = _collection(*args.value)
+    check_stage_places(context.db, None if collection == _NO_COLLECTION else collection, args["pipeline"])
     if context.api_strict:
         check_stable_stages(args["pipeline"])
     language = language_of(context, args["let"], args["collation"], scripts=RUNNING)
     pipeline = parse_pipeline(args["pipeline"], language=language)
-    collection = _collection(*args.value)
     if pipeline.needs_collection == (collection == _NO_COLLECTION):
         raise CommandError(
             Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection, and only it"

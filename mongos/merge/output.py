@@ -19,7 +19,7 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.stages.write import Merge, Out, WhenMatched, WhenNotMatched, check_target
-from docstore.bson import document_from, elements, get_field
+from docstore.bson import document_from, elements, from_python, get_field
 from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import OBJECT
 from docstore.commands.context import Context
@@ -65,7 +65,10 @@ async def write_results(context: Context, stage: Out | Merge, request: Request) 
     finally:
         merged.close()
     await output.end()
-    return cursor_reply([], 0, context.view or context.namespace, "firstBatch")
+    reply = cursor_reply([], 0, context.view or context.namespace, "firstBatch")
+    if output.concern_error is None:
+        return reply
+    return document_from([*elements(reply), ("writeConcernError", *from_python(output.concern_error))])
 
 
 async def _with_fields(context: Context, stage: Merge, target: Routing) -> Merge:
@@ -134,6 +137,8 @@ class OutOutput:
         self._target = target
         self._database, _, self._collection = namespace.partition(".")
         self._made = made
+        self.concern_error: dict[str, Any] | None = None
+        """What the reply says where the results are not as safe as asked."""
 
     async def begin(self) -> None:
         """Make the new collection, with the options and indexes of the old. Errors: 28769 for a sharded target."""
@@ -154,13 +159,19 @@ class OutOutput:
 
     async def write(self, documents: list[bytes]) -> None:
         namespace = f"{self._database}.{self._made}"
-        await _written(self._context, namespace, _INSERTS, "insert", [_with_id(document) for document in documents])
+        statements = [_with_id(document) for document in documents]
+        await _written(self._context, namespace, _INSERTS, "insert", statements)
 
     async def end(self) -> None:
         source = f"{self._database}.{self._made}"
         shard = await router_of(self._context).shards.get(primary_of(self._target))
-        command = {"renameCollection": source, "to": self._namespace, "dropTarget": True}
-        await shard.command("admin", command, deadline=self._context.deadline)
+        command: dict[str, Any] = {"renameCollection": source, "to": self._namespace, "dropTarget": True}
+        concern = get_field(self._context.raw, "writeConcern")
+        if concern is not None:
+            command["writeConcern"] = RawBSONDocument(concern[1])
+        answer = await shard.command("admin", command, deadline=self._context.deadline)
+        # It comes after all documents: where it is safe, they are.
+        self.concern_error = answer.decoded().get("writeConcernError")
 
     async def give_up(self) -> None:
         await self._ask({"drop": self._made})
@@ -177,6 +188,8 @@ class Merging:
         self._namespace = namespace
         self._stage = stage
         self._updates = Kind("updates", partial(update_target, language=stage.language), len)
+        self.concern_error: dict[str, Any] | None = None
+        """What the reply says where the results are not as safe as asked."""
 
     async def begin(self) -> None:
         """Nothing is prepared."""
@@ -192,13 +205,13 @@ class Merging:
         if "_id" in (stage.on or ()):
             documents = [_with_id(document) for document in documents]
         if stage.matched is WhenMatched.FAIL:
-            await _written(self._context, self._namespace, _INSERTS, "insert", [_with_id(doc) for doc in documents])
+            await self._insert(documents)
             return
         if stage.matched is WhenMatched.PIPELINE and stage.not_matched is WhenNotMatched.INSERT:
             for document in documents:
                 reply = await self._update([document])
                 if not reply["n"]:
-                    await _written(self._context, self._namespace, _INSERTS, "insert", [_with_id(document)])
+                    await self._insert([document])
             return
         reply = await self._update(documents)
         if stage.not_matched is WhenNotMatched.FAIL and reply["n"] < len(documents):
@@ -210,7 +223,15 @@ class Merging:
 
     async def _update(self, documents: list[bytes]) -> dict[str, Any]:
         statements = [bson.encode(self._statement(document)) for document in documents]
-        return await _written(self._context, self._namespace, self._updates, "update", statements)
+        return self._noted(await _written(self._context, self._namespace, self._updates, "update", statements))
+
+    async def _insert(self, documents: list[bytes]) -> None:
+        statements = [_with_id(document) for document in documents]
+        self._noted(await _written(self._context, self._namespace, _INSERTS, "insert", statements))
+
+    def _noted(self, reply: dict[str, Any]) -> dict[str, Any]:
+        self.concern_error = self.concern_error or reply.get("writeConcernError")
+        return reply
 
     def _statement(self, document: bytes) -> dict[str, Any]:
         stage = self._stage

@@ -20,6 +20,7 @@ from bson.raw_bson import RawBSONDocument
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.split import SplitPipeline
 from docstore.aggregation.stage import Environment, Stream
+from docstore.aggregation.stages.sources import ProcessDocuments
 from docstore.aggregation.streams import Feed
 from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
@@ -29,8 +30,10 @@ from docstore.query.collation import SIMPLE, Collation, parse_collation
 from docstore.query.values import string_value
 from docstore.sharding.routing import Routing
 from mongos.merge.merged import Finish, MergedCursor, Shape
+from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
 from mongos.router import router_of
-from mongos.routing.requests import forwarded
+from mongos.routing.requests import Answer, forwarded
+from mongos.routing.shards import Shard, each
 from mongos.routing.targeting import filter_shards
 
 T = TypeVar("T")
@@ -96,6 +99,9 @@ def _below(request: Request, view: Mapping[str, Any]) -> Request:
 async def _opened(context: Context, request: Request, routing: Routing) -> MergedCursor:
     router = router_of(context)
     pipeline = request.pipeline
+    first = asked_of_all(pipeline)
+    if first is not None:
+        return await _of_all_shards(context, request, first)
     if not pipeline.needs_collection or routing.primary is None:
         # Nothing is read, or nothing is there: what other stages read, they read from here.
         return MergedCursor([], Shape(), router.discard, clock=router.clock, finish=_finish(context, request, pipeline))
@@ -103,12 +109,30 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     cursor = get_field(request.base, "cursor")
     given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
     answers = await router.ask(context, routing, shards, request.body(split.shard_stages, given))
-    remotes = await router.remotes(context, routing, answers, None)
+    remotes = await router.remotes(context, answers, None)
     shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
     finish = None
     if split.merge_stages:
         finish = _finish(context, request, parse_pipeline(split.merge_stages, language=pipeline.language))
     return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
+
+
+async def _of_all_shards(context: Context, request: Request, first: ProcessDocuments) -> MergedCursor:
+    """The pipeline over what its first stage tells of the processes of all shards."""
+    router = router_of(context)
+
+    async def one(shard: Shard) -> Answer:
+        body = request.body(shard_stages(first, shard.name), {"batchSize": _SHARD_BATCH})
+        return await shard.command(
+            context.db, body, read_preference=context.read_preference, repeatable=True, deadline=context.deadline
+        )
+
+    answers = await each(await router.shards.all(), one)
+    remotes = await router.remotes(context, answers, None)
+    own, rest = over_all(context, first, request.pipeline)
+    finish = _finish(context, request, rest)
+    finish.feed.put(own)
+    return MergedCursor(remotes, Shape(), router.discard, clock=router.clock, finish=finish)
 
 
 async def divided(context: Context, request: Request, routing: Routing) -> tuple[list[str], SplitPipeline]:
@@ -134,7 +158,12 @@ async def _only_on(context: Context, request: Request, routing: Routing) -> bool
 
 def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:
     collections = RoutedCollections(context, request.base)
-    environment = Environment(clock=router_of(context).clock, foreign=collections, dice=random)
+    environment = Environment(
+        clock=router_of(context).clock,
+        foreign=collections,
+        dice=random,
+        process_documents=partial(own_documents, context),
+    )
     feed = Feed()
     if not pipeline.needs_collection:
         return Finish(feed, pipeline.open_own(environment), collections.pending)

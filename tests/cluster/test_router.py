@@ -393,6 +393,53 @@ def test_scripts_run_on_the_shards_and_where_their_results_are_merged(cluster: C
     assert raised.value.code == 139
 
 
+def test_operations_and_sessions_of_the_cluster(cluster: Cluster) -> None:
+    admin = cluster.client.admin
+    found = list(admin.aggregate([{"$currentOp": {"idleConnections": True}}]))
+    assert {operation["shard"] for operation in found} == {"one", "two"}
+    assert all(operation["opid"].startswith(f"{operation['shard']}:") for operation in found if "opid" in operation)
+    assert all("client" not in operation for operation in found)
+    pipeline = [{"$currentOp": {}}, {"$match": {"command.aggregate": 1}}, {"$sort": {"shard": 1}}]
+    asking = list(admin.aggregate(pipeline))
+    assert [operation["shard"] for operation in asking] == ["one", "two"]
+    assert {operation["shard"] for operation in admin.command("currentOp")["inprog"]} == {"one", "two"}
+    assert admin.command("killOp", op=asking[0]["opid"])["info"]
+    with pytest.raises(OperationFailure) as refused:
+        admin.command("killOp", op="one")
+    assert refused.value.code == 2
+    (own,) = admin.aggregate([{"$currentOp": {"localOps": True}}, {"$match": {"command.aggregate": 1}}])
+    assert "shard" not in own
+    with cluster.client.start_session() as session:
+        cluster.client.test.told.find_one({}, session=session)
+        identity = session.session_id["id"]
+        pipeline = [{"$listSessions": {}}, {"$match": {"_id.id": identity}}]
+        assert len(list(cluster.client.config["system.sessions"].aggregate(pipeline))) == 1
+        local = admin.aggregate([{"$listLocalSessions": {}}, {"$match": {"_id.id": identity}}])
+        assert len(list(local)) == 1
+    with pytest.raises(OperationFailure) as refused:
+        cluster.client.test.aggregate([{"$currentOp": {}}])
+    assert refused.value.code == 73
+
+
+def test_results_that_are_not_as_safe_as_asked(cluster: Cluster) -> None:
+    collection = cluster.shard("unsafe", {"_id": 1})
+    collection.insert_many([{"_id": number} for number in range(3)])
+    targets: list[tuple[str, dict[str, Any]]] = [
+        ("unsafe_out", {"$out": "unsafe_out"}),
+        ("unsafe_merged", {"$merge": {"into": "unsafe_merged"}}),
+    ]
+    for name, target in targets:
+        asked = {"aggregate": "unsafe", "pipeline": [target], "cursor": {}, "writeConcern": {"w": 3, "wtimeout": 50}}
+        reply = cluster.client.test.command(asked)
+        assert reply["writeConcernError"]["code"] in (64, 100)
+        assert cluster.client.test[name].count_documents({}) == 3
+
+
+def test_plan_cache_statistics_of_a_sharded_collection(cluster: Cluster) -> None:
+    collection = cluster.shard("planned", {"_id": 1})
+    assert list(collection.aggregate([{"$planCacheStats": {}}])) == []
+
+
 def test_the_router_tells_of_itself_and_of_the_shards(cluster: Cluster) -> None:
     collection = cluster.shard("told", {"_id": 1})
     collection.insert_many([{"_id": number} for number in range(10)])

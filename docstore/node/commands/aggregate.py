@@ -6,30 +6,27 @@ from collections.abc import Awaitable
 from inspect import isawaitable
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.bson import elements
 from docstore.collection.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.stable_stages import check_stable_stages
+from docstore.commands.stage_places import check_stage_places
 from docstore.errors import Code, CommandError
 from docstore.node.cursors import ReleasingSource, first_batch
 from docstore.node.pipeline_explaining import explain_aggregate
 from docstore.node.pipeline_output import write_results
 from docstore.node.pipelines import open_pipeline
-from docstore.node.process_documents import SESSIONS
 from docstore.node.reading import View, view_of
 from docstore.node.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, language_of
 from docstore.node.views import check_other_views, check_reads_input, view_pipeline, viewed
 
-ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
-"""Stages that need `{aggregate: 1}`; the first one the admin database too."""
-
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     stages = arguments["pipeline"]
-    _check_namespace(context, arguments.value, stages)
+    value = arguments.value
+    check_stage_places(context.db, None if value == 1 else str(value), stages)
     if context.api_strict:
         check_stable_stages(stages)
     language = language_of(context, arguments)
@@ -54,18 +51,6 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     if isawaitable(view):
         return _run_later(context, arguments, pipeline, view, shown)
     return _run(context, arguments, pipeline, view, shown)
-
-
-def _check_namespace(context: Context, value: str | int, stages: list[bytes]) -> None:
-    """Refuse stages that tell of the process where they cannot stand. Errors: InvalidNamespace."""
-    for stage in stages:
-        names = [name for name, _, _ in elements(stage)]
-        for name in names:
-            if name in ON_THE_PROCESS and (value != 1 or (name == "$currentOp" and context.db != "admin")):
-                where = "the 'admin' database" if name == "$currentOp" else "the database"
-                raise CommandError(Code.InvalidNamespace, f"{name} must be run against {where} with {{aggregate: 1}}")
-            if name == "$listSessions" and f"{context.db}.{value}" != SESSIONS:
-                raise CommandError(Code.InvalidNamespace, f"$listSessions may only be run against {SESSIONS}")
 
 
 async def _run_later(

@@ -1,0 +1,81 @@
+"""Stages that tell of processes, through a router: `$currentOp`, `$listSessions`, `$listLocalSessions`.
+
+Operations are those of all shards, and every one says of which; with `localOps` they are the router's own. Sessions
+are those of the shards and of the router, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import bson
+
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stages.sources import ProcessDocuments
+from docstore.bson import get_field
+from docstore.commands.context import Context
+from docstore.commands.operation_report import in_progress
+from docstore.commands.session_report import sessions_in_use
+from mongos.router import router_of
+
+_EACH_ONCE = bson.encode({"$group": {"_id": "$_id", "lastUse": {"$max": "$lastUse"}}})
+
+
+def _flag(options: bytes, name: str) -> bool:
+    found = get_field(options, name)
+    return found is not None and found[1] != b"\0"
+
+
+def _operations(context: Context, options: bytes) -> list[dict[str, Any]]:
+    return in_progress(
+        context.services,
+        context.operation,
+        host=router_of(context).facts.address,
+        connections=_flag(options, "idleConnections"),
+        cursors=_flag(options, "idleCursors"),
+    )
+
+
+def _sessions(context: Context, options: bytes) -> list[dict[str, Any]]:
+    return sessions_in_use(context.services, options)
+
+
+_OWN: Mapping[str, Callable[[Context, bytes], list[dict[str, Any]]]] = {
+    "$currentOp": _operations,
+    "$listLocalSessions": _sessions,
+    "$listSessions": _sessions,
+}
+
+
+def own_documents(context: Context, name: str, options: bytes) -> list[bytes]:
+    """What the stage of this name tells of this router."""
+    return [bson.encode(document) for document in _OWN[name](context, options)]
+
+
+def asked_of_all(pipeline: Pipeline) -> ProcessDocuments | None:
+    """The first stage, where every shard is asked for its documents."""
+    first = pipeline.stages[0] if pipeline.stages else None
+    if not isinstance(first, ProcessDocuments) or first.name not in ("$currentOp", "$listSessions"):
+        return None
+    return None if first.name == "$currentOp" and _flag(first.options, "localOps") else first
+
+
+def shard_stages(first: ProcessDocuments, shard: str) -> list[bytes]:
+    """What a shard is asked for in the place of the first stage."""
+    if first.name != "$currentOp":
+        return [first.raw]
+    known = {"$ne": [{"$type": "$opid"}, "missing"]}
+    name = {"$literal": shard}
+    opid = {"$cond": [known, {"$concat": [name, ":", {"$toString": "$opid"}]}, "$$REMOVE"]}
+    told = {"$mergeObjects": [{"shard": name}, "$$ROOT", {"opid": opid, "client_s": "$client"}]}
+    return [first.raw, bson.encode({"$replaceWith": told}), bson.encode({"$unset": "client"})]
+
+
+def over_all(context: Context, first: ProcessDocuments, pipeline: Pipeline) -> tuple[list[bytes], Pipeline]:
+    """(documents of this router, what runs over them and those of all shards)."""
+    rest = pipeline.stages[1:]
+    if first.name == "$currentOp":
+        return [], Pipeline(rest, pipeline.language)
+    once = parse_pipeline([_EACH_ONCE], language=pipeline.language)
+    return own_documents(context, first.name, first.options), Pipeline((*once.stages, *rest), pipeline.language)
