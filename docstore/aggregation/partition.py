@@ -52,15 +52,15 @@ class Partition:
     def __len__(self) -> int:
         return self._length
 
-    def add(self, key: bytes, document: bytes) -> None:
+    def add(self, pair: Pair) -> None:
         """One more at the end. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         if self._open_bytes >= _PIECE_BYTES or len(self._open) == _PIECE_DOCUMENTS:
             self._open, self._open_bytes = [], 0
             self._starts.append(self._length)
             self._pieces.append(self._open)
             self._sizes.append(0)
-        size = len(key) + len(document) + _PER_DOCUMENT
-        self._open.append((key, document))
+        size = len(pair[0]) + len(pair[1]) + _PER_DOCUMENT
+        self._open.append(pair)
         self._open_bytes += size
         self._sizes[-1] += size
         self._length += 1

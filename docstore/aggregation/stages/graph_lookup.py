@@ -44,6 +44,8 @@ _PATHS = ("as", "connectFromField", "connectToField", "depthField")
 _AT_ONCE = 64
 """Documents that are reached between two looks at the clock."""
 
+_PARTS = 64
+
 _ASKED_AT_ONCE = 8192
 """Values that one query asks for: more would take long to be planned."""
 
@@ -93,7 +95,7 @@ class _GraphStream:
                 self._search = _Search(self._stage, document, self._environment)
             if not self._search.advance(deadline):
                 return made, False
-            made.append(with_array(document, self._stage.as_path.split("."), list(self._search.found.values())))
+            made.append(with_array(document, self._stage.as_path.split("."), self._search.found))
             self._search = None
             self._at += 1
             if self._environment.clock() >= deadline:
@@ -101,7 +103,10 @@ class _GraphStream:
 
 
 class _Search:
-    """The search from one document. `found` are the documents reached, by their encoded `_id`."""
+    """The search from one document. `found` are the documents reached.
+
+    Their encoded `_id`s are spread over several sets: a large one would take long to grow.
+    """
 
     def __init__(self, stage: GraphLookup, document: bytes, environment: Environment) -> None:
         self._stage = stage
@@ -115,7 +120,8 @@ class _Search:
         self._reading: Stream | None = None
         self._read: list[bytes] = []
         self._held = 0
-        self.found: dict[bytes, bytes] = {}
+        self._reached: list[set[bytes]] = [set() for _ in range(_PARTS)]
+        self.found: list[bytes] = []
         self._lead_to(stage.start(Scope(document)))
 
     def _lead_to(self, value: Value | None) -> None:
@@ -164,12 +170,14 @@ class _Search:
         stage = self._stage
         identity = get_field(document, "_id")
         key = self._key_of(identity) if identity is not None else document
-        if key in self.found:
+        reached = self._reached[hash(key) % _PARTS]
+        if key in reached:
             return
+        reached.add(key)
         self._lead_to(walk((OBJECT, document), stage.connect_from))
         if stage.depth_field is not None:
             document = replaced(document, stage.depth_field.split("."), int64_value(self._depth))
-        self.found[key] = document
+        self.found.append(document)
         self._held += len(key) + len(document)
         if self._held > self._environment.memory_limit:
             raise memory_exceeded("$graphLookup", self._environment.memory_limit)

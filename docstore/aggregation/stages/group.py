@@ -180,7 +180,7 @@ class _KernelRun:
 
     def _documents(self) -> Iterator[list[bytes]]:
         groups = self._grouping.groups()
-        count = CLOCK_EVERY
+        count = 1
         while made := self._grouping.documents(islice(groups, count), self._group.will_be_merged):
             count = max(1, count // 8) if sum(map(len, made)) > _STEP_BYTES else min(2 * count, CLOCK_EVERY)
             yield made

@@ -111,13 +111,14 @@ class _WindowRun:
         outputs = _Outputs(self._stage.outputs)
         partition = Partition(self._stage.sort_fields, self._environment)
         current: bytes | None = None
-        for key, document in self._sorted.merged():
+        for pair in self._sorted.merged():
+            key = pair[0]
             size = int.from_bytes(key[-4:], "little")
             if key[:size] != current:
                 yield from outputs.documents(partition)
                 discard(partition)
                 partition, current = Partition(self._stage.sort_fields, self._environment), key[:size]
-            partition.add(key, document)
+            partition.add(pair)
             yield None
         yield from outputs.documents(partition)
 
