@@ -21,10 +21,10 @@ Pair = tuple[bytes, bytes]
 
 
 class SpillFile:
-    """Serves `docstore.aggregation.stage.Spill`. The file stands in `_tmp` below the data directory."""
+    """Serves `docstore.aggregation.stage.Spill`. The file stands in `_tmp` below the directory."""
 
-    def __init__(self, dbpath: Path) -> None:
-        self._directory = dbpath / "_tmp"
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory / "_tmp"
         self._descriptor: int | None = None
         self._end = 0
 

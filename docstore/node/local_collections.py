@@ -21,13 +21,13 @@ from docstore.node.cursors import DocumentSource
 from docstore.node.node import node_of
 from docstore.node.process_documents import process_documents
 from docstore.node.requests import language_at
-from docstore.node.spill import SpillFile
 from docstore.query.access import CollectionScan, IndexScan
 from docstore.query.collation import Collation
 from docstore.query.find import FindQuery, Hint
 from docstore.query.near_plan import located_path
 from docstore.query.tree import In
 from docstore.query.values import string_value
+from docstore.spill import SpillFile
 from docstore.storage import Reader
 
 PUSHED_DOCUMENTS = 1000

@@ -28,8 +28,8 @@ from docstore.node.filter_text import filter_document
 from docstore.node.local_collections import Found, LocalCollections, located
 from docstore.node.node import node_of
 from docstore.node.reading import View, view_of
-from docstore.node.spill import SpillFile
 from docstore.query.find import Hint
+from docstore.spill import SpillFile
 
 
 async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | None, verbosity: str) -> Result:

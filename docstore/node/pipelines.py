@@ -16,8 +16,8 @@ from docstore.node.cursors import Batch, Documents, DocumentSource
 from docstore.node.local_collections import Found, LocalCollections
 from docstore.node.node import node_of
 from docstore.node.reading import View
-from docstore.node.spill import SpillFile
 from docstore.query.find import Hint
+from docstore.spill import SpillFile
 
 
 class PipelineSource:

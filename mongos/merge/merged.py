@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from docstore.aggregation.stage import Stream
 from docstore.aggregation.streams import Feed
+from docstore.litter import discard
 from mongos.merge.remote import RemoteCursor
 
 SLICE_DOCUMENTS = 2048
@@ -24,11 +25,13 @@ class Finish:
     """The router's half of an aggregation: `stream` reads what is put into `feed`, the shards' halves merged.
 
     `pending` is awaited when the stream gave nothing though its feed has something: it reads other collections.
+    `close` lets go of what the stages hold outside memory, and of what they read.
     """
 
     feed: Feed
     stream: Stream
     pending: Callable[[], Awaitable[None]]
+    close: Callable[[], None]
 
 
 class Order(Protocol):
@@ -74,6 +77,10 @@ class MergedCursor:
         self._done = False
 
     def close(self) -> None:
+        if self._finish is not None:
+            self._finish.close()
+            discard(self._finish.stream)
+            self._finish = None
         self._discard([remote for remote in self._remotes if not remote.exhausted])
 
     async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:

@@ -27,8 +27,9 @@ from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.query.collation import SIMPLE, Collation, parse_collation
-from docstore.query.values import string_value
+from docstore.query.values import is_true, string_value
 from docstore.sharding.routing import Routing
+from docstore.spill import SpillFile
 from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
 from mongos.router import router_of
@@ -158,16 +159,25 @@ async def _only_on(context: Context, request: Request, routing: Routing) -> bool
 
 def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:
     collections = RoutedCollections(context, request.base)
+    router = router_of(context)
+    on_disk = get_field(request.base, "allowDiskUse")
+    spill = SpillFile(router.spill) if on_disk is None or is_true(on_disk) else None
     environment = Environment(
-        clock=router_of(context).clock,
+        clock=router.clock,
         foreign=collections,
+        spill=spill,
         dice=random,
         process_documents=partial(own_documents, context),
     )
     feed = Feed()
-    if not pipeline.needs_collection:
-        return Finish(feed, pipeline.open_own(environment), collections.pending)
-    return Finish(feed, pipeline.open(feed, environment), collections.pending)
+    stream = pipeline.open(feed, environment) if pipeline.needs_collection else pipeline.open_own(environment)
+
+    def close() -> None:
+        collections.close()
+        if spill is not None:
+            spill.close()
+
+    return Finish(feed, stream, collections.pending, close)
 
 
 class RoutedCollections:
@@ -177,6 +187,7 @@ class RoutedCollections:
         self._context = context
         self._base = base
         self._wanting: list[_Read] = []
+        self._reads: list[_Read] = []
 
     def open(self, namespace: str, pipeline: Pipeline) -> Stream:
         let = get_field(self._base, "let")
@@ -192,7 +203,16 @@ class RoutedCollections:
         collation = pipeline.language.collation
         kept.append(("collation", OBJECT, SIMPLE if collation is None else collation.raw))
         base = document_from([("aggregate", *string_value(namespace)), *kept])
-        return _Read(self._context, self._wanting, Request(base, f"{self._context.db}.{namespace}", pipeline))
+        read = _Read(self._context, self._wanting, Request(base, f"{self._context.db}.{namespace}", pipeline))
+        self._reads = [each for each in self._reads if not each.ended]
+        self._reads.append(read)
+        return read
+
+    def close(self) -> None:
+        """Let go of the reads that have not come to their end."""
+        for read in self._reads:
+            read.close()
+        self._reads = []
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> None:
         """Nothing can be had at once from other processes."""
@@ -224,19 +244,26 @@ class _Read:
         self._request = request
         self._cursor: MergedCursor | None = None
         self._ready: list[bytes] = []
-        self._ended = False
+        self.ended = False
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
         del deadline
-        if not self._ready and not self._ended:
+        if not self._ready and not self.ended:
             if self not in self._wanting:
                 self._wanting.append(self)
             return [], False
         documents, self._ready = self._ready, []
-        return documents, self._ended
+        return documents, self.ended
 
     async def fetch(self) -> None:
         """Have the next documents at hand."""
         if self._cursor is None:
             self._cursor = await open_pipeline(self._context, self._request)
-        self._ready, self._ended = await self._cursor.next_batch(_FOREIGN_DOCUMENTS, _FOREIGN_BYTES)
+        self._ready, self.ended = await self._cursor.next_batch(_FOREIGN_DOCUMENTS, _FOREIGN_BYTES)
+        if self.ended:
+            self.close()
+
+    def close(self) -> None:
+        """Read no further."""
+        if self._cursor is not None:
+            self._cursor.close()

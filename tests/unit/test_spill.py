@@ -10,7 +10,7 @@ import pytest
 from docstore.aggregation.stage import Environment
 from docstore.aggregation.streams import DocumentList
 from docstore.errors import Code, CommandError
-from docstore.node.spill import SpillFile
+from docstore.spill import SpillFile
 from tests.unit.aggregation.running import drain, parsed
 from tests.unit.query.raw import decoded, raw
 
@@ -31,7 +31,7 @@ def test_what_does_not_fit_in_memory_gives_the_same_by_way_of_the_disk(stage: di
 
     spill = SpillFile(tmp_path)
     in_memory = found(Environment(clock=lambda: 0.0))
-    by_disk = found(Environment(clock=lambda: 0.0, memory_limit=400_000, spill=spill))
+    by_disk = found(Environment(clock=lambda: 0.0, memory_limit=200_000, spill=spill))
     spill.close()
 
     assert by_disk == in_memory

@@ -34,11 +34,11 @@ from docstore.node.requests import (
     language_of,
 )
 from docstore.node.search import identity_in
-from docstore.node.spill import SpillFile
 from docstore.node.tailing import CappedLog, Tail
 from docstore.node.views import open_view, reply_of, viewed
 from docstore.query.find import FindQuery, Hint
 from docstore.query.sort import parse_sort
+from docstore.spill import SpillFile
 
 _LEAN = frozenset(("filter", "limit", "singleBatch"))
 

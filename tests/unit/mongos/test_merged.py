@@ -118,5 +118,10 @@ async def nothing_to_await() -> None:
 def test_finishing_stages_see_everything_and_have_the_last_word():
     parts = [Part({"n": 1}, {"n": 2}, {"n": 3}), Part({"n": 4})]
     feed = Feed()
-    batches = read(merged(parts, Shape(), finish=Finish(feed, HoldingBack(feed), nothing_to_await)))
-    assert sorted(row["n"] for rows in batches for row in rows) == [1, 2, 3, 4]
+    closed: list[bool] = []
+    finish = Finish(feed, HoldingBack(feed), nothing_to_await, lambda: closed.append(True))
+    cursor = merged(parts, Shape(), finish=finish)
+    assert sorted(row["n"] for rows in read(cursor) for row in rows) == [1, 2, 3, 4]
+    cursor.close()
+    cursor.close()
+    assert closed == [True]
