@@ -65,7 +65,7 @@ def open_request(
     command = context.command
     if request.sequences:
         _take_sequences(command, request, arguments)
-    if command.required and not context.help_asked:
+    if not command.required.keys() <= arguments.values.keys() and not context.help_asked:
         check_required(command.name, command.required, arguments.given())
     return context, arguments
 

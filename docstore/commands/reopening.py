@@ -11,18 +11,13 @@ fields that must be the same here, or whose new value cannot break them. Whateve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from docstore.bson import changed_fields, elements, validate
 from docstore.commands.arguments import Arguments, convert, take
 from docstore.commands.context import Context
-from docstore.commands.declaration import Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.commands.limits import MAX_REQUEST_DEPTH
 from docstore.commands.session import plain_lsid
 from docstore.wire.message import EXHAUST_ALLOWED, Message
-
-if TYPE_CHECKING:
-    from docstore.commands.declaration import Parameter
 
 _MOST_BYTES = 1024
 """Longer documents carry data, and what their fields take to compare is not worth it."""
@@ -38,7 +33,7 @@ _OWN = ""
 class Opened:
     """A request as it was read, before anything ran."""
 
-    __slots__ = ("_fields", "_readers", "_state", "_value", "body")
+    __slots__ = ("_fields", "_readers", "_state", "_taken_as_given", "_value", "body")
 
     def __init__(self, context: Context, arguments: Arguments, names: list[str]) -> None:
         by_name = context.command.by_name
@@ -54,6 +49,11 @@ class Opened:
         ]
         if context.command.value is Type.STRING:
             self._readers[0] = _OWN
+        # The names of parameters that may hold anything, by position; None for all others.
+        self._taken_as_given = [
+            name if isinstance(reader, Parameter) and _is_free(reader) else None
+            for name, reader in zip(names, self._readers, strict=True)
+        ]
 
     def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
         """A context and arguments for a request whose document is this one, or differs in values only; else None."""
@@ -78,6 +78,10 @@ class Opened:
         """Take in the values that differ; False when one of them needs the whole document to be judged."""
         own: list[tuple[Parameter, int, bytes]] = []
         for position, code, data in changed:
+            given = self._taken_as_given[position]
+            if given is not None:
+                arguments.values[given] = (code, data)
+                continue
             reader = self._readers[position]
             if reader is None:
                 return False
@@ -109,6 +113,12 @@ def _take_session_field(context: Context, name: str, data: bytes) -> bool:
             return False
         context.session = session._replace(txn_number=int.from_bytes(data, "little"))
     return True
+
+
+def _is_free(parameter: Parameter) -> bool:
+    """Whether the parameter takes every value as it is."""
+    bounds = (parameter.unsupported, parameter.minimum, parameter.maximum)
+    return parameter.type is Type.ANY and bounds == (None, None, None)
 
 
 def _own_kind(body: bytes) -> bytes:

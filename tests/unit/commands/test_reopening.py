@@ -32,7 +32,8 @@ DISPATCHER = dispatcher_of(
     command("insert", run, value=Type.COLLECTION, role=Role.PRIMARY, retryable=True,
             parameters=(Parameter("ordered", Type.BOOL, default=True),)),
     command("hello", run, tolerant=True),
-    command("say", run, value=Type.STRING, parameters=(Parameter("limit", Type.INT),)),
+    command("say", run, value=Type.STRING,
+            parameters=(Parameter("limit", Type.INT), Parameter("filter", Type.ANY))),
 )  # fmt: skip
 
 VALUES: dict[str, list[Any]] = {
