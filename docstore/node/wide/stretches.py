@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bson.int64 import Int64
 
-from docstore.bson import BINARY, append_fields, array_value, document_from, elements, from_python, get_field, values
+from docstore.bson import append_fields, array_value, document_from, elements, from_python, get_field, values
 from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.errors import Code, CommandError
 from docstore.node.reading import enter
 from docstore.node.wide.portions import read_portion
+from docstore.node.wide.received import bytes_of
 from docstore.node.wide.rows import row_tails
 from docstore.node.wide.slicing import driven
 from docstore.replicaset.replicaset import ReplicaSet
@@ -175,7 +176,7 @@ async def ask_rows(
     listed, at = get_field(reply, "rows"), get_field(reply, "at")
     assert listed is not None, "the reply lists rows"
     assert at is not None, "the reply says how far the member was"
-    return Listing([bytes_of(value) for value in values(listed[1])], _optime_of(bytes_of(at)))
+    return Listing([bytes_of(value, "rows") for value in values(listed[1])], _optime_of(bytes_of(at, "at")))
 
 
 def listing_document(listing: Listing) -> bytes:
@@ -212,17 +213,12 @@ def request_of(name: str, stretch: Stretch) -> bytes:
 
 def stretch_of(arguments: Any) -> Stretch:
     """What a request asks for."""
-    points = tuple(bytes_of(value) for value in values(arguments["points"]))
+    points = tuple(bytes_of(value, "points") for value in values(arguments["points"]))
+    row, start, end = (bytes_of(arguments[name], name) for name in ("row", "start", "end"))
     return Stretch(
-        bytes_of(arguments["row"]), points, bytes_of(arguments["start"]), bytes_of(arguments["end"]),
+        row, points, start, end,
         arguments["reverse"], arguments["limit"], arguments["head"],
     )  # fmt: skip
-
-
-def bytes_of(value: Any) -> bytes:
-    """Of a value that a member has sent."""
-    assert value[0] == BINARY, "members send paths as binary data"
-    return bytes(value[1][5:])
 
 
 def document_of(answer: Answer) -> bytes:

@@ -7,13 +7,14 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import LIST_ROWS
 from docstore.node.node import node_of
-from docstore.node.wide.stretches import bytes_of, list_rows, listing_document
+from docstore.node.wide.received import bytes_of
+from docstore.node.wide.stretches import list_rows, listing_document
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     found = node.wide.existing(context.db, arguments.value, context.command.name)
-    bounds = bytes_of(arguments["start"]), bytes_of(arguments["end"])
+    bounds = bytes_of(arguments["start"], "start"), bytes_of(arguments["end"], "end")
     return listing_document(await list_rows(context, node, found, *bounds, arguments["limit"]))
 
 

@@ -8,8 +8,8 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import READ_ROW
 from docstore.node.wide.executor import executor_of
+from docstore.node.wide.received import bytes_of
 from docstore.node.wide.schema import check_schema
-from docstore.node.wide.stretches import bytes_of
 from docstore.wide.consistency import level_named
 from docstore.wide.execution import PartitionRead
 from docstore.wide.mutations import Entry, pack_entries
@@ -21,9 +21,9 @@ async def run(context: Context, arguments: Arguments) -> Result:
     wanted = PartitionRead(
         keyspace=context.db,
         family=arguments.value,
-        key=bytes_of(arguments["key"]),
-        start=bytes_of(arguments["start"]),
-        end=bytes_of(arguments["end"]),
+        key=bytes_of(arguments["key"], "key"),
+        start=bytes_of(arguments["start"], "start"),
+        end=bytes_of(arguments["end"], "end"),
         reverse=arguments["reverse"],
         limit=arguments["limit"],
         head=arguments["head"],

@@ -8,8 +8,8 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import SCAN_ROWS
 from docstore.node.wide.executor import executor_of
+from docstore.node.wide.received import bytes_of
 from docstore.node.wide.schema import check_schema
-from docstore.node.wide.stretches import bytes_of
 from docstore.wide.consistency import level_named
 from docstore.wide.execution import RingScan
 from docstore.wide.portions import pack_rows
@@ -20,12 +20,12 @@ async def run(context: Context, arguments: Arguments) -> Result:
     check_schema(context, arguments)
     after = None
     if arguments["row"] is not None:
-        after = bytes_of(arguments["row"]), bytes_of(arguments["path"])
+        after = bytes_of(arguments["row"], "row"), bytes_of(arguments["path"], "path")
     wanted = RingScan(
         keyspace=context.db,
         family=arguments.value,
-        start=bytes_of(arguments["start"]),
-        end=bytes_of(arguments["end"]),
+        start=bytes_of(arguments["start"], "start"),
+        end=bytes_of(arguments["end"], "end"),
         after=after,
         limit=arguments["limit"],
         statistics=arguments["statistics"],
