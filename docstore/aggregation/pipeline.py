@@ -6,7 +6,7 @@ A pipeline over a collection begins with what the find layer can do better: `$ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.find_language import with_expressions
@@ -34,6 +34,8 @@ from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.find import FindQuery, Hint
 from docstore.query.language import PLAIN, Language
+from docstore.query.metadata import Measure, measures_of
+from docstore.query.nearness import has_words
 from docstore.query.tree import And, Filter, conjunction
 from docstore.query.unsupported import not_supported
 
@@ -163,22 +165,39 @@ def parse_pipeline(stages: Sequence[bytes], *, language: Language = PLAIN) -> Pi
 def _parsed(stages: Sequence[bytes], place: Place, language: Language) -> Pipeline:
     if len(stages) > MAX_STAGES:
         raise CommandError(Code.FailedToParse, f"Pipeline length must be no longer than {MAX_STAGES} stages")
-    nesting = Nesting(language, _parsed)
     parsed: list[Stage] = []
     declarations = [_declaration(raw) for raw in stages]
     for declaration, value in declarations:
+        measures = _measures(parsed)
+        if measures or language.measures:
+            language = replace(language, measures=measures)
+        nesting = Nesting(language, _parsed)
         if declaration.parse is not None:
             parsed.extend(declaration.parse(value, language))
         else:
             assert declaration.parse_nesting is not None, "a stage is parsed in one of two ways"
             parsed.extend(declaration.parse_nesting(value, nesting))
         _check_place(declaration, place)
+    if any(isinstance(stage, Match) and has_words(stage.filter) for stage in parsed[1:]) or (
+        place is Place.FACET and parsed and isinstance(parsed[0], Match) and has_words(parsed[0].filter)
+    ):
+        raise CommandError(17313, "$match with $text is only allowed as the first pipeline stage")
     for number, (declaration, _) in enumerate(declarations):
         if declaration.position.only_first and number:
             raise declaration.position.not_first(declaration.name)
         if declaration.position.only_last and number < len(declarations) - 1:
             raise CommandError(40601, f"{declaration.name} can only be the final stage in the pipeline")
     return Pipeline(tuple(optimised(parsed, language)), language)
+
+
+def _measures(stages: Sequence[Stage]) -> Mapping[str, Measure]:
+    """The metadata that are known behind these stages: those of the find, while its documents are as they were."""
+    first = stages[0] if stages else None
+    unchanged = isinstance(first, Match) and all(isinstance(each, _UNCHANGING) for each in stages[1:])
+    return measures_of(first.filter) if isinstance(first, Match) and unchanged else {}
+
+
+_UNCHANGING = (Match, SortStage, Limit, Skip)
 
 
 def _as_planned(stages: Sequence[Stage]) -> list[Stage]:

@@ -24,6 +24,7 @@ from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, elements, get_field
 from docstore.query.sort import Sort
+from docstore.query.unsupported import not_supported
 from docstore.query.values import TRUE, string_value
 
 _ON_EVERY_SHARD = (ProcessDocuments, Match, Project, ReplaceRoot, Unwind)
@@ -52,6 +53,8 @@ def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
             return SplitPipeline([*shards, partial], [merged, *rest[1:]], None)
         if isinstance(stage, GeoNear):
             return SplitPipeline([stage.raw, *_pushed_limit(stages[1:])], rest[1:], stage.order)
+        if isinstance(stage, SortStage) and stage.sort.measures:
+            raise not_supported("order over several shards", "$meta")
         if isinstance(stage, SortStage):
             pushed = _pushed_limit(stages[position + 1 :])
             return SplitPipeline([*shards, stage.raw, *pushed], rest[1:], stage.sort)

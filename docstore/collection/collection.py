@@ -40,6 +40,7 @@ from docstore.query.collation import Collation
 from docstore.query.geo.cell_keys import GeoKeys
 from docstore.query.tree import Filter
 from docstore.query.wildcard import WildcardPaths
+from docstore.query.words.texts import WordKeys
 from docstore.storage import Family
 from docstore.wide.keys import family_prefix
 
@@ -107,7 +108,7 @@ class Index:
         self._covered: Predicate | None = coverage_of(spec)
         # The top-level fields on which the entries of a document depend; None where that is not plain to see.
         self.reads: frozenset[bytes] | None = None
-        if spec.partial is None and spec.wildcard is None:
+        if spec.partial is None and spec.wildcard is None and spec.words is None:
             self.reads = frozenset(path.partition(".")[0].encode() for path, _ in spec.fields)
 
     @property
@@ -123,7 +124,7 @@ class Index:
     def holds_every_document(self) -> bool:
         """Whether each document has an entry with a key of its values."""
         spec = self.spec
-        plain = spec.wildcard is None and spec.geometry is None and not spec.hashed
+        plain = spec.wildcard is None and spec.geometry is None and spec.words is None and not spec.hashed
         return plain and not spec.sparse and spec.partial is None
 
     @property
@@ -140,6 +141,11 @@ class Index:
     def geometry(self) -> GeoKeys | None:
         """What an index of geometry holds."""
         return self.spec.geometry
+
+    @property
+    def words(self) -> WordKeys | None:
+        """What an index of words holds."""
+        return self.spec.words
 
     @property
     def sparse(self) -> bool:

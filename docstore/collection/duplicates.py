@@ -47,6 +47,7 @@ from docstore.bson.bounded import field_end
 from docstore.collection.geometry_keys import whole_value
 from docstore.errors import Code, CommandError
 from docstore.query.geo.cell_keys import cell_value
+from docstore.query.words.texts import term_value
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection, Index
@@ -85,14 +86,14 @@ def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> Com
 
 
 def index_values(index: Index, raw: bytes, key: bytes) -> list[Value]:
-    """The value for each field of the index that makes up the document's encoded key `key`: cells for geometry."""
-    if index.geometry is None:
+    """The value for each field of the index that makes up the document's encoded key `key`: cells and terms too."""
+    if index.geometry is None and index.words is None:
         return key_values(index.key_pattern, raw, key)
     found: list[Value] = []
     for path, direction in index.fields:
         end = field_end(key, 0, 0xFF if direction < 0 else 0)
         if direction == 0:
-            found.append(cell_value(key[:end]))
+            found.append(cell_value(key[:end]) if index.geometry is not None else term_value(key[:end]))
         else:
             pattern = KeyPattern([(path, direction)], index.key_pattern.fold)
             whole = whole_value(raw, path.split("."))

@@ -17,7 +17,6 @@ from docstore.aggregation.stage import Spill
 from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, And, Predicate, scan
 from docstore.bson.fetching import LARGEST_CHUNK, Examined
 from docstore.bson.layout import RECORD_ID_BYTES, record_id_bytes
-from docstore.bson.sorting import keyed
 from docstore.collection.answers import answering
 from docstore.collection.collection import Collection
 from docstore.collection.covered import covered, covers_query
@@ -32,11 +31,13 @@ from docstore.litter import discard
 from docstore.query.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
 from docstore.query.compile import compile_filter
 from docstore.query.find import FindQuery, Hint, KeyBetween
+from docstore.query.metadata import keyed_by
 from docstore.query.near_plan import near_plan
-from docstore.query.nearness import nearness
+from docstore.query.nearness import special_condition
 from docstore.query.plan import choose, over_distinct
 from docstore.query.sort import UNSORTED, Sort
-from docstore.query.tree import Filter, strengthened
+from docstore.query.tree import Filter, Words, strengthened
+from docstore.query.words_plan import words_plan
 from docstore.storage import Family
 
 if TYPE_CHECKING:
@@ -114,14 +115,16 @@ def plan_query(
     `distinct`: only the values at that path are asked for. Where several indexes would do, `reader` shows which of them
     is the best one to find `wanted` documents by (0: all).
     """
-    near = nearness(tree)
-    if near is not None and (sort.natural or (hint is not None and hint.natural)):
+    visible = [] if coll is None else [index for index in coll.indexes.values() if not index.hidden]
+    special = special_condition(tree, visible)
+    if isinstance(special, Words):
+        return words_plan(tree, special, visible, sort, hint)
+    if special is not None and (sort.natural or (hint is not None and hint.natural)):
         raise CommandError(Code.BadValue, "geoNear expression not allowed with $natural")
     if coll is None:
         return _EOF
-    visible = [index for index in coll.indexes.values() if not index.hidden]
-    if near is not None:
-        return near_plan(tree, near, visible, sort, hint)
+    if special is not None:
+        return near_plan(tree, special, visible, sort, hint)
     stronger = strengthened(tree)
     plan = choose(stronger, visible, sort=sort, hint=hint, between=between)
     if stronger is not tree and isinstance(plan.access, CollectionScan):
@@ -276,7 +279,7 @@ class Source:
             taken: list[bytes] = []
             status = scan(self._documents, self._predicate, taken, _SORT_AHEAD, NO_LIMIT, self._clock, deadline)
             size = sum(map(len, taken))
-            sorter.add(keyed(sorter.pattern, taken), size)
+            sorter.add(keyed_by(sorter.pattern, taken), size)
             self._stats.matched += len(taken)
             self._stats.sorted_bytes += size
             if status != EXHAUSTED and self._clock() >= deadline:

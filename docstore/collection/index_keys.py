@@ -10,13 +10,19 @@ from collections.abc import Callable
 from docstore.bson import ARRAY, INT64, NULL, OBJECT, Exists, KeyPattern, Or, Predicate, Value, get_field, hashed_key
 from docstore.collection.geometry_keys import KeysOf, geometry_keys
 from docstore.collection.index_spec import IndexSpec
+from docstore.collection.word_entries import ARRAY_BESIDE_WORDS, word_entries
 from docstore.errors import Code, CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.geo.cell_keys import NOT_GEOMETRY, NOT_PAIRS
+from docstore.query.words.texts import NOT_A_LANGUAGE
 
 ARRAY_UNDER_HASH = 16766
 
-REFUSALS = frozenset((Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH, NOT_GEOMETRY)) | NOT_PAIRS
+REFUSALS = (
+    frozenset((Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH, ARRAY_BESIDE_WORDS, NOT_GEOMETRY))
+    | NOT_PAIRS
+    | NOT_A_LANGUAGE
+)
 """The codes of documents that an index cannot hold."""
 
 
@@ -24,6 +30,8 @@ def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
     """The keys of any document that the index covers."""
     if spec.geometry is not None:
         return geometry_keys(spec, spec.geometry)
+    if spec.words is not None:
+        return word_entries(spec, spec.words)
     if spec.wildcard is None and not spec.hashed:
         return pattern.marked_keys
     keys = spec.wildcard.keys if spec.wildcard is not None else _hashed_keys(spec, pattern)
@@ -41,7 +49,7 @@ def coverage_of(spec: IndexSpec) -> Predicate | None:
     """Which documents the index holds; None: all."""
     if spec.partial is not None:
         return compile_filter(spec.partial)
-    if spec.sparse and spec.wildcard is None and spec.geometry is None:
+    if spec.sparse and spec.wildcard is None and spec.geometry is None and spec.words is None:
         return Or([Exists(path, True) for path, _ in spec.fields])
     return None
 

@@ -1,7 +1,8 @@
 """What an index is to be: a specification parsed from the `createIndexes` form, with the reference's refusals.
 
 Kinds: ascending and descending keys over dotted paths, hashed ones, wildcard indexes (`$**`), and those of geometry
-(`2d`, `2dsphere`), whose options are those of `docstore.collection.special_options`. Options: `unique`,
+(`2d`, `2dsphere`, `docstore.collection.special_options`) and of words (`text`, `docstore.collection.words_options`).
+Options: `unique`,
 `sparse`, `hidden`, `partialFilterExpression`, `expireAfterSeconds`, `wildcardProjection`, and `background`, which has
 had no meaning since 4.2 and is only kept. What MongoDB has and this server lacks is refused by name; what neither has
 is refused as MongoDB does.
@@ -23,12 +24,14 @@ from docstore.collection.index_options import (
     wildcard_paths,
 )
 from docstore.collection.special_options import SPECIAL_KINDS, SPECIAL_OPTIONS, check_type, geometry_of, kept_special
+from docstore.collection.words_options import WordsSpec, words_of
 from docstore.errors import Code, CommandError
 from docstore.query.collation import Collation
 from docstore.query.geo.cell_keys import GeoKeys, SphereKeys
 from docstore.query.tree import Filter
 from docstore.query.values import NUMBERS, TYPE_NAMES, display, text_of
 from docstore.query.wildcard import WildcardPaths
+from docstore.query.words.texts import WordKeys
 
 ID_INDEX_NAME = "_id_"
 MAX_INDEXES = 64
@@ -43,6 +46,7 @@ _ORDER = (
     "partialFilterExpression",
     "sparse",
     "expireAfterSeconds",
+    "weights",
     "default_language",
     "language_override",
     "textIndexVersion",
@@ -78,9 +82,9 @@ class IndexSpec:
 
     `raw` is the document as `listIndexes` shows it and the oplog carries it; `key` the key pattern in it, with the
     directions as they were given; `fields` the same as (dotted path, 1 or -1; 0 for a field of another kind).
-    `partial` is the filter of a partial index, `wildcard` what a wildcard index holds, `geometry` what one of geometry
-    does, `expire_after` in seconds. `others` are the special options that it was given, whether it has a use for them
-    or not.
+    `partial` is the filter of a partial index, `expire_after` in seconds; `wildcard`, `geometry` and `words` are what
+    an index of that kind holds. `others` are the special options that it was given, whether it has a use for them or
+    not.
     """
 
     name: str
@@ -95,11 +99,12 @@ class IndexSpec:
     expire_after: int | None = None
     collation: Collation | None = None
     geometry: GeoKeys | None = None
+    words: WordKeys | None = None
     others: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def hashed(self) -> bool:
-        plain = self.wildcard is None and self.geometry is None
+        plain = self.wildcard is None and self.geometry is None and self.words is None
         return plain and any(direction == 0 for _, direction in self.fields)
 
     def holds_the_same(self, other: IndexSpec) -> bool:
@@ -146,12 +151,13 @@ def parse_index_spec(
     partial = None if filtering is None else partial_filter(raw, filtering, collation)
     if partial is not None and flags.get("sparse"):
         raise refused(raw, 'cannot mix "partialFilterExpression" and "sparse" options')
-    wildcard = _wildcard_of(raw, found, fields, flags)
     geometry = geometry_of(raw, found["key"][1], found, collation)
-    _check_build(raw, fields, wildcard or geometry, flags)
-    special = kept_special(found)
-    if isinstance(geometry, SphereKeys):
-        special[_SPHERE_VERSION] = from_python(geometry.version)
+    words = words_of(raw, found["key"][1], fields, found, collation)
+    if words is not None:
+        fields, found["key"] = words.fields, (OBJECT, words.key)
+    wildcard = _wildcard_of(raw, found, fields, flags)
+    _check_build(raw, fields, wildcard or geometry or words, flags)
+    special = _special_options(found, geometry, words)
     kept: dict[str, Value] = {flag: (BOOL, b"\1" if flags[flag] else b"\0") for flag in flags}
     kept |= special
     kept |= {option: found[option] for option in ("partialFilterExpression", "wildcardProjection") if option in found}
@@ -177,8 +183,17 @@ def parse_index_spec(
         expire_after,
         collation,
         geometry,
+        None if words is None else words.keys,
         tuple(sorted((option, encode_key(value)) for option, value in special.items() if option != _SPHERE_VERSION)),
     )
+
+
+def _special_options(found: dict[str, Value], geometry: GeoKeys | None, words: WordsSpec | None) -> dict[str, Value]:
+    """The options that only special indexes have, with those that such an index has without saying so."""
+    special = kept_special(found) | dict(words.options if words is not None else {})
+    if isinstance(geometry, SphereKeys):
+        special[_SPHERE_VERSION] = from_python(geometry.version)
+    return special
 
 
 def _checked_fields(raw: bytes, ignore_unknown: bool) -> dict[str, Value]:
@@ -233,7 +248,7 @@ def _key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
             raise refused(raw, "Index keys cannot be an empty field.")
         if "" in names:
             raise refused(raw, "Index keys cannot contain an empty field.")
-        named = names[:-1] if is_wildcard and plugin in (None, "text") else names
+        named = names[:-1] if is_wildcard and (plugin is None or (plugin == "text" and len(names) == 1)) else names
         if any(name.startswith("$") and (place == 0 or name not in _REFERENCES) for place, name in enumerate(named)):
             raise refused(raw, "Index key contains an illegal field name: field name starts with '$'.")
         if is_wildcard and direction < 0:
@@ -241,7 +256,7 @@ def _key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
         fields.append((path, 0 if is_wildcard else direction))
     if not fields:
         raise refused(raw, "Index keys cannot be empty.")
-    if len(fields) > 1 and any(path.split(".")[-1] == _WILDCARD for path, _ in fields):
+    if plugin != "text" and len(fields) > 1 and any(path.split(".")[-1] == _WILDCARD for path, _ in fields):
         raise refused(raw, "wildcard indexes do not allow compounding")
     if len({path for path, _ in fields}) < len(fields):
         raise refused(raw, "Index keys cannot name a field twice.")
@@ -340,7 +355,10 @@ def _wildcard_of(
 
 
 def _check_build(
-    raw: bytes, fields: tuple[tuple[str, int], ...], other: WildcardPaths | GeoKeys | None, flags: dict[str, bool]
+    raw: bytes,
+    fields: tuple[tuple[str, int], ...],
+    other: WildcardPaths | GeoKeys | WordsSpec | None,
+    flags: dict[str, bool],
 ) -> None:
     """What the reference refuses only when it begins to build. `other`: what the index holds that is not hashed."""
     hashed = 0 if other is not None else sum(direction == 0 for _, direction in fields)

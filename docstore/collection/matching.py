@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, KeyPattern, Predicate, scan_pairs
+from docstore.bson import EXHAUSTED, FULL, TIME_IS_UP, Predicate, scan_pairs
 from docstore.bson.layout import long_of
 from docstore.collection.collection import Collection
 from docstore.collection.execute import NO_LIMIT, Clock, Pair, PlanStats, count_uses, pairs_of, plan_query, predicate_of
 from docstore.collection.screening import has_scripts, screened
 from docstore.collection.sorter import Sorter
 from docstore.query.find import Hint
+from docstore.query.metadata import Order
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.tree import Filter
 
@@ -75,7 +76,7 @@ def _matches(
 
 
 def _sorted_matches(
-    opened: Callable[[], Iterator[Pair]], predicate: Predicate | None, pattern: KeyPattern, clock: Clock
+    opened: Callable[[], Iterator[Pair]], predicate: Predicate | None, pattern: Order, clock: Clock
 ) -> Iterator[Match | None]:
     """The first one is all that is wanted, unless it is passed over: all are sorted only when the first few were."""
     first = Sorter[Match](pattern, _FIRST_MATCHES)

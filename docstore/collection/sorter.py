@@ -14,8 +14,8 @@ from typing import Generic, TypeVar, cast
 
 from docstore.aggregation.sorted_runs import merged_runs
 from docstore.aggregation.stage import Run, Spill
-from docstore.bson import KeyPattern
 from docstore.errors import Code, CommandError
+from docstore.query.metadata import Order
 
 MAX_BYTES = 100 * 1024 * 1024
 
@@ -33,7 +33,7 @@ class Sorter(Generic[T]):
     `spill` gives room outside memory, for items that are bytes.
     """
 
-    def __init__(self, pattern: KeyPattern, limit: int, spill: Spill | None = None) -> None:
+    def __init__(self, pattern: Order, limit: int, spill: Spill | None = None) -> None:
         self.pattern = pattern
         self._spill = spill
         self._written: list[Run] = []

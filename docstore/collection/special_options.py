@@ -1,4 +1,4 @@
-"""The options of indexes of geometry and of words, checked as MongoDB does. Those of words are then refused."""
+"""The options of indexes of geometry, checked as MongoDB does; and which options those and indexes of words have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from docstore.query.collation import Collation
 from docstore.query.geo.cell_keys import GeoKeys, PlaneKeys, SphereKeys
 from docstore.query.geo.plane_cells import Square
 from docstore.query.geo.sphere_cells import LEVELS
-from docstore.query.values import NUMBERS, TYPE_NAMES, display, double_value, integer_value, text_of
+from docstore.query.values import NUMBERS, TYPE_NAMES, double_value, integer_value, text_of
 
 SPECIAL_KINDS = frozenset(("text", "2d", "2dsphere"))
 
@@ -31,14 +31,6 @@ _TYPES = {
 }
 SPECIAL_OPTIONS = frozenset(_TYPES)
 
-_LANGUAGES = frozenset(
-    (
-        *("da", "danish", "de", "german", "en", "english", "es", "spanish", "fi", "finnish", "fr", "french", "hu"),
-        *("hungarian", "it", "italian", "nb", "norwegian", "nl", "dutch", "none", "pt", "portuguese", "ro", "romanian"),
-        *("ru", "russian", "sv", "swedish", "tr", "turkish"),
-    )
-)
-_MAX_WEIGHT = 100_000
 _MAX_BITS = 32
 
 
@@ -67,55 +59,27 @@ def kept_special(options: Mapping[str, Value]) -> dict[str, Value]:
     return kept
 
 
+def kinds_of(key: bytes) -> list[tuple[str, str]]:
+    """(path, the kind of index, empty for an ordinary field) of the fields of a key pattern."""
+    return [(path, text_of((code, data)) if code == STRING else "") for path, code, data in elements(key)]
+
+
 def geometry_of(raw: bytes, key: bytes, options: Mapping[str, Value], collation: Collation | None) -> GeoKeys | None:
     """What an index of geometry holds; None for another one. Errors: those of MongoDB for keys and options that do not
-    go together, and NotImplemented for an index of words.
+    go together.
     """
-    fields = [(path, text_of((code, data)) if code == STRING else "") for path, code, data in elements(key)]
+    fields = kinds_of(key)
     kind = next((kind for _, kind in fields if kind in SPECIAL_KINDS), None)
-    if kind == "text":
-        _refuse_collation(raw, kind, collation)
-        _check_text(raw, fields, options)
-        raise CommandError(Code.NotImplemented, f"indexes of the kind '{kind}' are not supported")
-    if "weights" in options:
+    if "weights" in options and kind != "text":
         raise refused(raw, "the field 'weights' can only be specified with text indexes")
     if kind == "2d":
-        _refuse_collation(raw, kind, collation)
+        refuse_collation(raw, kind, collation)
         return _plane(fields, options)
     return _sphere(raw, options) if kind == "2dsphere" else None
 
 
-def _check_text(raw: bytes, fields: Sequence[tuple[str, str]], options: Mapping[str, Value]) -> None:
-    places = [place for place, (_, kind) in enumerate(fields) if kind == "text"]
-    if places[-1] - places[0] >= len(places):
-        raise refused(raw, "'text' fields in index must all be adjacent")
-    for path, code, data in elements(options["weights"][1]) if "weights" in options else ():
-        _check_weight(raw, path, (code, data))
-    version = number_of(options["textIndexVersion"]) // 1 if "textIndexVersion" in options else 3
-    if version not in (1, 2, 3):
-        raise refused(raw, f"bad textIndexVersion: {version:g}")
-    language = text_of(options["default_language"]) if "default_language" in options else "none"
-    if version > 1 and language.lower() not in _LANGUAGES:
-        raise refused(raw, "default_language is not valid")
-    override = text_of(options["language_override"]) if "language_override" in options else "language"
-    if not override or override.startswith("$") or "." in override:
-        raise refused(raw, "language_override is not valid")
-
-
-def _check_weight(raw: bytes, path: str, value: Value) -> None:
-    if value[0] not in NUMBERS:
-        raise refused(raw, "weight for text index needs numeric type")
-    if not 0 < number_of(value) < _MAX_WEIGHT:
-        raise refused(
-            raw, f"text index weight must be in the exclusive interval (0,{_MAX_WEIGHT}) but found: {display(value)}"
-        )
-    if not path:
-        raise refused(raw, "weight cannot be on an empty field")
-    if path != "$**" and any(name.startswith("$") for name in path.split(".")):
-        raise refused(raw, "weight cannot have path component with $ prefix")
-
-
-def _refuse_collation(raw: bytes, kind: str, collation: Collation | None) -> None:
+def refuse_collation(raw: bytes, kind: str, collation: Collation | None) -> None:
+    """Error: CannotCreateIndex for a kind of index that compares nothing by a collation."""
     if collation is not None:
         raise refused(raw, f"Index type '{kind}' does not support collation")
 

@@ -20,13 +20,13 @@ from docstore.collection.index_spec import ID_INDEX_NAME
 from docstore.node.filter_text import filter_document, filter_shape
 from docstore.node.interval_text import field_intervals, interval_text, range_edges, scan_intervals
 from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
-from docstore.query.bounds import arrays_on
+from docstore.query.bounds import FieldBounds, arrays_on
 from docstore.query.collation import Collation
 from docstore.query.find import FindQuery
 from docstore.query.geo.cell_keys import PlaneKeys
 from docstore.query.intervals import point
 from docstore.query.sort import UNSORTED, Sort
-from docstore.query.tree import Or
+from docstore.query.tree import Or, Words
 
 SORT_MEMORY_BYTES = 100 * 1024 * 1024
 _CHOICES = frozenset((BOOL, DOUBLE, INT32, INT64))
@@ -112,10 +112,12 @@ def find_stages(
         assert projection is not None
         stage, projected = _projection_stage(query, projection, stage, covered=True), True
     if sorts:
-        details: dict[str, Any] = {"sortPattern": dict(query.sort.fields), "memLimit": SORT_MEMORY_BYTES}
+        details: dict[str, Any] = {"sortPattern": _sort_pattern(query.sort), "memLimit": SORT_MEMORY_BYTES}
         if query.limit:
             details["limitAmount"] = query.limit + query.skip
-        stage = Stage("SORT", details={**details, "type": "simple"}, inputs=[stage])
+        stage = Stage(
+            "SORT", details={**details, "type": "default" if query.sort.measures else "simple"}, inputs=[stage]
+        )
     if query.skip:
         stage = Stage("SKIP", details={"skipAmount": query.skip}, inputs=[stage])
     if query.return_key:
@@ -128,6 +130,10 @@ def find_stages(
     if isinstance(query.filter, Or) and query.hint is None:
         stage = Stage("SUBPLAN", inputs=[stage])
     return stage
+
+
+def _sort_pattern(sort: Sort) -> dict[str, Any]:
+    return {path: {"$meta": path[1:]} if path.startswith("$") else direction for path, direction in sort.fields}
 
 
 def _projection_stage(query: FindQuery, projection: bytes, below: Stage, *, covered: bool) -> Stage:
@@ -157,6 +163,9 @@ def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) ->
             return Stage("FETCH", condition, inputs=[_id_scan(value)])
         case CollectionScan(direction):
             return Stage("COLLSCAN", condition, {"direction": "forward" if direction > 0 else "backward"})
+        case IndexScan(words=Words() as words) as scan:
+            stage = _text_match(scan, words)
+            return stage if condition is None else Stage("FETCH", condition, inputs=[stage])
         case IndexScan() as scan:
             if covered:
                 return replace(index_scan(scan), condition=condition)
@@ -178,6 +187,36 @@ def _near_scan(access: NearScan) -> Stage:
     name = "GEO_NEAR_2D" if isinstance(index.geometry, PlaneKeys) else "GEO_NEAR_2DSPHERE"
     details = index_details(index)
     return Stage(name, details={name: details[name] for name in ("keyPattern", "indexName", "indexVersion")})
+
+
+def _text_match(access: IndexScan, words: Words) -> Stage:
+    index = access.index
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    search, _ = words.sought.settled
+    details: dict[str, Any] = {
+        "indexPrefix": {path: _value_of(found) for path, found in _prefix(access)},
+        "indexName": index.name,
+        "parsedTextQuery": {
+            "terms": sorted(search.terms),
+            "negatedTerms": sorted(search.negated),
+            "phrases": list(search.phrases),
+            "negatedPhrases": list(search.negated_phrases),
+        },
+        "textIndexVersion": 3,
+    }
+    return Stage("TEXT_MATCH", details=details, inputs=[Stage("FETCH", inputs=[index_scan(access)])])
+
+
+def _value_of(bounds: FieldBounds) -> Any:
+    edges = range_edges(bounds.ranges[-1])
+    return None if edges is None else edges[0][0]
+
+
+def _prefix(access: IndexScan) -> list[tuple[str, FieldBounds]]:
+    """The bounds of the fields before the words."""
+    return [
+        (path, found) for (path, direction), found in zip(access.index.fields, access.bounds, strict=False) if direction
+    ]
 
 
 def _branch(access: IndexScan | IdLookup | Eof) -> Stage:
@@ -250,7 +289,9 @@ def index_details(index: Index) -> dict[str, Any]:
 
 def _multikey_paths(index: Index) -> dict[str, list[str]] | None:
     """Which parts of the paths are arrays, as far as it is known without looking into the documents."""
-    if index.spec.hashed or index.wildcard is not None or isinstance(index.geometry, PlaneKeys):
+    if index.spec.hashed or index.wildcard is not None or index.words is not None:
+        return None
+    if isinstance(index.geometry, PlaneKeys):
         return None
     return {path: sorted(arrays_on(path, index.arrays)) for path, _ in index.fields}
 

@@ -28,6 +28,7 @@ from docstore.query.tree import (
     Size,
     TypeIs,
     ValueTest,
+    Words,
 )
 
 
@@ -46,11 +47,22 @@ def filter_document(tree: Filter) -> dict[str, Any]:
             return {"$alwaysTrue" if value else "$alwaysFalse": 1}
         case DocumentTest(_, name, argument):
             return {name: to_python(argument)}
+        case Words():
+            return {"$text": _search(tree)}
         case Not(child):
             return _negated(child)
         case _:
             path, condition = _condition(tree)
             return {path: condition}
+
+
+def _search(words: Words) -> dict[str, Any]:
+    return {
+        "$search": words.search,
+        "$language": words.sought.language or words.language or "",
+        "$caseSensitive": words.exactness.case,
+        "$diacriticSensitive": words.exactness.diacritics,
+    }
 
 
 _KINDS: tuple[type, ...] = (

@@ -105,7 +105,7 @@ class LocalCollections:
         """What is found, in order only where an index gives the order, and what runs over it."""
         pipeline = located(pipeline, self._node.store.collection(namespace), namespace)
         query, rest = pipeline.find_query(hint)
-        if query.sort.fields:
+        if query.sort.fields and not query.sort.measures:
             collection = self._node.store.collection(namespace)
             plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint)
             if not plan.provides_sort:

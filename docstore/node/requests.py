@@ -114,9 +114,9 @@ def filter_of(raw: bytes | None, language: Language) -> Filter:
     return MATCH_ALL if raw is None else parse_filter(raw, language=language)
 
 
-def sort_of(raw: bytes | None, language: Language) -> Sort:
-    """The order of an optional document."""
-    return UNSORTED if raw is None else parse_sort(raw, language)
+def sort_of(raw: bytes | None, language: Language, tree: Filter = MATCH_ALL) -> Sort:
+    """The order of an optional document, beside that filter."""
+    return UNSORTED if raw is None else parse_sort(raw, language, tree)
 
 
 def hint_of(value: Value | None) -> Hint | None:
@@ -131,7 +131,7 @@ def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
     return FindQuery(
         filter=tree,
         projection=None if projection is None else parse_projection(projection, language=language, tree=tree),
-        sort=sort_of(arguments["sort"], language),
+        sort=sort_of(arguments["sort"], language, tree),
         skip=arguments["skip"],
         limit=arguments["limit"],
         hint=hint_of(arguments["hint"]),

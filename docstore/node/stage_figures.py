@@ -87,11 +87,9 @@ def _figures(stage: Stage, run: Run, inputs: list[Figures]) -> tuple[Figures, di
     match stage.name:
         case "EOF":
             return Figures(1, 0, True), {}
-        case "IDHACK":
-            return Figures(documents + end, stats.matched, stats.exhausted), {
-                "keysExamined": keys,
-                "docsExamined": documents,
-            }
+        case "IDHACK" | "GEO_NEAR_2D" | "GEO_NEAR_2DSPHERE":
+            examined = {"keysExamined": keys, "docsExamined": documents}
+            return Figures(documents + end, stats.matched, stats.exhausted), examined
         case "COLLSCAN":
             return Figures(documents + 1 + end, stats.matched, stats.exhausted), {"docsExamined": documents}
         case "IXSCAN":
@@ -117,6 +115,8 @@ def _figures(stage: Stage, run: Run, inputs: list[Figures]) -> tuple[Figures, di
                 "dupsTested": sum(each.advanced for each in inputs),
                 "dupsDropped": stats.examined.keys - documents,
             }
+        case "TEXT_MATCH":
+            return Figures(below.works, stats.matched, stats.exhausted), {"docsRejected": documents - stats.matched}
         case "FETCH":
             return Figures(below.works, stats.matched, stats.exhausted), {
                 "docsExamined": documents,

@@ -10,7 +10,7 @@ from docstore.query.bounds import FieldBounds
 from docstore.query.geo.distances import region_around
 from docstore.query.index_bounds import IndexInfo, bounded_part
 from docstore.query.intervals import HIGHEST, LOWEST, Range, compound
-from docstore.query.tree import Filter, Near
+from docstore.query.tree import Filter, Near, Words
 from docstore.query.wildcard import WildcardBounds
 
 
@@ -52,6 +52,8 @@ class IndexScan:
     wildcard: WildcardBounds | None = field(default=None, compare=False)
     checked: bool = False
     once: int = 0
+    words: Words | None = field(default=None, compare=False)
+    """The search for words whose terms are looked up."""
 
     def field_ranges(self) -> list[list[tuple[bytes, bytes]]]:
         """For each of the bounded fields the sorted ranges of its key bytes, as they stand in the index."""

@@ -31,6 +31,7 @@ from docstore.query.tree import (
     Size,
     TypeIs,
     ValueTest,
+    Words,
 )
 
 
@@ -49,6 +50,8 @@ def compile_filter(tree: Filter) -> Predicate:
             return predicate.Always(value)
         case DocumentTest(test):
             return leaves.Call(test)
+        case Words():
+            return leaves.Call(tree.sought.finds)
         case ElemMatchObject(path, inner):
             return leaves.ElemMatch(path, compile_filter(inner))
         case ElemMatchValue(path, inner):

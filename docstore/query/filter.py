@@ -15,7 +15,7 @@ from docstore.query.geo.operators import GEO_OPERATORS, NEAR, parse_geo
 from docstore.query.json_schema import parse_schema
 from docstore.query.language import PLAIN, Language
 from docstore.query.path_operators import FIELD_OPERATORS, parse_equality, parse_regex_operator
-from docstore.query.text import refusal_of_text
+from docstore.query.text import parse_words
 from docstore.query.tree import (
     MATCH_ALL,
     Always,
@@ -141,7 +141,7 @@ def _top_level(name: str, value: Value, language: Language) -> Filter | None:
         case "$where":
             return parse_where(value, language)
         case "$text":
-            raise refusal_of_text(value)
+            return parse_words(value)
         case "$sampleRate":
             return _parse_sample_rate(value, language)
         case "$jsonSchema":

@@ -36,6 +36,7 @@ from docstore.query.tree import (
 )
 from docstore.query.value_ranges import Condition
 from docstore.query.wildcard import WildcardPaths
+from docstore.query.words.texts import WordKeys
 
 
 class IndexInfo(Protocol):
@@ -78,6 +79,9 @@ class IndexInfo(Protocol):
     def geometry(self) -> GeoKeys | None: ...
 
     @property
+    def words(self) -> WordKeys | None: ...
+
+    @property
     def collation(self) -> Collation | None: ...
 
 
@@ -91,7 +95,7 @@ class Coverage:
 
 def covers(tree: Filter, index: IndexInfo) -> Coverage:
     """How far the index holds all that the filter can find."""
-    if index.wildcard is not None or index.geometry is not None:
+    if index.wildcard is not None or index.geometry is not None or index.words is not None:
         return Coverage(index.partial is None or implies(tree, index.partial), False)
     if index.partial is not None:
         implied = implies(tree, index.partial)
@@ -132,6 +136,8 @@ def asked_of(tree: Filter, collation: Collation | None) -> Filter:
 
 def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
     """Bounds of the leading fields of an index that is not a wildcard index."""
+    if index.words is not None:
+        return []
     if index.geometry is not None:
         return _geometry_bounds(tree, index)
     if any(direction == 0 for _, direction in index.fields):

@@ -100,6 +100,8 @@ class Language:
     """Where the parser of an expression leaves the functions in it, for whoever evaluates for many documents."""
     excluded: frozenset[str] = frozenset()
     nested: bool = False
+    measures: Mapping[str, Callable[[bytes], Value | None]] = field(default_factory=dict)
+    """The metadata (`$meta`) that can be calculated from the documents of a pipeline, by kind."""
 
     @property
     def ordering(self) -> Ordering:

@@ -13,9 +13,8 @@ from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, val
 from docstore.errors import CommandError
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_elem_match
-from docstore.query.geo.distances import nearest
 from docstore.query.language import PLAIN, Language
-from docstore.query.nearness import nearness
+from docstore.query.metadata import KINDS, measures_of
 from docstore.query.paths import check_field_path
 from docstore.query.positions import Positions
 from docstore.query.projection import (
@@ -33,7 +32,7 @@ from docstore.query.projection import (
 )
 from docstore.query.tree import MATCH_ALL, Filter
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NUMBERS, double_value, is_true, text_of, truncated_of, type_name
+from docstore.query.values import NUMBERS, is_true, text_of, truncated_of, type_name
 
 _POSITIONAL = ".$"
 _NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSphere", "$where"))
@@ -178,8 +177,11 @@ class _Parser:
             self.picks = True
             self.leaves.append((path, _elem_match(path, (code, data), self.language)))
         elif name == "$meta":
-            self.slices = True
-            self.leaves.append((path, _metadata((code, data), self.tree)))
+            if self.for_find:
+                self.slices = True
+            elif self.excludes is None:
+                self.excludes = False
+            self.leaves.append((path, _metadata((code, data), self.tree, self.language)))
         else:
             self._expression(path, value)
 
@@ -231,17 +233,15 @@ _NO_METADATA = frozenset(
 """Kinds of metadata that no document of a find has here."""
 
 
-def _metadata(value: Value, tree: Filter) -> Computed:
-    """`{$meta: kind}`: what kinds there are, and which of them a find with that filter can have."""
+def _metadata(value: Value, tree: Filter, language: Language) -> Computed:
+    """`{$meta: kind}`: what kinds there are, and which of them a find with that filter, or a pipeline, can have."""
     if value[0] != STRING:
         raise CommandError(17307, "$meta only supports string arguments")
     kind = text_of(value)
-    near = nearness(tree) if kind.startswith("geoNear") else None
-    if kind == "geoNearDistance" and near is not None:
-        return Computed(lambda document: double_value(found[0]) if (found := nearest(near, document)) else None)
-    if kind == "geoNearPoint" and near is not None:
-        return Computed(lambda document: found[1] if (found := nearest(near, document)) else None)
-    if kind in ("geoNearDistance", "geoNearPoint", "textScore"):
+    measure = language.measures.get(kind) or measures_of(tree).get(kind) if kind in KINDS else None
+    if measure is not None:
+        return Computed(measure)
+    if kind in KINDS:
         raise CommandError(40218, f"query requires {kind} metadata, but it is not available")
     if kind in ("indexKey", "recordId", "sortKey"):
         raise not_supported("metadata", kind)

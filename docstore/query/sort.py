@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.collation import Collation
 from docstore.query.language import PLAIN, Language
+from docstore.query.metadata import Measure, MeasuredOrder, Order, measures_of
 from docstore.query.paths import check_field_path
+from docstore.query.tree import MATCH_ALL, Filter
 from docstore.query.unsupported import not_supported
 from docstore.query.values import NUMBERS, display, text_of, truncated_of
 
 MAX_SORT_KEYS = 32
+_NOTHING: Mapping[str, Measure] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Sort:
     """An order of documents. `natural` is the direction (1 or -1) of the natural order, 0 where fields or nothing
-    order. `collation` orders strings; None: by their bytes.
+    order. `collation` orders strings; None: by their bytes. `measures` are those of the kinds of metadata that are
+    sorted by, each in `fields` as "$kind".
     """
 
     fields: tuple[tuple[str, int], ...] = ()
     natural: int = 0
     collation: Collation | None = None
+    measures: Mapping[str, Measure] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.fields) or self.natural != 0
 
-    def pattern(self) -> KeyPattern:
-        """The kernel's key extractor for this order; only for a sort by fields."""
-        return KeyPattern(list(self.fields), None if self.collation is None else self.collation.fold)
+    def pattern(self) -> Order:
+        """What tells the sort key of a document, the kernel's where it can; only for a sort by fields."""
+        fold = None if self.collation is None else self.collation.fold
+        if not self.measures:
+            return KeyPattern(list(self.fields), fold)
+        return MeasuredOrder(
+            [
+                self.measures[path[1:]] if path.startswith("$") else KeyPattern([(path, direction)], fold)
+                for path, direction in self.fields
+            ]
+        )
 
     def reversed(self) -> Sort:
         return Sort(tuple((path, -direction) for path, direction in self.fields), -self.natural, self.collation)
@@ -40,14 +54,24 @@ class Sort:
 UNSORTED = Sort()
 
 
-def parse_sort(raw: bytes, language: Language = PLAIN) -> Sort:
-    """The sort of a find command; an empty document means no order."""
+def parse_sort(raw: bytes, language: Language = PLAIN, tree: Filter = MATCH_ALL) -> Sort:
+    """The sort of a find command; an empty document means no order. `tree` is the filter of the same find: it decides
+    which metadata there are.
+    """
     fields = elements(raw)
     if any(name == "$natural" for name, _, _ in fields):
         if len(fields) > 1:
             raise CommandError(Code.BadValue, f"Cannot include '$natural' in compound sort: {display((OBJECT, raw))}")
         return Sort(natural=natural_direction((fields[0][1], fields[0][2])))
-    return Sort(parse_sort_fields(raw), collation=language.collation)
+    by_metadata = any(code == OBJECT for _, code, _ in fields)
+    return sort_by(raw, language, measures_of(tree) if by_metadata else _NOTHING)
+
+
+def sort_by(raw: bytes, language: Language, measures: Mapping[str, Measure]) -> Sort:
+    """An order by fields and by metadata of these kinds."""
+    fields = parse_sort_fields(raw, measures)
+    used = {path[1:]: measures[path[1:]] for path, _ in fields if path.startswith("$")}
+    return Sort(fields, collation=language.collation, measures=used)
 
 
 def natural_direction(value: Value) -> int:
@@ -55,19 +79,32 @@ def natural_direction(value: Value) -> int:
     return -1 if value[0] in NUMBERS and (truncated_of(value) or 0) < 0 else 1
 
 
-def parse_sort_fields(raw: bytes) -> tuple[tuple[str, int], ...]:
-    """(path, 1 or -1) pairs in order; refusals carry the codes of the `$sort` stage."""
+def parse_sort_fields(raw: bytes, measures: Mapping[str, Measure] = _NOTHING) -> tuple[tuple[str, int], ...]:
+    """(path, 1 or -1) pairs in order, metadata as ("$kind", -1); refusals carry the codes of the `$sort` stage."""
     fields: list[tuple[str, int]] = []
     seen: set[str] = set()
     for name, code, data in elements(raw):
-        direction = _direction(name, (code, data))
+        kind = _measured((code, data), measures)
+        direction = -1 if kind else _direction(name, (code, data))
         check_field_path(name)
+        name = f"${kind}" if kind else name
         if name not in seen:
             seen.add(name)
             fields.append((name, direction))
     if len(fields) > MAX_SORT_KEYS:
         raise CommandError(13103, "too many compound keys")
     return tuple(fields)
+
+
+def _measured(value: Value, measures: Mapping[str, Measure]) -> str:
+    """The kind of metadata that is to be sorted by, where there is that; else the empty text."""
+    if not measures or value[0] != OBJECT:
+        return ""
+    operators = elements(value[1])
+    if len(operators) != 1 or operators[0][:2] != ("$meta", STRING):
+        return ""
+    kind = text_of(operators[0][1:])
+    return kind if kind in measures and kind != "geoNearPoint" else ""
 
 
 def _by_metadata(operators: list[tuple[str, int, bytes]]) -> CommandError:

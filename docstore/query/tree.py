@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.walk import Value
 from docstore.query.collation import Collation, holds_strings
+from docstore.query.words.languages import Exactness
+from docstore.query.words.search import Sought
 
 if TYPE_CHECKING:
     from docstore.query.geo.cell_keys import Region
@@ -115,6 +117,20 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """A search for words, which only an index of words answers; without a `language` it is in that of the index.
+
+    The plan says in `sought` which index that is.
+    """
+
+    search: str
+    language: str | None
+    exactness: Exactness
+    argument: Value
+    sought: Sought = field(default_factory=Sought, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """`collation` is set where it has a say: where the value holds strings."""
 
@@ -205,6 +221,7 @@ Filter = (
     | DocumentTest
     | ValueTest
     | Near
+    | Words
     | Comparison
     | RegexMatch
     | In
@@ -229,7 +246,7 @@ def named_paths(tree: Filter) -> Iterator[str]:
                 yield from named_paths(child)
         case Not(child):
             yield from named_paths(child)
-        case Always() | DocumentTest():
+        case Always() | DocumentTest() | Words():
             return
         case _:
             yield tree.path

@@ -21,10 +21,11 @@ from docstore.errors import Code, CommandError
 from docstore.query.filter import parse_filter
 from docstore.query.geo.distances import DistanceOrder
 from docstore.query.language import Language
-from docstore.query.nearness import nearness
+from docstore.query.nearness import has_words, nearness
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import parse_sort
 from docstore.query.tree import Filter
+from docstore.query.unsupported import not_supported
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import batch_comes_last, first_reply
 from mongos.merge.merged import MergedCursor, Order, Shape
@@ -66,6 +67,8 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     order = _order(args["sort"], tree, language) if merge else None
     wanted = args["projection"] if order is not None else _NOTHING
     projection = None if wanted == _NOTHING else parse_projection(wanted, language=language, tree=tree)
+    if projection is not None and has_words(tree) and b"textScore" in wanted:
+        raise not_supported("projection of sorted documents of several shards", "textScore")
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
     add: dict[str, Any] = {}
     if merge and limit:
@@ -94,7 +97,9 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
 def _order(sort: bytes, tree: Filter, language: Language) -> Order | None:
     """What the shards' documents are merged by; None: in any order."""
     if sort != _NOTHING:
-        parsed = parse_sort(sort, language)
+        parsed = parse_sort(sort, language, tree)
+        if parsed.measures:
+            raise not_supported("order over several shards", "$meta")
         return parsed.pattern() if parsed else None
     near = nearness(tree)
     return None if near is None else DistanceOrder(near)

@@ -366,6 +366,22 @@ def test_what_is_near_comes_in_order_from_all_shards(cluster: Cluster) -> None:
     assert refused.value.code == 291
 
 
+def test_words_are_searched_for_on_all_shards(cluster: Cluster) -> None:
+    texts = cluster.shard("texts", {"k": 1})
+    cluster.split_and_move("texts", {"k": 5})
+    texts.create_index([("t", "text")])
+    texts.insert_many([{"_id": n, "k": n, "t": "quick fox" if n % 2 else "lazy dogs"} for n in range(10)])
+    search = {"$text": {"$search": "fox"}}
+    assert [row["_id"] for row in texts.find(search).sort("_id", 1)] == [1, 3, 5, 7, 9]
+    assert {row["s"] for row in texts.find(search, {"s": {"$meta": "textScore"}})} == {0.75}
+    assert texts.count_documents({"$text": {"$search": "dog"}, "k": {"$gt": 5}}) == 2
+    stages = [{"$match": search}, {"$group": {"_id": {"$meta": "textScore"}, "n": {"$sum": 1}}}]
+    assert list(texts.aggregate(stages)) == [{"_id": 0.75, "n": 5}]
+    with pytest.raises(OperationFailure) as refused:
+        list(texts.find(search).sort([("s", {"$meta": "textScore"})]))
+    assert refused.value.code == 238
+
+
 def test_scripts_run_on_the_shards_and_where_their_results_are_merged(cluster: Cluster) -> None:
     posts = cluster.shard("scripted", {"n": 1})
     cluster.split_and_move("scripted", {"n": 50})

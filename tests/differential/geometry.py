@@ -228,7 +228,6 @@ GEOMETRY: dict[str, list[Case]] = {
         {"v": {"$elemMatch": {"$text": {"$search": "x"}}}},
         {"$nor": [{"$text": {"$search": "x"}}]},
         {"$text": {"$search": "x"}, "g": {"$near": [1, 1]}},
-        {"$text": {"$search": "x"}, "a": {"$bogus": 1}},
     ],
 }
 

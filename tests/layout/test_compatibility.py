@@ -23,6 +23,7 @@ from tests.differential.nearness import NEAR
 from tests.differential.pipelines import ACCUMULATORS, STAGES, WINDOW_FUNCTIONS
 from tests.differential.scripted import SCRIPTED
 from tests.differential.updates import UPDATES
+from tests.differential.words import QUERIES
 
 
 def test_the_table_of_names_is_as_generated() -> None:
@@ -30,7 +31,7 @@ def test_the_table_of_names_is_as_generated() -> None:
 
 
 def test_every_supported_query_operator_has_a_case() -> None:
-    cases = {name.replace(" ", "_") for name in (*FILTERS, *FINDS, *GEOMETRY, *NEAR, *SCRIPTED)}
+    cases = {name.replace(" ", "_") for name in (*FILTERS, *FINDS, *GEOMETRY, *NEAR, *SCRIPTED, *QUERIES)}
     assert {name for name in names.QUERY if query_status(name) == SUPPORTED} <= cases
 
 

@@ -6,6 +6,7 @@ from docstore.aggregation.expressions.model import Expression, Parsing, Table, f
 from docstore.bson.hashing import hashed_key
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.metadata import KINDS
 from docstore.query.unsupported import not_supported
 from docstore.query.values import double_value, int64_value, text_of
 
@@ -43,7 +44,10 @@ def _parse_meta(name: str, value: Value, parsing: Parsing) -> Expression:
         raise CommandError(17307, f"{name} only supports string arguments")
     if text_of(value) not in _METADATA:
         raise CommandError(17308, f"Unsupported argument to {name}: {text_of(value)}")
-    if text_of(value) in ("geoNearDistance", "geoNearPoint", "textScore"):
+    measure = parsing.language.measures.get(text_of(value))
+    if measure is not None:
+        return Expression(lambda scope: measure(scope.root))
+    if text_of(value) in KINDS:
         raise CommandError(40218, f"query requires {text_of(value)} metadata, but it is not available")
     raise CommandError(Code.NotImplemented, f"{name}: the server keeps no {text_of(value)} with documents")
 

@@ -11,12 +11,13 @@ from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, St
 from docstore.bson.build import document_from
 from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.keys import KEY_OF_NULL
-from docstore.bson.sorting import FirstDocuments, keyed
+from docstore.bson.sorting import FirstDocuments
 from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError
 from docstore.query.language import Language
+from docstore.query.metadata import keyed_by
 from docstore.query.ordering import Ordering, ordering_of
-from docstore.query.sort import Sort, parse_sort_fields
+from docstore.query.sort import Sort, sort_by
 
 _CHECK_EVERY = 16
 """Pushes between two looks at the memory of a sort with a limit."""
@@ -34,9 +35,9 @@ class SortStage:
         if self.sort.fields == (("_id", 1),):
             return _SortRun(partial(_keyed_by_id, ordering_of(self.sort.collation)), environment)
         pattern = self.sort.pattern()
-        if self.limit is not None and self.limit <= RUN_LENGTH:
+        if isinstance(pattern, KeyPattern) and self.limit is not None and self.limit <= RUN_LENGTH:
             return _FirstRun(pattern, self.limit, environment)
-        return _SortRun(partial(keyed, pattern), environment)
+        return _SortRun(partial(keyed_by, pattern), environment)
 
 
 def _keyed_by_id(ordering: Ordering, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
@@ -102,10 +103,10 @@ def parse_sort(value: Value, language: Language) -> SortStage:
     """The stage of a specification."""
     if value[0] != OBJECT:
         raise CommandError(15973, "the $sort key specification must be an object")
-    fields = parse_sort_fields(value[1])
-    if not fields:
+    sort = sort_by(value[1], language, language.measures)
+    if not sort.fields:
         raise CommandError(15976, "$sort stage must have at least one sort key")
-    return SortStage(document_from([("$sort", *value)]), Sort(fields, collation=language.collation))
+    return SortStage(document_from([("$sort", *value)]), sort)
 
 
 def _parse(value: Value, language: Language) -> list[Stage]:

@@ -98,6 +98,11 @@ def _conflicts(spec: IndexSpec, known: list[IndexSpec]) -> bool:
                 )
             return True
     for other in known:
+        if spec.words is not None and other.words is not None and other.key != spec.key:
+            raise CommandError(
+                Code.CannotCreateIndex,
+                f'only one text index per collection allowed, found existing text index "{other.name}"',
+            )
         if other.holds_the_same(spec):
             raise CommandError(Code.IndexOptionsConflict, f"Index already exists with a different name: {other.name}")
     return False

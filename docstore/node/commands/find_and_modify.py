@@ -97,7 +97,7 @@ def request_of(node: DataNode, arguments: Arguments, language: Language) -> Find
     tree = filter_of(arguments["query"], language)
     if upsert:
         refuse_expressions(tree)
-    sort = sort_of(arguments["sort"], language)
+    sort = sort_of(arguments["sort"], language, tree)
     fields = arguments["fields"]
     projection = None if fields is None else parse_projection(fields, language=language, tree=tree)
     if new and isinstance(projection, PositionalProjection):

@@ -150,7 +150,9 @@ def test_expressions_are_refused_where_there_are_none() -> None:
 
 
 def test_what_needs_an_index_of_its_own_is_refused_as_without_it() -> None:
-    assert code_of({"$text": {"$search": "x"}}) == Code.IndexNotFound
+    with pytest.raises(CommandError) as refused:
+        compile_filter(parse_filter(raw({"$text": {"$search": "x"}}))).matches(raw({"a": "x"}))
+    assert refused.value.code == Code.IndexNotFound
     with pytest.raises(CommandError) as refused:
         compile_filter(parse_filter(raw({"a": {"$near": [1, 2]}}))).matches(raw({"a": [1, 2]}))
     assert refused.value.code == Code.NoQueryExecutionPlans

@@ -19,6 +19,7 @@ from docstore.query.plan import choose
 from docstore.query.sort import parse_sort
 from docstore.query.tree import Filter
 from docstore.query.wildcard import WildcardPaths
+from docstore.query.words.texts import WordKeys
 from tests.unit.query.raw import raw, value
 
 
@@ -32,6 +33,7 @@ class Index:
     partial: Filter | None = None
     wildcard: WildcardPaths | None = None
     geometry: GeoKeys | None = None
+    words: WordKeys | None = None
     collation: Collation | None = None
 
     @property

@@ -1,0 +1,65 @@
+"""What `$meta` tells of the documents of a find: how near they are, and how well they fit a search for words.
+
+These are functions of the document as it is stored, so they can be had of it wherever it has not been changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from docstore.bson.key_pattern import KeyPattern
+from docstore.bson.keys import KEY_OF_NULL, encode_key
+from docstore.bson.sorting import keyed
+from docstore.bson.walk import Value
+from docstore.query.geo.distances import nearest
+from docstore.query.nearness import special_condition
+from docstore.query.tree import Filter, Near, Words
+from docstore.query.values import double_value
+
+Measure = Callable[[bytes], Value | None]
+"""Calculates one kind of metadata from a document."""
+
+KINDS = frozenset(("geoNearDistance", "geoNearPoint", "textScore"))
+
+
+def measures_of(tree: Filter) -> Mapping[str, Measure]:
+    """The kinds of metadata that the documents have which a filter finds. Errors: those of `special_condition`."""
+    special = special_condition(tree)
+    if isinstance(special, Near):
+        near = special
+        return {
+            "geoNearDistance": lambda raw: double_value(found[0]) if (found := nearest(near, raw)) else None,
+            "geoNearPoint": lambda raw: found[1] if (found := nearest(near, raw)) else None,
+        }
+    if isinstance(special, Words):
+        sought = special.sought
+        return {"textScore": lambda raw: double_value(sought.score(raw))}
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredOrder:
+    """An order by fields and by metadata, these from the greatest to the least."""
+
+    parts: Sequence[KeyPattern | Measure]
+
+    def sort_key(self, raw: bytes) -> bytes:
+        """The key that the document sorts by; BadValue for arrays side by side."""
+        return b"".join(
+            part.sort_key(raw) if isinstance(part, KeyPattern) else _greatest_first(part(raw)) for part in self.parts
+        )
+
+
+def _greatest_first(value: Value | None) -> bytes:
+    return KEY_OF_NULL if value is None else encode_key(value, descending=True)
+
+
+Order = KeyPattern | MeasuredOrder
+
+
+def keyed_by(order: Order, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+    """(sort key, document) of each document, in the order given."""
+    if isinstance(order, KeyPattern):
+        return keyed(order, documents)
+    return [(order.sort_key(raw), raw) for raw in documents]
