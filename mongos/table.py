@@ -7,6 +7,7 @@ from docstore.commands.declaration import CommandTable
 from mongos.commands import (
     add_shard,
     aggregate,
+    apply_rows,
     balancer_start,
     balancer_status,
     balancer_stop,
@@ -58,12 +59,13 @@ from mongos.commands import (
 )  # fmt: skip
 
 _MODULES = (
-    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clone_collection_as_capped, coll_mod,
-    coll_stats, convert_to_capped, count, cql, create, create_indexes, current_op, db_stats, delete, distinct, drop,
-    drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify, flush_router_config,
-    get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert, is_db_grid, is_master,
-    kill_op, list_collections, list_databases, list_indexes, list_shards, map_reduce, move_chunk, remove_shard,
-    rename_collection, server_status, shard_collection, shutdown, split, update, validate,
+    add_shard, aggregate, apply_rows, balancer_start, balancer_status, balancer_stop, clone_collection_as_capped,
+    coll_mod, coll_stats, convert_to_capped, count, cql, create, create_indexes, current_op, db_stats, delete,
+    distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify,
+    flush_router_config, get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert,
+    is_db_grid, is_master, kill_op, list_collections, list_databases, list_indexes, list_shards, map_reduce,
+    move_chunk, remove_shard, rename_collection, server_status, shard_collection, shutdown, split, update,
+    validate,
 )  # fmt: skip
 
 _OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}

@@ -113,6 +113,7 @@ APPLY_ROWS = (
     _SCHEMA,
     Parameter("writes", Type.DOCUMENTS, required=True),
     Parameter("seen", Type.DOCUMENTS),
+    Parameter("familyId", Type.ANY),
     CONSISTENCY,
 )
 DEFINE = (

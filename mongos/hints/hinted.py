@@ -18,7 +18,7 @@ from docstore.commands.declaration import Result
 from docstore.errors import CommandError
 from docstore.wide.consistency import Level, level_named
 from docstore.wide.errors import unavailable
-from mongos.router import router_of
+from mongos.router import Router, router_of
 from mongos.routing.requests import forwarded
 from mongos.wide.asking import TIMESTAMPS
 
@@ -33,15 +33,34 @@ def hinted(write: Write) -> Write:
             return await write(context, arguments)
         except CommandError as error:
             level = level_named(arguments["consistency"])
-            if error.extra.get("wcException") != "UnavailableException" or level not in (Level.ANY, Level.ZERO):
+            if not can_wait(error, level):
                 raise
-            return await _keep(context, arguments, promised=level is Level.ANY)
+            return await _keep_request(context, arguments, level)
 
     return run
 
 
-async def _keep(context: Context, arguments: Arguments, *, promised: bool) -> dict[str, Any]:
-    """Keep the request as a hint; the reply says that it is one. Errors: Unavailable where that is `promised`."""
+def can_wait(error: CommandError, level: Level) -> bool:
+    """Whether a write that was refused so may become a hint."""
+    return error.extra.get("wcException") == "UnavailableException" and level in (Level.ANY, Level.ZERO)
+
+
+async def keep(router: Router, keyspace: str, command: bytes, level: Level) -> bool:
+    """Keep a write as a hint; whether it is one. Errors: Unavailable at ANY, which promises that."""
+    try:
+        if router.hints is None:
+            why = "this router keeps no hints (see --wideColumnHintsPath)"
+            raise unavailable(level.value, 1, 0, write=True, why=why)
+        await router.hints.keep(keyspace, command)
+    except CommandError:
+        if level is Level.ANY:
+            raise
+        return False
+    return True
+
+
+async def _keep_request(context: Context, arguments: Arguments, level: Level) -> dict[str, Any]:
+    """Keep the request as a hint; the reply says whether it is one."""
     add: dict[str, Any] = {"consistency": Level.ONE.value}
     given = arguments["timestamp"]
     if given is None or given[0] in (NULL, UNDEFINED):
@@ -52,15 +71,4 @@ async def _keep(context: Context, arguments: Arguments, *, promised: bool) -> di
         body = append_fields(body, b"\x04mutations\0" + documents_array(arguments["mutations"]))
     written = bson.decode(body)["timestamp"]
     reply: dict[str, Any] = {"n": len(arguments["mutations"])} if batch else {"timestamp": Int64(written)}
-    hints = router_of(context).hints
-    try:
-        if hints is None:
-            raise unavailable(
-                Level.ANY.value, 1, 0, write=True, why="this router keeps no hints (see --wideColumnHintsPath)"
-            )
-        await hints.keep(context.db, body)
-    except CommandError:
-        if promised:
-            raise
-        return reply
-    return {**reply, "hinted": True}
+    return {**reply, "hinted": True} if await keep(router_of(context), context.db, body, level) else reply

@@ -19,11 +19,12 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from docstore.wide.consistency import Level
-from docstore.wide.errors import STALE_SCHEMA
+from docstore.wide.errors import STALE_SCHEMA, family_absent
 from docstore.wide.execution import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Seen, Stored
 from docstore.wide.mutations import pack_entries, unpack_entries
 from docstore.wide.portions import seen_document, unpack_rows
 from docstore.wide.requests import RowRange
+from mongos.hints.hinted import can_wait, keep
 from mongos.router import router_of
 from mongos.routing.cache import version_for
 from mongos.routing.requests import Answer, versioned
@@ -72,8 +73,29 @@ class RouterExecutor(RouterSchema):
         async def all_of_them() -> list[list[str]]:
             return await each(list(families), family)
 
-        found = await to_primaries(self._context, level, all_of_them)
+        try:
+            found = await to_primaries(self._context, level, all_of_them)
+        except CommandError as error:
+            if not can_wait(error, level):
+                raise
+            return await self._keep(families, level)
         return [warning for warnings in found for warning in warnings]
+
+    async def _keep(self, families: Mapping[tuple[str, str], Sequence[RowWrite]], level: Level) -> list[str]:
+        """Keep the writes as hints, one for each column family. Errors: Unavailable."""
+        warnings = []
+        for (keyspace, name), writes in families.items():
+            found = await self.family(keyspace, name)
+            if found is None:
+                raise family_absent(name)
+            command = {
+                "_wcApply": name,
+                "familyId": Binary(found.id.bytes),
+                "writes": [_write_document(write) for write in writes],
+            }
+            if await keep(self._router, keyspace, bson.encode(command), level):
+                warnings.append(f"the write to {keyspace}.{name} waits for a primary as a hint")
+        return warnings
 
     async def _apply(self, keyspace: str, family: str, writes: Sequence[RowWrite], level: Level) -> list[str]:
         async def attempt(routing: Routing) -> list[str]:

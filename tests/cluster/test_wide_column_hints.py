@@ -57,6 +57,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         keeping.admin.command({"createKeyspace": "ks"})
         keeping.ks.command({"createColumnFamily": "F"})
         keeping.ks.command({"wcInsert": "F", "key": "k", "column": "first", "value": "v"})
+        keeping.ks.command({"cql": "CREATE TABLE t (a int PRIMARY KEY, v int)"})
+        for router in (keeping, plain):
+            router.ks.command({"cql": "SELECT * FROM t"})
         yield Cluster(deployment, shard, keeping, plain)
         for each in (keeping, plain):
             each.close()
@@ -109,13 +112,17 @@ def test_hints_survive_the_router_and_are_carried_out_in_order(cluster: Cluster)
     wrong = {"wcInsert": "F", "key": "k", "column": "", "value": "v", "consistency": "ANY", "maxTimeMS": 300}
     # Nobody is there who knows what a name must be.
     assert keeping.ks.command(wrong)["hinted"] is True
-    assert cluster.hints()["pending"] == 6
+    cql: dict[str, Any] = {"cql": "INSERT INTO t (a, v) VALUES (1, 2)", "consistency": "ANY", "maxTimeMS": 300}
+    assert keeping.ks.command(cql)["warnings"] == ["the write to ks.t waits for a primary as a hint"]
+    failure = refused(lambda: cluster.plain.ks.command(cql))
+    assert (failure["code"], failure["cqlCode"]) == (100, 0x1000)
+    assert cluster.hints()["pending"] == 7
 
     cluster.deployment.kill("keeping")
     with (cluster.deployment.directory / "hints" / "ks.hints").open("ab") as file:
         file.write(b"\x40\0\0\0torn")
     cluster.deployment.restart("keeping")
-    assert cluster.hints()["pending"] == 6
+    assert cluster.hints()["pending"] == 7
     cluster.deployment.restart(cluster.shard.name)
     wait_until(lambda: cluster.hints()["pending"] == 0, 30)
     found = columns(keeping)
@@ -123,7 +130,8 @@ def test_hints_survive_the_router_and_are_carried_out_in_order(cluster: Cluster)
     assert found["given"] == (b"v", 77)
     assert found["b"][0] == b"batched"
     assert "first" not in found
-    assert (cluster.hints()["replayed"], cluster.hints()["refused"]) == (5, 1)
+    assert keeping.ks.command({"cql": "SELECT a, v FROM t"})["rows"] == [[1, 2]]
+    assert (cluster.hints()["replayed"], cluster.hints()["refused"]) == (6, 1)
 
 
 def test_hints_are_bounded_in_size_and_in_age(cluster: Cluster) -> None:

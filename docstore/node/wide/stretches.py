@@ -14,7 +14,6 @@ from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.errors import Code, CommandError
 from docstore.node.reading import enter
 from docstore.node.wide.portions import read_portion
-from docstore.node.wide.received import bytes_of
 from docstore.node.wide.rows import row_tails
 from docstore.node.wide.slicing import driven
 from docstore.replicaset.replicaset import ReplicaSet
@@ -22,6 +21,7 @@ from docstore.storage import Family, Snapshot
 from docstore.wide.execution import Portion, Stored
 from docstore.wide.keys import family_prefix
 from docstore.wide.mutations import Entry, pack_entries, unpack_entries
+from docstore.wide.received import bytes_of
 from docstore.wide.values import binary_value
 
 if TYPE_CHECKING:

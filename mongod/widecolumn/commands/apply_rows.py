@@ -10,9 +10,9 @@ from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import APPLY_ROWS
 from docstore.errors import Code, CommandError
 from docstore.node.wide.executor import executor_of
-from docstore.node.wide.received import seen_parts, writes_of
 from docstore.node.wide.schema import check_schema
 from docstore.wide.consistency import level_named
+from docstore.wide.received import seen_parts, writes_of
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

@@ -7,8 +7,8 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import LIST_ROWS
 from docstore.node.node import node_of
-from docstore.node.wide.received import bytes_of
 from docstore.node.wide.stretches import list_rows, listing_document
+from docstore.wide.received import bytes_of
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

@@ -8,11 +8,11 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import READ_ROW
 from docstore.node.wide.executor import executor_of
-from docstore.node.wide.received import bytes_of
 from docstore.node.wide.schema import check_schema
 from docstore.wide.consistency import level_named
 from docstore.wide.execution import PartitionRead
 from docstore.wide.mutations import Entry, pack_entries
+from docstore.wide.received import bytes_of
 from docstore.wide.values import binary_value
 
 
