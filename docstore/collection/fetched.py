@@ -33,7 +33,8 @@ def fetched(
     # Over the engine itself an update can move a document from one range into another.
     if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
         seen = set()
-    entries = entries_of(coll, access, reader, examined)
+    # Who looks at no entry before it is asked for wants exact figures.
+    entries = entries_of(coll, access, reader, examined, counted=ahead == 1)
     return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead)
 
 

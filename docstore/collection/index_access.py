@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
 
 _INDEXES = Family.INDEXES
-_SEVERAL = 4
-"""Ranges that one iterator reads, which takes longer to make than one that ends with its range."""
+_SEVERAL = 16
+"""Ranges that are sought one by one: that costs less for a range, and more for each of its entries."""
 
 
 def items_of(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Iterator[tuple[bytes, bytes]]:
@@ -30,12 +30,19 @@ def items_of(coll: Collection, access: IndexScan, reader: Reader, examined: Exam
     return _read(coll.indexes[access.index.name], access, partial(reader.items, _INDEXES), examined, pairs=True)
 
 
-def entries_of(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Iterator[bytes]:
-    """What ends in the record ids of the entries that the scan leads to, as `items_of`."""
+def entries_of(
+    coll: Collection, access: IndexScan, reader: Reader, examined: Examined, *, counted: bool = True
+) -> Iterator[bytes]:
+    """What ends in the record ids of the entries that the scan leads to, as `items_of`.
+
+    Unless what is passed over has to be `counted`, many ranges of one field are sought one by one.
+    """
     index = coll.indexes[access.index.name]
-    if len(access.ranges) >= _SEVERAL and access.direction > 0 and not access.checked and not access.once:
-        read = values_of_ranges if index.is_id else keys_of_ranges
-        return read(reader, _INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in access.ranges])
+    if not counted and access.direction > 0 and len(access.bounds) == 1 and not access.once and not access.wildcard:
+        (ranges,) = access.field_ranges()
+        if len(ranges) >= _SEVERAL:
+            read = values_of_ranges if index.is_id else keys_of_ranges
+            return read(reader, _INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in ranges])
     if not index.is_id:
         return _read(index, access, partial(reader.keys, _INDEXES), examined, pairs=False)
     # Entries of the `_id` index hold the record id as their value.
