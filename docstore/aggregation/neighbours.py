@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 
-from docstore.aggregation.expressions.model import Evaluate, Scope, is_nullish
+from docstore.aggregation.expressions.calculations import Compute, source_of
+from docstore.aggregation.expressions.model import is_nullish
 from docstore.aggregation.expressions.parse import Parser
 from docstore.aggregation.partition import NOT_YET, Fields, Partition, Placed
 from docstore.aggregation.sliding import minus, plus, times
@@ -36,8 +37,8 @@ def _failed(reason: str) -> CommandError:
     return CommandError(Code.FailedToParse, reason)
 
 
-def _values(evaluate: Evaluate, partition: Partition) -> Placed:
-    return lambda place: evaluate(Scope(partition.document(place)))
+def _values(compute: Compute, partition: Partition) -> Placed:
+    return lambda place: compute(partition.document(place))
 
 
 def _parse_rank(
@@ -88,7 +89,7 @@ def _parse_shift(
     if default is not None and not default.is_constant:
         raise _failed("'$shift:default' expression must yield a constant value.")
     otherwise = NULL_VALUE if default is None else default.constant
-    output = parser.expression(given["output"]).evaluate
+    output = source_of(parser.expression(given["output"]))
 
     def start(partition: Partition) -> Placed:
         found = _values(output, partition)
@@ -110,7 +111,7 @@ def _parse_moving_average(
         raise _failed(f"{name} must have exactly an 'input' field, and either an 'N' field or an 'alpha' field")
     weight = _weight(given)
     rest = DECIMAL_CONTEXT.subtract(Decimal(1), weight)
-    source = parser.expression(given["input"]).evaluate
+    source = source_of(parser.expression(given["input"]))
 
     def start(partition: Partition) -> Placed:
         found = _values(source, partition)
@@ -163,7 +164,7 @@ _LENGTHS = {
 }
 
 
-def _input_and_unit(name: str, argument: Value, fields: Fields, parser: Parser) -> tuple[Evaluate, int | None]:
+def _input_and_unit(name: str, argument: Value, fields: Fields, parser: Parser) -> tuple[Compute, int | None]:
     """(input, milliseconds of the unit) of `$derivative` and `$integral`."""
     if not fields:
         raise _failed(f"{name} requires a sortBy")
@@ -183,7 +184,7 @@ def _input_and_unit(name: str, argument: Value, fields: Fields, parser: Parser) 
         unit = _LENGTHS.get(unit_of(given["unit"]))
         if unit is None:
             raise CommandError(5490710, "unit must be 'week' or smaller")
-    return parser.expression(given["input"]).evaluate, unit
+    return source_of(parser.expression(given["input"])), unit
 
 
 def _parse_derivative(
@@ -333,7 +334,7 @@ def _parse_last_seen(
 ) -> Callable[[Partition], Placed]:
     if window is not None:
         raise _failed(f"'window' field is not allowed in {name}")
-    source = parser.expression(argument).evaluate
+    source = source_of(parser.expression(argument))
 
     def start(partition: Partition) -> Placed:
         found = _values(source, partition)
@@ -360,7 +361,7 @@ def _parse_linear_fill(
         raise CommandError(
             605001, f"{name} must be specified with a top level sortBy expression with exactly one element"
         )
-    source = parser.expression(argument).evaluate
+    source = source_of(parser.expression(argument))
     return lambda partition: _LinearFill(partition, _values(source, partition)).result
 
 

@@ -48,6 +48,8 @@ class Partition:
         self._open: list[Pair] = []
         self._open_bytes = _PIECE_BYTES
         self._at_hand: OrderedDict[int, list[Pair]] = OrderedDict()
+        self._last: tuple[int, list[Pair]] = (0, [])
+        """The piece that was looked at last, and where it starts."""
 
     def __len__(self) -> int:
         return self._length
@@ -80,6 +82,9 @@ class Partition:
         self._written += 1
 
     def _pair(self, place: int) -> Pair:
+        start, last = self._last
+        if 0 <= place - start < len(last):
+            return last[place - start]
         number = bisect_right(self._starts, place) - 1
         piece = self._pieces[number]
         if not isinstance(piece, list):
@@ -91,7 +96,9 @@ class Partition:
             else:
                 self._at_hand.move_to_end(number)
             piece = found
-        return piece[place - self._starts[number]]
+        start = self._starts[number]
+        self._last = start, piece
+        return piece[place - start]
 
     def document(self, place: int) -> bytes:
         """The document at a place."""

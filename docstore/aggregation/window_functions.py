@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator, state_of
 from docstore.aggregation.chosen import CHOOSING, parse_chosen, started
 from docstore.aggregation.expressions.array_order import count_from
-from docstore.aggregation.expressions.model import Evaluate, Scope
+from docstore.aggregation.expressions.calculations import Compute, source_of
+from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import Parser
 from docstore.aggregation.neighbours import NEIGHBOURS
 from docstore.aggregation.partition import NOT_YET, Partition, Placed
@@ -30,7 +31,7 @@ Open = Callable[[Partition], Placed]
 class _Accumulated:
     """An accumulator over a window."""
 
-    argument: Evaluate
+    argument: Compute
     window: Window
     start: Callable[[], Accumulator] | None
     slide: Callable[[], Sliding]
@@ -40,7 +41,7 @@ class _Accumulated:
         argument = self.argument
 
         def at(place: int) -> Value | None:
-            return argument(Scope(partition.document(place)))
+            return argument(partition.document(place))
 
         if self.window.lower is None and self.start is not None:
             return _growing(self.start(), at, slices)
@@ -142,12 +143,12 @@ def _parse_accumulated(
             kept = 1 if count is None else count_from(count.evaluate(Scope(EMPTY_DOCUMENT)))
             return sliding_choice(name, kept, ordering)
 
-        return _Accumulated(source.evaluate, parsed, state, slide).open
+        return _Accumulated(source_of(source), parsed, state, slide).open
     sliding = sliding_of(name, ordering)
     if sliding is None:
         raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")
     parsed = parse_window(window, len(sort_fields))
-    evaluate = parser.expression(argument).evaluate
+    compute = source_of(parser.expression(argument))
     # At the end of a window a missing value stays missing, as it does not at the end of a group.
     grows = name in ACCUMULATORS and name not in ("$first", "$last")
-    return _Accumulated(evaluate, parsed, state_of(name, ordering) if grows else None, sliding).open
+    return _Accumulated(compute, parsed, state_of(name, ordering) if grows else None, sliding).open

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
+from docstore.aggregation.expressions.calculations import source_of
+from docstore.aggregation.expressions.model import Expression
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.partition import NOT_YET, Fields, Partition, Placed
 from docstore.aggregation.sorted_runs import SortedRuns
@@ -83,7 +84,7 @@ class _WindowRun:
     def __init__(self, stage: SetWindowFields, environment: Environment) -> None:
         self._stage = stage
         self._environment = environment
-        self._partition_of: Evaluate | None = None if stage.partition_by is None else stage.partition_by.evaluate
+        self._partition_of = None if stage.partition_by is None else source_of(stage.partition_by)
         self._pattern = KeyPattern(list(stage.sort_fields), stage.ordering.fold) if stage.sort_fields else None
         self._key_of = stage.ordering.key
         self._sorted = SortedRuns("$setWindowFields", environment)
@@ -97,7 +98,7 @@ class _WindowRun:
         """The partition's key behind its length, and the key in the order."""
         partition = b""
         if self._partition_of is not None:
-            partition = self._key_of(checked_partition(self._partition_of(Scope(document))))
+            partition = self._key_of(checked_partition(self._partition_of(document)))
         order = b"" if self._pattern is None else self._pattern.sort_key(document)
         return partition + order + int32_bytes(len(partition))
 
