@@ -74,7 +74,7 @@ def checked_place(partitioner: Partitioner, value: Any) -> Any:
         data = b""
     whole = len(data) == partitioner.width if partitioner.name == RANDOM else bool(data)
     # What goes on behind the end of a key would lie between the records of that row.
-    if not whole or value != data.hex() or (not partitioner.width and escape(b"") in data[:-2]):
+    if not whole or value != data.hex() or (not partitioner.width and escape(b"") in data[:-1]):
         raise _no_place(partitioner, value)
     return value
 

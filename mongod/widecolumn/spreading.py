@@ -30,7 +30,8 @@ from docstore.wide.ring import SHARD_KEY
 from docstore.wide.schema import ColumnFamily, Keyspace
 from mongod.migration.shard import Shard, shard_of
 
-_SECONDS = 30.0
+HOLD_SECONDS = 10.0
+"""How long another shard is waited for."""
 
 
 async def change_spread(
@@ -96,7 +97,7 @@ async def _have_held(
             continue
         client = await shard.client_of(name)
         try:
-            await client.command("admin", command, retry=True, timeout=_SECONDS)
+            await client.command("admin", command, retry=True, timeout=HOLD_SECONDS)
         except NetworkError as error:
             raise CommandError(error.code, f"{name} does not make {namespace}: {error}") from error
         finally:

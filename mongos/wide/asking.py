@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
 from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from docstore.wide.consistency import SERIAL_LEVELS, Level
-from mongos.router import router_of
+from mongos.router import Router, router_of
 from mongos.routing.requests import Answer
 from mongos.routing.targeting import Target
 from mongos.wide.owners import home_of
@@ -64,6 +65,25 @@ async def at_owner(
 
 
 async def routed(context: Context, attempt: Callable[[Routing], Awaitable[T]]) -> T:
-    """`Router.routed`, by the keyspace where the request names no column family."""
+    """`by_routing`, by the keyspace where the request names no column family."""
     keyspace_routed(context)
-    return await router_of(context).routed(context, attempt)
+    return await by_routing(router_of(context), context.namespace, attempt)
+
+
+async def by_routing(router: Router, namespace: str, attempt: Callable[[Routing], Awaitable[T]]) -> T:
+    """`RoutingCache.routed`, which also tries again where a shard does not know the namespace: it may have been dropped
+    and made elsewhere since the routing was read.
+    """
+
+    async def checked(routing: Routing) -> T:
+        try:
+            return await attempt(routing)
+        except CommandError as error:
+            if error.code != Code.NamespaceNotFound:
+                raise
+            fresh = await router.cache.refresh(namespace)
+            if (fresh.primary, fresh.version()) == (routing.primary, routing.version()):
+                raise
+            raise CommandError(Code.StaleConfig, f"{namespace} is elsewhere: {error.message}") from error
+
+    return await router.cache.routed(namespace, checked)

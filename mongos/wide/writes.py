@@ -25,7 +25,7 @@ from mongos.router import Router, router_of
 from mongos.routing.requests import Answer, forwarded
 from mongos.routing.shards import OutcomeUnknown, each
 from mongos.routing.targeting import Target
-from mongos.wide.asking import TIMESTAMPS, at_home, at_owner
+from mongos.wide.asking import TIMESTAMPS, at_home, at_owner, by_routing
 from mongos.wide.owners import home_of, owner_of
 from mongos.wide.reads import warnings_of
 
@@ -128,7 +128,7 @@ async def _spread(context: Context, base: bytes, whole: bytes, families: dict[st
         async def attempt(routing: Routing) -> list[Answer]:
             return await _send(context, routing, base, families[name])
 
-        return await router.cache.routed(f"{context.db}.{name}", attempt)
+        return await by_routing(router, f"{context.db}.{name}", attempt)
 
     answers = [answer for found in await each(list(families), family) for answer in found]
     count = sum(map(len, families.values()))

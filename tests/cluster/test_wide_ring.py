@@ -177,6 +177,9 @@ STATEMENTS = (
     "SELECT DISTINCT a, s FROM t",
     "SELECT count(*), min(n), max(v), sum(n), avg(n) FROM t",
     "SELECT count(*) FROM t WHERE a = 'p6'",
+    "SELECT a, count(*), max(n) FROM t GROUP BY a",
+    "DESCRIBE TABLE t",
+    "DESCRIBE TABLES",
     "SELECT * FROM t WHERE n = 3 ALLOW FILTERING",
     "SELECT * FROM t WHERE n = 3",
     "SELECT nope FROM t",
@@ -313,3 +316,61 @@ def test_chunks_are_split_and_moved(sides: Both, partitioner: str) -> None:
             sides.run(database, command, router=number % 2)
     in_pages(sides, database, 6)
     assert {chunk["shard"] for chunk in chunks_of(sides.cluster, namespace)} == {"one", "two"}
+
+
+def test_chunks_split_between_rows_while_they_are_written(sides: Both) -> None:
+    client = sides.cluster.client
+    client.config.settings.update_one({"_id": "chunksize"}, {"$set": {"value": 1}}, upsert=True)
+    try:
+        client.admin.command("balancerStop")
+        client.admin.command({"createKeyspace": "grown"})
+        client.grown.command({"createColumnFamily": "F"})
+        for number in range(50):
+            client.grown.command({"wcInsert": "F", "key": f"k{number}", "column": "c", "value": "x" * 100_000})
+        split = len(chunks_of(sides.cluster, "grown.F"))
+        assert split > 4
+        client.grown.command({"createColumnFamily": "W"})
+        for number in range(30):
+            client.grown.command({"wcInsert": "W", "key": "wide", "column": f"c{number}", "value": "x" * 100_000})
+        assert len(chunks_of(sides.cluster, "grown.W")) == 4
+        for place in ("abc", 1.5):
+            with pytest.raises(OperationFailure, match="is no place on the ring"):
+                client.admin.command("split", "grown.F", middle={"token": place})
+        assert client.grown.command({"wcGetCount": "W", "key": "wide"})["n"] == 30
+    finally:
+        client.config.settings.delete_many({"_id": {"$in": ["chunksize", "balancer"]}})
+
+
+def test_a_column_family_of_one_shard_can_be_sharded_later(sides: Both) -> None:
+    client = sides.cluster.client
+    client.admin.command({"createKeyspace": "late"})
+    home = client.config.databases.find_one({"_id": "late"})
+    assert home is not None
+    other = "two" if home["primary"] == "one" else "one"
+    member = sides.cluster.deployment.members[f"{home['primary']}-0"]
+    with pymongo.MongoClient(member.address, directConnection=True) as shard:
+        shard.late.command({"createColumnFamily": "F"})
+    for key in KEYS:
+        client.late.command({"wcInsert": "F", "key": key, "column": "c", "value": key})
+    client.admin.command("shardCollection", "late.F", key={"token": 1})
+    client.admin.command("split", "late.F", middle={"token": 0})
+    client.admin.command("moveChunk", "late.F", find={"token": 1}, to=other)
+    for database in (client.late, sides.cluster.clients[1].late):
+        rows = database.command({"wcGetRangeSlices": "F", "predicate": SLICE})["rows"]
+        assert sorted(row["key"] for row in rows) == sorted(KEYS)
+        for key in KEYS:
+            assert database.command({"wcGet": "F", "key": key, "column": "c"})["column"]["value"] == key.encode()
+
+
+def test_a_router_finds_what_was_dropped_and_made_elsewhere(sides: Both) -> None:
+    first, second = sides.cluster.clients
+    options = {"partitioner": "OrderPreservingPartitioner"}
+    for to in ("two", "one"):
+        first.admin.command({"createKeyspace": "again", **options})
+        first.again.command({"createColumnFamily": "F"})
+        first.admin.command("moveChunk", "again.F", find={"token": "61"}, to=to)
+        second.again.command({"wcInsert": "F", "key": "a", "column": "c", "value": to})
+        assert second.again.command({"wcGet": "F", "key": "a", "column": "c"})["column"]["value"] == to.encode()
+        mutation = {"key": "b", "columnFamily": "F", "insert": {"name": "c", "value": ""}}
+        second.again.command({"wcBatchMutate": 1, "mutations": [mutation]})
+        first.again.command({"dropKeyspace": 1})

@@ -9,15 +9,24 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.wide_column import APPLY_ROWS
 from docstore.errors import Code, CommandError
+from docstore.node.node import node_of
 from docstore.node.wide.executor import executor_of
 from docstore.node.wide.schema import check_schema
+from docstore.node.wide.writing import shown_key
 from docstore.wide.consistency import level_named
+from docstore.wide.errors import invalid_request
+from docstore.wide.execution import RowWrite
 from docstore.wide.received import seen_parts, writes_of
+
+_MOST_BEFORE_VALUE = 17
+"""Bytes of a record that are not the value: flags, timestamp, and of one that expires when it does."""
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
     check_schema(context, arguments)
     writes = writes_of(arguments["writes"], context.db, arguments.value)
+    for write in writes:
+        _check_values(context, write)
     level = level_named(arguments["consistency"])
     if arguments["seen"] is None:
         return {"n": len(writes), "warnings": await executor_of(context).apply(writes, level)}
@@ -26,6 +35,16 @@ async def run(context: Context, arguments: Arguments) -> Result:
     seen = seen_parts(arguments["seen"], writes[0])
     warnings = await executor_of(context).apply_if(writes, seen, level)
     return {"n": 0, "outdated": True} if warnings is None else {"n": 1, "warnings": warnings}
+
+
+def _check_values(context: Context, write: RowWrite) -> None:
+    """InvalidRequest for a value that is larger than values may be here: a router does not know of the limit."""
+    limit = node_of(context).wide.settings.max_value
+    largest = max((len(entry.record) for entry in write.entries), default=0) - _MOST_BEFORE_VALUE
+    if largest > limit:
+        raise invalid_request(
+            f"a value of row {shown_key(write.key)} has {largest} bytes, more than the limit of {limit}"
+        )
 
 
 COMMAND = Command(

@@ -45,6 +45,7 @@ from docstore.storage import Batch, Engine, open_engine
 from docstore.wire.message import Message
 from mongod.migration import COMMANDS as MIGRATION_COMMANDS
 from mongod.migration import Shard, Tunables, attach
+from mongod.widecolumn.commands import COMMANDS as WIDE_COMMANDS
 
 NAMESPACE = "test.test"
 
@@ -193,7 +194,7 @@ class Member:
         if self.role is ClusterRole.NONE:
             return Extension()
         return Extension(
-            commands=MIGRATION_COMMANDS,
+            commands=(*WIDE_COMMANDS, *MIGRATION_COMMANDS),
             services=lambda node, pool: [attach(node, pool, self.tunables)],
             parameters=self.tunables.parameters(),
         )
