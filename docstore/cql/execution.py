@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from docstore.cql.batches import BatchPlan, check_size
 from docstore.cql.bindings import Bindings, Bound, Moment, bind
@@ -100,8 +101,8 @@ async def _select(
     if request.level is Level.ANY:
         raise invalid("ANY ConsistencyLevel is only supported for writes")
     plan.check_paging(request.page_size)
-    digest = digest_of(prepared.keyspace, prepared.text, plan.table.id)
-    after = None if request.paging_state is None else decode(request.paging_state, digest)
+    digest = partial(digest_of, prepared.keyspace, prepared.text, plan.table.id)
+    after = None if request.paging_state is None else decode(request.paging_state, digest())
     counts = Counts(surroundings.tombstone_limit)
     conditions = Conditions(request.level, counts, surroundings.pause)
     page = await read_page(
@@ -119,5 +120,5 @@ async def _select(
             *warnings,
             f"Read {len(page.rows)} live rows and {counts.tombstones} tombstone cells for query {prepared.text}",
         )
-    state = None if page.position is None else encode(page.position, digest)
+    state = None if page.position is None else encode(page.position, digest())
     return Rows(prepared.columns, page.rows, state, warnings)
