@@ -1,19 +1,22 @@
 """What a find gives for each document that it finds: the document, some of its fields, the key of the index that led to
-it, or the document with its record id.
+it, or the document with its record id; and the metadata that a projection asks for.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from docstore.bson import EMPTY_DOCUMENT, KeyPattern, Value, document_from, elements, from_python, get_field
-from docstore.bson.walk import INT64
+from docstore.bson.build import array_value
+from docstore.bson.walk import INT64, OBJECT
 from docstore.collection.collection import Collection, Index
 from docstore.collection.duplicates import index_values, key_values
 from docstore.collection.index_access import keys_within
 from docstore.collection.index_keys import hashed_members
 from docstore.query.access import IdLookup, IndexScan, Merge, Plan, Union
 from docstore.query.find import FindQuery
+from docstore.query.projection import Compute, metadata_kinds, with_metadata
 from docstore.query.wildcard import path_key
 
 if TYPE_CHECKING:
@@ -27,13 +30,37 @@ class Answer(Protocol):
 
 def answering(query: FindQuery, plan: Plan, coll: Collection | None, reader: Reader) -> Answer | None:
     """What the query asks for; None: the documents as they are stored."""
+    projection = query.projection
     if coll is None:
-        return query.projection
+        return projection
     if query.return_key:
         return _Keys(plan)
+    if projection is not None and metadata_kinds(projection):
+        projection = with_metadata(projection, partial(_metadata, query, plan, coll, reader))
     if query.show_record_id:
-        return _RecordIds(query.projection, coll, reader)
-    return query.projection
+        return _RecordIds(projection, coll, reader)
+    return projection
+
+
+def _metadata(query: FindQuery, plan: Plan, coll: Collection, reader: Reader, kind: str) -> Compute:
+    """What gives the metadata of that kind of a document."""
+    if kind == "recordId":
+        return partial(_record_id, coll, reader)
+    if kind == "indexKey":
+        keys = _Keys(plan)
+        return lambda raw: None if (key := keys.apply(raw)) == EMPTY_DOCUMENT else (OBJECT, key)
+    if not query.sort.fields:
+        return lambda raw: array_value([])
+    pattern = KeyPattern(query.sort.fields)
+    return lambda raw: array_value(key_values(pattern, raw, pattern.sort_key(raw)))
+
+
+def _record_id(coll: Collection, reader: Reader, raw: bytes) -> Value:
+    identity = get_field(raw, "_id")
+    assert identity is not None, "a stored document has an _id"
+    found = coll.by_id(reader, identity)
+    assert found is not None, "a document that was found is there"
+    return INT64, found[0].to_bytes(8, "little")
 
 
 class _RecordIds:
@@ -45,12 +72,8 @@ class _RecordIds:
         self._reader = reader
 
     def apply(self, raw: bytes) -> bytes:
-        identity = get_field(raw, "_id")
-        assert identity is not None, "a stored document has an _id"
-        found = self._coll.by_id(self._reader, identity)
-        assert found is not None, "a document that was found is there"
         kept = raw if self._projection is None else self._projection.apply(raw)
-        return document_from([*elements(kept), ("$recordId", INT64, found[0].to_bytes(8, "little"))])
+        return document_from([*elements(kept), ("$recordId", *_record_id(self._coll, self._reader, raw))])
 
 
 class _Keys:

@@ -18,9 +18,11 @@ from docstore.query.collation import parse_collation
 from docstore.query.filter import parse_filter
 from docstore.query.find import FindQuery, Hint, parse_between, parse_hint
 from docstore.query.language import Language
+from docstore.query.projection import DocumentProjection, metadata_kinds
 from docstore.query.projection_parse import parse_projection
 from docstore.query.sort import UNSORTED, Sort, parse_sort
 from docstore.query.tree import MATCH_ALL, Filter
+from docstore.query.unsupported import not_supported
 
 CURSOR = Parameter("cursor", Type.OBJECT)
 """`{batchSize: n}` of commands that answer with a cursor."""
@@ -127,11 +129,11 @@ def hint_of(value: Value | None) -> Hint | None:
 def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
     """What a find asks for, apart from its cursor. Errors: those of the filter, sort, projection and hint."""
     tree = filter_of(arguments["filter"], language)
-    projection = arguments["projection"]
+    sort = sort_of(arguments["sort"], language, tree)
     return FindQuery(
         filter=tree,
-        projection=None if projection is None else parse_projection(projection, language=language, tree=tree),
-        sort=sort_of(arguments["sort"], language, tree),
+        projection=_projection_of(arguments, language, tree, sort),
+        sort=sort,
         skip=arguments["skip"],
         limit=arguments["limit"],
         hint=hint_of(arguments["hint"]),
@@ -139,6 +141,20 @@ def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
         return_key=arguments["returnKey"],
         show_record_id=arguments["showRecordId"],
     )
+
+
+def _projection_of(arguments: Arguments, language: Language, tree: Filter, sort: Sort) -> DocumentProjection | None:
+    """The projection of a find. Errors: BadValue for the key of a sort that there is not."""
+    if arguments["projection"] is None:
+        return None
+    projection = parse_projection(arguments["projection"], language=language, tree=tree, metadata=True)
+    kinds = metadata_kinds(projection)
+    if "sortKey" in kinds and not sort:
+        raise CommandError(Code.BadValue, "cannot use sortKey $meta projection without a sort")
+    unusual = sort.collation is not None or bool(sort.measures)
+    if kinds and (arguments["returnKey"] or ("sortKey" in kinds and unusual)):
+        raise not_supported("metadata of keys alone and of sorts by more than fields:", ", ".join(sorted(kinds)))
+    return projection
 
 
 @dataclass(frozen=True, slots=True)

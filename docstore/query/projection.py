@@ -11,8 +11,8 @@ dropped where they go, and gives way to a new document where something below is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -49,9 +49,13 @@ Compute = Callable[[bytes], Value | None]
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A value computed from the whole document; None leaves the field out."""
+    """A value computed from the whole document; None leaves the field out.
+
+    `metadata` names a kind of metadata that the value is: who reads the documents gives it, see `with_metadata`.
+    """
 
     compute: Compute
+    metadata: str = ""
 
 
 @dataclass(slots=True)
@@ -200,6 +204,47 @@ def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) ->
         sources = [(name, made if isinstance(made, Source) else CallSource(made)) for name, made in added]
         top = TopFields(named, keep_others, sources, in_place)
     return Projection(root, keep_others, in_place, top)
+
+
+def metadata_kinds(projection: DocumentProjection | None) -> frozenset[str]:
+    """The kinds of metadata that the projection asks for."""
+    if isinstance(projection, PositionalProjection):
+        projection = projection.projection
+    return frozenset(_kinds(projection.root)) if isinstance(projection, Projection) and projection.computes else _NONE
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def _kinds(branch: Branch) -> Iterator[str]:
+    for child in branch.children.values():
+        if isinstance(child, Branch):
+            yield from _kinds(child)
+        elif isinstance(child, Computed) and child.metadata:
+            yield child.metadata
+
+
+def with_metadata(projection: DocumentProjection, source: Callable[[str], Compute]) -> DocumentProjection:
+    """The projection with its metadata computed by what the source gives for each kind."""
+    if isinstance(projection, PositionalProjection):
+        inner = with_metadata(projection.projection, source)
+        assert isinstance(inner, Projection)
+        return replace(projection, projection=inner)
+    assert isinstance(projection, Projection)
+    root = _with_sources(projection.root, source)
+    return projection_of(root, keep_others=projection.keep_others, in_place=projection.in_place)
+
+
+def _with_sources(branch: Branch, source: Callable[[str], Compute]) -> Branch:
+    children: dict[str, Leaf | Branch] = {}
+    for name, child in branch.children.items():
+        if isinstance(child, Branch):
+            children[name] = _with_sources(child, source)
+        elif isinstance(child, Computed) and child.metadata:
+            children[name] = Computed(source(child.metadata))
+        else:
+            children[name] = child
+    return Branch(children, branch.computes)
 
 
 def kept_paths(projection: DocumentProjection) -> frozenset[str] | None:

@@ -39,16 +39,17 @@ _NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSpher
 
 
 def parse_projection(
-    raw: bytes, *, language: Language = PLAIN, tree: Filter = MATCH_ALL
+    raw: bytes, *, language: Language = PLAIN, tree: Filter = MATCH_ALL, metadata: bool = False
 ) -> Projection | PositionalProjection | None:
     """The projection of a find command; None for an empty one, which returns whole documents.
 
     `tree` is the filter of the same find: it decides what a positional projection (`a.$`) picks, and whether there
-    are distances (`$meta`).
+    are distances (`$meta`). With `metadata` who reads the documents can give the key by which they are sorted, their
+    record id and the key of their index entry.
     """
     if not elements(raw):
         return None
-    parser = _Parser(language, for_find=True, tree=tree)
+    parser = _Parser(language, for_find=True, tree=tree, metadata=metadata)
     projection = parser.parse(raw)
     if parser.positional is None:
         return projection
@@ -69,6 +70,7 @@ class _Parser:
     language: Language
     for_find: bool
     tree: Filter = MATCH_ALL
+    metadata: bool = False
     excludes: bool | None = None
     leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
     id_kept: bool | None = None
@@ -110,7 +112,7 @@ class _Parser:
     def _resolve_kind(self) -> bool:
         if self.excludes is not None:
             return self.excludes
-        if self.slices:
+        if self.slices and self.for_find:
             return self.id_kept is not True
         return not self.leaves and self.id_kept is False
 
@@ -181,7 +183,7 @@ class _Parser:
                 self.slices = True
             elif self.excludes is None:
                 self.excludes = False
-            self.leaves.append((path, _metadata((code, data), self.tree, self.language)))
+            self.leaves.append((path, _metadata((code, data), self.tree, self.language, self.metadata)))
         else:
             self._expression(path, value)
 
@@ -233,8 +235,11 @@ _NO_METADATA = frozenset(
 """Kinds of metadata that no document of a find has here."""
 
 
-def _metadata(value: Value, tree: Filter, language: Language) -> Computed:
-    """`{$meta: kind}`: what kinds there are, and which of them a find with that filter, or a pipeline, can have."""
+def _metadata(value: Value, tree: Filter, language: Language, given: bool) -> Computed:
+    """`{$meta: kind}`: what kinds there are, and which of them a find with that filter, or a pipeline, can have.
+
+    `given`: also those of stored documents.
+    """
     if value[0] != STRING:
         raise CommandError(17307, "$meta only supports string arguments")
     kind = text_of(value)
@@ -244,10 +249,16 @@ def _metadata(value: Value, tree: Filter, language: Language) -> Computed:
     if kind in KINDS:
         raise CommandError(40218, f"query requires {kind} metadata, but it is not available")
     if kind in ("indexKey", "recordId", "sortKey"):
-        raise not_supported("metadata", kind)
+        if not given:
+            raise not_supported("metadata in this place", kind)
+        return Computed(_nothing, kind)
     if kind not in _NO_METADATA:
         raise CommandError(17308, f"Unsupported argument to $meta: {kind}")
-    return Computed(lambda document: None)
+    return Computed(_nothing)
+
+
+def _nothing(document: bytes) -> Value | None:
+    return None
 
 
 def _elem_match(path: str, value: Value, language: Language) -> Rewrite:

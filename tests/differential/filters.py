@@ -85,6 +85,13 @@ FINDS: dict[str, list[Case]] = {
     "projection $meta": [
         {"projection": {"s": {"$meta": "textScore"}}},
         {"projection": {"s": {"$meta": "nosuch"}}},
+        {"projection": {"s": {"$meta": "sortKey"}}},
+        *(
+            {"projection": {path: {"$meta": kind}, **fields}, "sort": sort, "filter": {"_id": {"$lt": 9}}}
+            for kind in ("sortKey", "recordId", "indexKey")
+            for path, fields in (("s", {"t": 1}), ("s.u", {}), ("s", {"l": 0}))
+            for sort in ({"n": -1, "t": 1, "_id": 1}, {"l.k": -1, "_id": 1}, {"_id": -1}, {"$natural": 1})
+        ),
     ],
     "projection $slice": [
         {"projection": {"t": {"$slice": 1}}},

@@ -37,6 +37,7 @@ from docstore.node.search import identity_in
 from docstore.node.tailing import CappedLog, Tail
 from docstore.node.views import open_view, reply_of, viewed
 from docstore.query.find import FindQuery, Hint
+from docstore.query.projection import metadata_kinds
 from docstore.query.sort import parse_sort
 from docstore.spill import SpillFile
 
@@ -113,7 +114,7 @@ def _tail(
     backwards = query.sort.natural < 0 or (query.hint is not None and query.hint.natural < 0)
     if query.sort.fields or backwards:
         raise CommandError(Code.BadValue, "cannot use tailable option with a sort other than {$natural: 1}")
-    if query.return_key or query.show_record_id:
+    if query.return_key or query.show_record_id or metadata_kinds(query.projection):
         raise CommandError(Code.NotImplemented, "a tailable cursor gives documents as they are stored")
     log = CappedLog(node, collection)
     source = Tail(node, log, query, start=0, await_data=options.await_data, ends_empty=True)
