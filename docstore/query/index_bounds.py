@@ -15,6 +15,7 @@ from docstore.bson.keys import KEY_OF_NULL
 from docstore.bson.walk import ARRAY, INT64, NULL, UNDEFINED, Value
 from docstore.query.bounds import FieldBounds, PathConditions, arrays_on, conditions, field_bounds, path_ranges
 from docstore.query.collation import Collation, holds_strings
+from docstore.query.computed import Computed
 from docstore.query.geo.cell_keys import GeoKeys, PlaneKeys
 from docstore.query.implication import asks_for_presence, implies
 from docstore.query.intervals import EVERYTHING, Ranges, point, union
@@ -147,7 +148,7 @@ def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
     if index.sparse and not any(asks_for_presence(tree, path) for path, _ in index.fields):
         for position, item in enumerate(bounds):
             holds_null = any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges)
-            if holds_null or ("." in item.path and _is_negated(tree, item.path)):
+            if holds_null or ("." in item.path and _is_met_by_arrays(tree, item.path)):
                 return bounds[:position]
     return bounds
 
@@ -199,10 +200,13 @@ def _region_ranges(tree: Filter, path: str, index: IndexInfo) -> Ranges | None:
     return min(found, key=len, default=None)
 
 
-def _is_negated(tree: Filter, path: str) -> bool:
-    """Whether there is a negation on the path: {a: [1]} is one of the documents without an a.b that is not null."""
+def _is_met_by_arrays(tree: Filter, path: str) -> bool:
+    """Whether an array on the way to the path may meet the filter although nothing is at the path.
+
+    {a: [1]} is one of the documents without an a.b that is not null, and its a.b is an empty array in expressions.
+    """
     entry = conditions(tree).get(path)
-    return entry is not None and any(isinstance(found, Not) for found in entry.single)
+    return entry is not None and any(isinstance(found, Not | Computed) for found in entry.single)
 
 
 def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from docstore.aggregation.find_language import FULL
 from docstore.bson.key_pattern import KeyPattern, array_places
 from docstore.bson.keys import encode_key
 from docstore.errors import Code, CommandError
@@ -15,6 +16,7 @@ from docstore.query.collation import Collation
 from docstore.query.filter import parse_filter
 from docstore.query.find import Hint, parse_hint
 from docstore.query.geo.cell_keys import GeoKeys
+from docstore.query.index_bounds import usable_bounds
 from docstore.query.plan import choose
 from docstore.query.sort import parse_sort
 from docstore.query.tree import Filter
@@ -242,6 +244,9 @@ def test_a_sparse_index_does_not_answer_for_fields_missing_in_arrays() -> None:
 
     assert isinstance(plan({"a.b": {"$ne": None}}, nested).access, CollectionScan)
     assert used(plan({"a": {"$ne": None}}, index("a_1", ("a", 1), sparse=True))) == "a_1"
+    # In an expression a.b of {a: [1]} is an empty array, which is greater than any number.
+    bounds = usable_bounds(parse_filter(raw({"$expr": {"$gt": ["$a.b", 1]}}), language=FULL), nested)
+    assert bounds == []
 
 
 def test_a_disjunction_is_a_union_when_every_branch_has_an_index() -> None:
