@@ -11,12 +11,15 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from docstore.wide.consistency import SERIAL_LEVELS, Level
+from docstore.wide.errors import read_timed_out, unavailable
 from mongos.router import Router, router_of
 from mongos.routing.requests import Answer
 from mongos.routing.targeting import Target
 from mongos.wide.owners import home_of
 
 T = TypeVar("T")
+TELLING_SECONDS = 0.1
+"""So much before a request's own time is over its answer is made, so that there is time to say what is known."""
 _NEAREST = ReadPreference(ReadMode.NEAREST)
 
 
@@ -37,6 +40,22 @@ def prefer_nearest(context: Context, level: Level = Level.ONE) -> None:
     """Reads go to the nearest member, unless the client or the level says otherwise."""
     if context.read_preference is PRIMARY and level not in SERIAL_LEVELS:
         context.read_preference = _NEAREST
+
+
+async def from_members(context: Context, level: Level, work: Awaitable[T]) -> T:
+    """What a read gives. Errors: Unavailable where no member that may answer was found, TimedOut where none did."""
+    if context.deadline is not None:
+        context.deadline -= TELLING_SECONDS
+    try:
+        return await work
+    except CommandError as error:
+        if "wcException" in error.extra:
+            raise
+        if error.code in (Code.NetworkTimeout, Code.MaxTimeMSExpired):
+            raise read_timed_out(level.value, 1, 0) from error
+        if error.code in (Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound):
+            raise unavailable(level.value, 1, 0, write=False) from error
+        raise
 
 
 def keyspace_routed(context: Context) -> None:

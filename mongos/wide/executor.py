@@ -30,7 +30,7 @@ from mongos.routing.cache import version_for
 from mongos.routing.requests import Answer, versioned
 from mongos.routing.shards import each
 from mongos.routing.targeting import Target
-from mongos.wide.asking import TIMESTAMPS
+from mongos.wide.asking import TIMESTAMPS, from_members
 from mongos.wide.owners import owner_of, parts_of
 from mongos.wide.reads import warnings_of
 from mongos.wide.schema_executor import RouterSchema
@@ -159,7 +159,8 @@ class RouterExecutor(RouterSchema):
             shard = owner_of(routing, wanted.key).shards[0]
             return await self._ask(wanted.keyspace, routing, shard, command, wanted.family, reading=True)
 
-        answer = await self._router.cache.routed(f"{wanted.keyspace}.{wanted.family}", attempt)
+        reading = self._router.cache.routed(f"{wanted.keyspace}.{wanted.family}", attempt)
+        answer = await from_members(self._context, level, reading)
         more = get_field(answer.body, "more")
         assert more is not None, "a portion says whether there is more"
         return Portion(_stored(answer, "entries"), more[1] == b"\1", _stored(answer, "head"))
@@ -184,7 +185,9 @@ class RouterExecutor(RouterSchema):
                     return RingPortion(rows, (_binary(answer, "row"), _binary(answer, "path")))
             return RingPortion(rows, None)
 
-        return await self._router.cache.routed(f"{wanted.keyspace}.{wanted.family}", attempt)
+        return await from_members(
+            self._context, level, self._router.cache.routed(f"{wanted.keyspace}.{wanted.family}", attempt)
+        )
 
     async def _ask(
         self, keyspace: str, routing: Routing, shard: str, command: Mapping[str, Any], family: str, *,

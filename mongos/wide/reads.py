@@ -36,7 +36,7 @@ from docstore.wide.values import binary_value, row_key_of
 from mongos.router import router_of
 from mongos.routing.requests import Answer, forwarded
 from mongos.routing.targeting import Target
-from mongos.wide.asking import at_home, at_owner, prefer_nearest, routed
+from mongos.wide.asking import at_home, at_owner, from_members, prefer_nearest, routed
 from mongos.wide.owners import home_of, owner_of, parts_of
 
 _ADDED = ("shards", "partitionsRead", "keysExamined", "tombstones")
@@ -56,7 +56,8 @@ async def read_row(context: Context, arguments: Arguments) -> Result:
     def owner(routing: Routing) -> Target:
         return Target((home_of(routing),)) if key is None else owner_of(routing, key)
 
-    return (await at_owner(context, forwarded(context.raw), owner))[0].relayed()
+    reading = at_owner(context, forwarded(context.raw), owner)
+    return (await from_members(context, level_named(arguments["consistency"]), reading))[0].relayed()
 
 
 def _key(value: Value) -> bytes | None:
@@ -94,7 +95,7 @@ async def read_rows(context: Context, arguments: Arguments) -> Result:
             found.update(zip(groups[answer.shard], _rows(answer), strict=True))
         return joined([found[key] for key in keys], answers)
 
-    return await routed(context, attempt)
+    return await from_members(context, level_named(arguments["consistency"]), routed(context, attempt))
 
 
 async def read_ring(context: Context, arguments: Arguments) -> Result:
@@ -126,7 +127,7 @@ async def read_ring(context: Context, arguments: Arguments) -> Result:
                 break
         return joined(rows, answers)
 
-    return await routed(context, attempt)
+    return await from_members(context, level_named(arguments["consistency"]), routed(context, attempt))
 
 
 def _rows(answer: Answer) -> list[bytes]:

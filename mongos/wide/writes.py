@@ -25,12 +25,11 @@ from mongos.router import Router, router_of
 from mongos.routing.requests import Answer, forwarded
 from mongos.routing.shards import OutcomeUnknown, each
 from mongos.routing.targeting import Target
-from mongos.wide.asking import TIMESTAMPS, at_home, at_owner, by_routing
+from mongos.wide.asking import TELLING_SECONDS, TIMESTAMPS, at_home, at_owner, by_routing
 from mongos.wide.owners import home_of, owner_of
 from mongos.wide.reads import warnings_of
 
 _FAILOVER_SECONDS = 5.0
-_TELLING_SECONDS = 0.05
 _NO_PRIMARY = (
     Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound, Code.NetworkTimeout,
     Code.MaxTimeMSExpired, Code.NotWritablePrimary,
@@ -65,8 +64,7 @@ async def to_primaries(context: Context, level: Level, work: Callable[[], Corout
     router = router_of(context)
     asked = context.deadline
     limit = router.clock() + _FAILOVER_SECONDS
-    # A little before the request's own time is over, so that there is time to say what is known of the write.
-    context.deadline = limit if asked is None else min(limit, asked - _TELLING_SECONDS)
+    context.deadline = limit if asked is None else min(limit, asked - TELLING_SECONDS)
     try:
         return await work()
     except CommandError as error:

@@ -68,7 +68,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def insert(client: Client, column: str, value: str, level: str, **more: Any) -> dict[str, Any]:
     # A router looks for a primary for as long as the request may take.
     command = {"wcInsert": "F", "key": "k", "column": column, "value": value, "consistency": level, **more}
-    return client.ks.command({**command, "maxTimeMS": 300})
+    return client.ks.command({**command, "maxTimeMS": 600})
 
 
 def columns(client: Client) -> dict[str, tuple[bytes, int]]:
@@ -89,6 +89,12 @@ def test_hints_survive_the_router_and_are_carried_out_in_order(cluster: Cluster)
     cluster.deployment.kill(cluster.shard.name)
     failure = refused(lambda: insert(keeping, "a", "x", "ONE"))
     assert (failure["code"], failure["wcException"]) == (100, "UnavailableException")
+    wanted = {"wcGet": "F", "key": "k", "column": "a", "maxTimeMS": 600}
+    failure = refused(lambda: keeping.ks.command(wanted))
+    told = failure["code"], failure.get("wcException")
+    assert told in ((133, "UnavailableException"), (50, "TimedOutException"), (50, None))
+    failure = refused(lambda: keeping.ks.command({"cql": "SELECT * FROM t", "maxTimeMS": 600}))
+    assert (failure["code"], failure.get("cqlCode")) in ((133, 0x1000), (50, 0x1200), (50, None))
     failure = refused(lambda: insert(cluster.plain, "a", "x", "ANY"))
     assert (failure["code"], failure["wcException"]) == (100, "UnavailableException")
     assert "keeps no hints" in failure["errmsg"]
@@ -107,12 +113,12 @@ def test_hints_survive_the_router_and_are_carried_out_in_order(cluster: Cluster)
         {"key": "k", "columnFamily": "F", "insert": {"name": "b", "value": "batched"}},
         {"key": "k", "columnFamily": "F", "deletion": {"columnNames": ["first"]}},
     ]
-    batch = {"wcBatchMutate": 1, "mutations": mutations, "consistency": "ANY", "maxTimeMS": 300}
+    batch = {"wcBatchMutate": 1, "mutations": mutations, "consistency": "ANY", "maxTimeMS": 600}
     assert keeping.ks.command(batch)["n"] == 2
-    wrong = {"wcInsert": "F", "key": "k", "column": "", "value": "v", "consistency": "ANY", "maxTimeMS": 300}
+    wrong = {"wcInsert": "F", "key": "k", "column": "", "value": "v", "consistency": "ANY", "maxTimeMS": 600}
     # Nobody is there who knows what a name must be.
     assert keeping.ks.command(wrong)["hinted"] is True
-    cql: dict[str, Any] = {"cql": "INSERT INTO t (a, v) VALUES (1, 2)", "consistency": "ANY", "maxTimeMS": 300}
+    cql: dict[str, Any] = {"cql": "INSERT INTO t (a, v) VALUES (1, 2)", "consistency": "ANY", "maxTimeMS": 600}
     assert keeping.ks.command(cql)["warnings"] == ["the write to ks.t waits for a primary as a hint"]
     failure = refused(lambda: cluster.plain.ks.command(cql))
     assert (failure["code"], failure["cqlCode"]) == (100, 0x1000)

@@ -20,7 +20,7 @@ from docstore.node.node import DataNode
 from docstore.node.reading import newest
 from docstore.node.wide.changes import reply_written
 from docstore.node.wide.members import check_write
-from docstore.node.wide.writing import growth_warnings, write_one
+from docstore.node.wide.writing import LOWEST_STAMP, growth_warnings, write_one
 from docstore.storage import Family
 from docstore.wide.cells import NOT_DELETED, stamp_of
 from docstore.wide.consistency import Level
@@ -50,6 +50,8 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
         stamp = stamp_of(node.wide.timestamp())
     elif given[0] == INT64:
         stamp = given[1][::-1]
+        if stamp == LOWEST_STAMP:
+            return None
     else:
         return None
     settings = node.wide.settings

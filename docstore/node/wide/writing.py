@@ -27,6 +27,7 @@ from docstore.node.node import DataNode
 from docstore.node.reading import enter
 from docstore.node.wide.columns import Found
 from docstore.node.wide.members import check_write, wait_written
+from docstore.wide.cells import stamp_of
 from docstore.wide.consistency import Level
 from docstore.wide.errors import invalid_request
 from docstore.wide.keys import row_tail
@@ -41,6 +42,10 @@ UNIT_ENTRIES = 256
 MAX_ROW_BYTES = 16 * 1024 * 1024
 """What is merged into one row at once is one entry of the oplog, and has the limit of a document."""
 _ENTRY_BYTES = 16
+
+
+LOWEST_STAMP = stamp_of(-(1 << 63))
+"""The timestamp of what is not deleted: a cell with it would be hidden by that."""
 
 
 class RowChange(NamedTuple):
@@ -66,6 +71,8 @@ def write_rows(
     merged. Errors: Unavailable, TimedOut, StaleConfig, BadValue; Outdated where the guard says no.
     """
     for row in rows:
+        if any(entry.record[1:9] == LOWEST_STAMP for entry in row.entries):
+            raise invalid_request(f"Out of bound timestamp, must be in [{1 - (1 << 63)}, {(1 << 63) - 1}]")
         if len(row.entries) > 1:
             _check_size(row)
     if len(rows) == 1:

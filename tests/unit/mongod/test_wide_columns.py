@@ -424,3 +424,27 @@ def test_a_batch_is_judged_before_anything_is_written() -> None:
         assert (await node.slice("F", "l"))[0]["timestamp"] == 4
 
     story(told())
+
+
+def test_the_lowest_timestamp_is_that_of_nothing() -> None:
+    async def run() -> None:
+        node = WideNode(replicated=True)
+        await node.begin({"createColumnFamily": "F"})
+        lowest = Int64(-(1 << 63))
+        insert = {"wcInsert": "F", "key": "k", "column": "c", "value": "v", "timestamp": lowest}
+        one = {"key": "k", "columnFamily": "F", "insert": {"name": "c", "value": "v", "timestamp": lowest}}
+        for command in (
+            insert,
+            {**insert, "ttl": 5},
+            {"wcRemove": "F", "key": "k", "timestamp": lowest},
+            {"wcBatchMutate": 1, "mutations": [one]},
+            {"wcBatchMutate": 1, "mutations": [one, {**one, "key": "l"}]},
+        ):
+            code, why = await node.refused(command)
+            assert (code, why) == (2, "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")
+        assert await node.slice("F", "k") == []
+        await node.insert("F", "k", "c", "v", Int64(1 - (1 << 63)))
+        assert await node.names("F", "k") == ["c"]
+        assert (await node.wide({"wcGetCount": "F", "key": "k"}))["n"] == 1
+
+    asyncio.run(run())
