@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Any
 
@@ -51,6 +51,7 @@ class Clients:
     def __init__(self, rs: Processes, history: History, dice: random.Random, level: str) -> None:
         self.history = history
         self.level = level
+        self.key = history.name
         self.acknowledged = 0
         self.answered = 0
         self._rs = rs
@@ -86,7 +87,7 @@ class Clients:
         command: dict[str, Any] = (
             {"wcRemove": "F"} if write.removes else {"wcInsert": "F", "value": str(write.timestamp)}
         )
-        command |= {"key": "k", "column": str(write.cell), "timestamp": Int64(write.timestamp)}
+        command |= {"key": self.key, "column": str(write.cell), "timestamp": Int64(write.timestamp)}
         with contextlib.suppress(PyMongoError):
             client.ks.command({**command, "consistency": self.level})
             write.end = monotonic()
@@ -97,7 +98,7 @@ class Clients:
         cell = dice.randrange(CELLS)
         with contextlib.suppress(PyMongoError):
             start = monotonic()
-            self.history.read(cell, read(client, cell, self.level), start)
+            self.history.read(cell, read(client, self.key, cell, self.level), start)
             self.answered += 1
 
 
@@ -108,9 +109,9 @@ def impatient(member: Member) -> Client:
     )
 
 
-def read(client: Client, cell: int, level: str) -> int | None:
+def read(client: Client, key: str, cell: int, level: str) -> int | None:
     """The timestamp of the value that is there, which is the value too; None where there is none."""
-    command = {"wcGet": "F", "key": "k", "column": str(cell), "consistency": level}
+    command = {"wcGet": "F", "key": key, "column": str(cell), "consistency": level}
     try:
         found = client.ks.command(command, read_preference=ReadPreference.NEAREST)["column"]
     except OperationFailure as error:
@@ -121,11 +122,17 @@ def read(client: Client, cell: int, level: str) -> int | None:
     return int(found["timestamp"])
 
 
-def disturb(rs: Processes, dice: random.Random, clients: Clients) -> str:
+KINDS = ("kill the primary", "stop the primary", "cut off the primary", "kill a secondary", "stop a secondary")
+
+
+def disturb(rs: Processes, dice: random.Random, clients: Clients, kinds: Sequence[str]) -> str:
     """One fault and its end; what it was."""
-    kind = dice.choice(("kill the primary", "stop the primary", "kill a secondary", "stop a secondary"))
+    kind = dice.choice(kinds)
     primary = rs.wait_primary(timeout=20)
     others = [number for number in range(3) if number != primary]
+    if "cut off" in kind:
+        cut_off(rs, clients, primary, others)
+        return kind
     victim = primary if "primary" in kind else dice.choice(others)
     left = [number for number in range(3) if number != victim]
     if "kill" in kind:
@@ -144,21 +151,35 @@ def disturb(rs: Processes, dice: random.Random, clients: Clients) -> str:
     return kind
 
 
+def cut_off(rs: Processes, clients: Clients, primary: int, others: list[int]) -> None:
+    """Have clients write to a primary that hears of nobody, then the others choose another one, then it comes back."""
+    rs.pause(*others)
+    tried = len(clients.history.writes) + 4
+    wait_until(lambda: len(clients.history.writes) >= tried, 30)
+    rs.pause(primary)
+    rs.resume(*others)
+    rs.wait_primary(others, 20)
+    progress(clients)
+    rs.resume(primary)
+    progress(clients)
+    wait_until(lambda: sorted(rs.states()) == ["PRIMARY", "SECONDARY", "SECONDARY"], 30)
+
+
 def progress(clients: Clients, writes: int = 5, reads: int = 20) -> None:
     """Wait until more has been written and read."""
     acknowledged, answered = clients.acknowledged + writes, clients.answered + reads
     wait_until(lambda: clients.acknowledged >= acknowledged and clients.answered >= answered, 30)
 
 
-def rounds(rs: Processes, seed: int, count: int) -> History:
+def rounds(rs: Processes, seed: int, count: int, kinds: Sequence[str] = KINDS) -> History:
     """A history with so many faults at QUORUM, and all that is there in the end."""
     dice = random.Random(seed)
-    history = History()
+    history = History(f"row of {seed}")
     clients = Clients(rs, history, dice, "QUORUM")
     try:
         progress(clients)
         for _ in range(count):
-            disturb(rs, dice, clients)
+            disturb(rs, dice, clients, kinds)
             progress(clients)
     finally:
         clients.stop()
@@ -166,12 +187,18 @@ def rounds(rs: Processes, seed: int, count: int) -> History:
     for number in range(3):
         for cell in range(CELLS):
             start = monotonic()
-            history.read(cell, read(rs[number], cell, "QUORUM"), start)
+            history.read(cell, read(rs[number], history.name, cell, "QUORUM"), start)
     return history
 
 
 def test_a_quorum_loses_nothing_and_never_goes_back(rs: Processes) -> None:
-    history = rounds(rs, seed=20260801, count=2)
+    history = rounds(rs, seed=20260801, count=1, kinds=KINDS[:1])
+    assert history.check() == []
+    wait_until(lambda: len(rs.hashes([0, 1, 2], "ks")) == 1, 20)
+
+
+def test_a_primary_that_was_cut_off_brings_nothing_back(rs: Processes) -> None:
+    history = rounds(rs, seed=20260802, count=1, kinds=KINDS[2:3])
     assert history.check() == []
     wait_until(lambda: len(rs.hashes([0, 1, 2], "ks")) == 1, 20)
 

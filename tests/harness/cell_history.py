@@ -41,8 +41,9 @@ class Read:
 
 @dataclass(slots=True)
 class History:
-    """Written by many threads."""
+    """Written by many threads. `name`: of the row whose cells it is about."""
 
+    name: str
     writes: list[Write] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     _timestamps: Any = field(default_factory=lambda: itertools.count(1))
