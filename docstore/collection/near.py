@@ -40,7 +40,7 @@ def nearest_documents(
     waiting: list[tuple[float, int, bytes, bytes]] = []
     while True:
         found = 0
-        documents = fetched(coll, access.within(radius), reader, examined, seen, ahead=1)
+        documents = fetched(coll, access.within(radius), reader, examined, seen)
         for rid, raw in cast("Iterator[tuple[bytes, bytes]]", documents):
             found += 1
             measured = nearest(near, raw)

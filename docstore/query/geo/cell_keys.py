@@ -63,6 +63,8 @@ class SphereKeys:
         if self.version > 1 and _is_nothing(value):
             return set()
         shape = parse_stored(value)
+        if isinstance(shape, Point) and shape.on_sphere:
+            return {_sphere_key(_number(cell_at(shape.at, self.finest)))}
         parts = list(single_parts(shape))
         if self.version == 1 and isinstance(shape, Group):
             raise refused(f"given geometry can't be indexed in the old index format: {display(value)}")

@@ -20,6 +20,9 @@ Vector = tuple[float, float, float]
 _SURE = 1e-14
 """Determinants of unit vectors beyond it have the sign that rounded arithmetic gives them."""
 
+_SHORT = 1e-8
+"""Sums of two points that lie opposite each other are shorter: nothing is in the middle between these."""
+
 _TOUCHES = 1e-15
 """Radians within which a point lies on a line."""
 
@@ -200,6 +203,32 @@ class Area:
         return any(point in ring.vertices for ring in self.rings) or self.contains(point)
 
 
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """An edge with the smallest circle around it: its middle, and the radians to its ends."""
+
+    start: Vector
+    end: Vector
+    middle: Vector
+    radius: float
+
+    def comes_near(self, point: Vector, radius: float) -> bool:
+        """Whether it may come as near to a point: False is certain, and cheap to know."""
+        x, y, z = self.middle
+        reach = self.radius + radius
+        return reach >= math.pi or x * point[0] + y * point[1] + z * point[2] >= math.cos(reach) - _SURE
+
+
+def arc(start: Vector, end: Vector) -> Arc:
+    """The shorter way between two points."""
+    x, y, z = start[0] + end[0], start[1] + end[1], start[2] + end[2]
+    length = math.sqrt(x * x + y * y + z * z)
+    if length < _SHORT:
+        return Arc(start, end, start, math.pi)
+    middle = (x / length, y / length, z / length)
+    return Arc(start, end, middle, angle(middle, start))
+
+
 def check_rings(polygon: Polygon) -> str | None:
     """What is wrong with the rings of a polygon: edges that cross, vertices met twice, holes outside; None: nothing."""
     rings = [[vector(at) for at in ring] for ring in polygon.rings]
@@ -209,8 +238,10 @@ def check_rings(polygon: Polygon) -> str | None:
         edges = list(zip(vertices, vertices[1:] + vertices[:1], strict=True))
         if any(a == (-b[0], -b[1], -b[2]) for a, b in edges):
             return "Loop is not valid, an edge joins opposite points"
-        for position, one in enumerate(edges):
-            if any(crosses(*one, *other) for other in edges[position + 2 :]):
+        arcs = [arc(*edge) for edge in edges]
+        for position, one in enumerate(arcs):
+            near = [other for other in arcs[position + 2 :] if other.comes_near(one.middle, one.radius)]
+            if any(crosses(one.start, one.end, other.start, other.end) for other in near):
                 return "Loop is not valid, edges cross"
     area = Area(polygon)
     outer, *holes = area.rings

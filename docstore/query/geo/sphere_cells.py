@@ -14,10 +14,9 @@ from collections.abc import Sequence
 
 from docstore.errors import Code, CommandError
 from docstore.query.geo.shapes import Position
-from docstore.query.geo.sphere import Spherical, Vector, angle, distance, vector
+from docstore.query.geo.sphere import Arc, Spherical, Vector, angle, arc, distance, vector
 
 Cell = tuple[int, int, int, int]
-Edge = tuple[Vector, Vector]
 
 LEVELS = 30
 """The sides of the smallest cells are about a centimetre on the earth."""
@@ -31,7 +30,8 @@ _QUARTER = math.pi / 4
 def cell_at(at: Position, level: int) -> Cell:
     """The cell of a longitude and a latitude."""
     point = vector(at)
-    axis = max(range(3), key=lambda place: abs(point[place]))
+    x, y, z = abs(point[0]), abs(point[1]), abs(point[2])
+    axis = 0 if x >= y and x >= z else 1 if y >= z else 2
     depth = point[axis]
     side = 1 << level
     column = _step(point[(axis + 1) % 3] / depth, side)
@@ -69,8 +69,8 @@ def covering(region: Spherical, most: int, *, coarsest: int = 0, finest: int = L
     coarsest are more. BadValue when they are more than `MOST_CELLS`.
     """
     found: list[Cell] = []
-    edges = region.edges()
-    waiting: deque[tuple[Cell, list[Edge]]] = deque()
+    edges = [arc(*edge) for edge in region.edges()]
+    waiting: deque[tuple[Cell, list[Arc]]] = deque()
     for whole in _FACES:
         _sort_out(region, whole, edges, coarsest, found, waiting)
     while waiting:
@@ -90,20 +90,23 @@ def covering(region: Spherical, most: int, *, coarsest: int = 0, finest: int = L
 def _sort_out(
     region: Spherical,
     cell: Cell,
-    edges: list[Edge],
+    edges: list[Arc],
     coarsest: int,
     found: list[Cell],
-    waiting: deque[tuple[Cell, list[Edge]]],
+    waiting: deque[tuple[Cell, list[Arc]]],
 ) -> None:
     """Put a cell that lies inside to what is found, one that the border may meet to what waits; others are dropped."""
     middle, radius = _circle(cell)
-    near: list[Edge] = []
+    near: list[Arc] = []
     if region.cap is not None:
         apart = angle(vector(region.cap.centre), middle)
         inside = apart + radius <= region.cap.radius
         meets = apart - radius <= region.cap.radius + _SLACK
     else:
-        near = [edge for edge in edges if distance(middle, *edge) <= radius + _SLACK]
+        reach = radius + _SLACK
+        near = [
+            edge for edge in edges if edge.comes_near(middle, reach) and distance(middle, edge.start, edge.end) <= reach
+        ]
         inside = not near and region.surrounds(middle)
         meets = inside or bool(near)
     if inside and cell[3] >= coarsest:

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 import icu
@@ -47,8 +47,13 @@ class WordLanguage:
 
     def terms(self, text: str, exactness: Exactness = LOOSE) -> Iterator[str]:
         """What counts of each word of the text that is not passed over, in their order."""
-        for found in _words(self.name == "english").finditer(text):
-            term = _term(self.name, found[0], exactness)
+        known = _known(self.name, exactness)
+        for word in _words(self.name == "english").findall(text):
+            term = known.get(word)
+            if term is None:
+                if len(known) >= _REMEMBERED:
+                    known.clear()
+                term = known[word] = _term(self.name, word, exactness)
             if term:
                 yield term
 
@@ -72,7 +77,12 @@ def _words(with_apostrophes: bool) -> re.Pattern[str]:
     return re.compile(f"[^{''.join(ranges)}]+")
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cache
+def _known(language: str, exactness: Exactness) -> dict[str, str]:
+    """Words that have been met, with what counts of them."""
+    return {}
+
+
 def _term(language: str, word: str, exactness: Exactness) -> str:
     """The empty text for a word that is passed over."""
     lower = _lower(language, word)

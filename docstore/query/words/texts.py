@@ -74,10 +74,10 @@ class WordKeys:
             counted = Counter(language.terms(text))
             total = counted.total()
             for term, count in counted.items():
-                repeated = 2 - 0.5 ** (count - 1)
-                part = 0.5 * count / total + 0.5
-                whole = 1.1 if len(text.encode()) == len(term.encode()) else 1.0
-                found[term] = found.get(term, 0.0) + weight * repeated * part * whole
+                score = weight * (2 - 0.5 ** (count - 1)) * (0.5 * count / total + 0.5)
+                if len(counted) == 1 and len(text.encode()) == len(term.encode()):
+                    score *= 1.1
+                found[term] = found.get(term, 0.0) + score
         return found
 
 
