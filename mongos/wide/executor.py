@@ -6,7 +6,7 @@ made by is said with every request to a shard; where that has another definition
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import time
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from mongos.routing.cache import version_for
 from mongos.routing.requests import Answer, versioned
 from mongos.routing.shards import each
 from mongos.routing.targeting import Target
-from mongos.wide.asking import TIMESTAMPS, from_members
+from mongos.wide.asking import TIMESTAMPS, by_routing, from_members
 from mongos.wide.owners import owner_of, parts_of
 from mongos.wide.reads import warnings_of
 from mongos.wide.schema_executor import RouterSchema
@@ -114,7 +114,7 @@ class RouterExecutor(RouterSchema):
                 await account(self._router, routing, target, _size(write))
             return warnings_of(answers)
 
-        return await self._router.cache.routed(f"{keyspace}.{family}", attempt)
+        return await self._routed(keyspace, family, attempt)
 
     async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
         """Sent once: what has been done is not as it was seen any more."""
@@ -138,7 +138,7 @@ class RouterExecutor(RouterSchema):
             return answer
 
         async def applied() -> Answer:
-            return await self._router.cache.routed(f"{write.keyspace}.{write.family}", attempt)
+            return await self._routed(write.keyspace, write.family, attempt)
 
         answer = await to_primaries(self._context, level, applied)
         return None if get_field(answer.body, "outdated") else warnings_of([answer])
@@ -159,7 +159,7 @@ class RouterExecutor(RouterSchema):
             shard = owner_of(routing, wanted.key).shards[0]
             return await self._ask(wanted.keyspace, routing, shard, command, wanted.family, reading=True)
 
-        reading = self._router.cache.routed(f"{wanted.keyspace}.{wanted.family}", attempt)
+        reading = self._routed(wanted.keyspace, wanted.family, attempt)
         answer = await from_members(self._context, level, reading)
         more = get_field(answer.body, "more")
         assert more is not None, "a portion says whether there is more"
@@ -185,9 +185,16 @@ class RouterExecutor(RouterSchema):
                     return RingPortion(rows, (_binary(answer, "row"), _binary(answer, "path")))
             return RingPortion(rows, None)
 
-        return await from_members(
-            self._context, level, self._router.cache.routed(f"{wanted.keyspace}.{wanted.family}", attempt)
-        )
+        return await from_members(self._context, level, self._routed(wanted.keyspace, wanted.family, attempt))
+
+    async def _routed(self, keyspace: str, family: str, attempt: Callable[[Routing], Awaitable[T]]) -> T:
+        """`by_routing`. SchemaIsStale where the column family is gone, or its keyspace."""
+        try:
+            return await by_routing(self._router, f"{keyspace}.{family}", attempt)
+        except CommandError as error:
+            if error.code != Code.NamespaceNotFound:
+                raise
+            raise SchemaIsStale(keyspace, family) from error
 
     async def _ask(
         self, keyspace: str, routing: Routing, shard: str, command: Mapping[str, Any], family: str, *,
@@ -205,8 +212,7 @@ class RouterExecutor(RouterSchema):
                 deadline=context.deadline,
             )
         except CommandError as error:
-            gone = error.code == Code.NamespaceNotFound
-            if gone or STALE_SCHEMA in error.extra:
+            if STALE_SCHEMA in error.extra:
                 raise SchemaIsStale(keyspace, family) from error
             raise
 

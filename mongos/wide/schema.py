@@ -59,6 +59,7 @@ async def forget_keyspace(router: Router, name: str) -> None:
     """Drop a keyspace on all shards."""
     await router.config.command("admin", requests.drop_database(name), repeatable=True)
     router.cache.forget_database(name)
+    router.definitions.forget(name)
 
 
 async def describe_keyspaces(context: Context, arguments: Arguments) -> Result:
