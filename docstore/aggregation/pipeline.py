@@ -114,7 +114,12 @@ class Pipeline:
         """
         assert not self.has_source
         query, used = _leading_find(self.stages, with_sort=with_sort)
-        return replace(query, hint=hint), replace(self, stages=self.stages[used:])
+        rest = self.stages[used:]
+        if rest and isinstance(rest[0], Group) and not query.sort.measures:
+            # Where an index has all that is looked at, documents are not.
+            distinct = None if query.sort.fields or query.skip or query.limit else rest[0].distinct()
+            query = replace(query, needs=rest[0].paths(), distinct=distinct)
+        return replace(query, hint=hint), replace(self, stages=rest)
 
     def leading_filter(self) -> Filter:
         """The conjunction of the `$match` stages at the beginning: what shards can be chosen by."""

@@ -106,6 +106,20 @@ def _by(make: Make, expression: Expression) -> Expression:
     return replace(expression, evaluate=lambda scope: calculation(scope.root), calculation=calculation)
 
 
+def paths_of(expression: Expression) -> frozenset[str] | None:
+    """The paths of the document that the value depends on; None where that is not plain to see."""
+    if expression.is_constant:
+        return frozenset()
+    if expression.path is not None:
+        return frozenset((expression.path,))
+    parts = [field for _, field in expression.fields or ()]
+    if expression.calculation is not None:
+        parts = list(expression.arguments)
+    found = [paths_of(part) for part in parts]
+    known = [paths for paths in found if paths is not None]
+    return frozenset[str]().union(*known) if parts and len(known) == len(found) else None
+
+
 def source_of(expression: Expression) -> Source:
     """Where the kernel gets the values of an expression from; the function of a document that the expression is."""
     if expression.constant is not None:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator, state_of
 from docstore.aggregation.chosen import CHOOSING, Start, parse_chosen, started
-from docstore.aggregation.expressions.calculations import source_of
+from docstore.aggregation.expressions.calculations import paths_of, source_of
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
 from docstore.aggregation.scripted_accumulator import ScriptedAccumulator, parse_scripted
@@ -108,6 +108,16 @@ class Group:
     def is_planned(self) -> bool:
         """Whether a real server's query planner knows all of the accumulators."""
         return all(field.accumulator in _PLANNED for field in self.fields)
+
+    def paths(self) -> frozenset[str] | None:
+        """The paths of documents that the groups depend on; None where that is not plain to see."""
+        found = [paths_of(expression) for expression in (self.key, *(field.argument for field in self.fields))]
+        known = [paths for paths in found if paths is not None]
+        return frozenset[str]().union(*known) if len(known) == len(found) else None
+
+    def distinct(self) -> str | None:
+        """The path of whose values each makes a group, where nothing else is asked for."""
+        return self.key.path if not self.fields and self.ordering is BINARY else None
 
     def states(self, key: Value) -> list[Accumulator]:
         """The states that the group of a key begins with."""
