@@ -26,7 +26,7 @@ def behind(prefix: bytes) -> bytes:
 
 
 class Range(NamedTuple):
-    """Keys k with lo <= k < hi. `point`: the range holds the keys of exactly one value."""
+    """Keys k with lo <= k < hi. `point`: the range holds the keys of exactly one value, and `lo` is its key."""
 
     lo: bytes
     hi: bytes
@@ -34,6 +34,10 @@ class Range(NamedTuple):
 
     def descending(self) -> Range:
         """The same values in keys of a descending field."""
+        if self.point:
+            # It begins with the key itself, which other fields may follow: a cut of the same place may be shorter.
+            key = self.lo.translate(INVERTED)
+            return Range(key, behind(key), True)
         return Range(behind(self.hi.translate(INVERTED)), behind(self.lo.translate(INVERTED)), self.point)
 
 

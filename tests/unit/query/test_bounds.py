@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
 from bson.regex import Regex
 
 from docstore.bson.key_pattern import KeyPattern
@@ -44,6 +47,21 @@ def test_a_descending_field_has_the_same_values() -> None:
     assert found is not None
     inside = [number for number in range(12) if holds(found, pattern.shard_key(raw({"a": number})))]
     assert inside == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    "number", [-2, -2.0, -3, -32, -0.5, 0, 1, 2.5, Int64(-(2**62)), Decimal128("-2"), "", "a", None]
+)
+def test_a_point_of_a_descending_field_is_one_value(number: Any) -> None:
+    close = [-2.0000000000000004, -2.5, -3, -3.001, -4, -33, -0.75, 0, 1, 2.5, Int64(-(2**62) - 1024)]
+    pattern = KeyPattern([("a", -1), ("b", 1)])
+    found = bounds({"a": number, "b": 1}, ("a", -1), ("b", 1))
+
+    assert found is not None
+    assert holds(found, pattern.shard_key(raw({"a": number, "b": 1})))
+    for other in [*close, "", "a", "aa", None]:
+        inside = holds(found, pattern.shard_key(raw({"a": other, "b": 1})))
+        assert inside == (encode_key(value(other)) == encode_key(value(number)))
 
 
 def test_points_of_leading_fields_are_multiplied_out() -> None:
