@@ -99,7 +99,7 @@ EXPRESSIONS: dict[str, list[Any]] = {
     "$isArray": [{"$isArray": "$v"}],
     "$toBool": [{"$toBool": "$v"}],
     **{
-        name: _unary(name, [*OPERANDS, True, WHEN, "5", "0x1F", " 5", "5.5", "1e3", []])
+        name: _unary(name, [*OPERANDS, True, WHEN, "5", "0x1F", " 5", "5.5", "1e3", [], Decimal128("0E+6000")])
         for name in ("$toDecimal", "$toDouble", "$toInt", "$toLong")
     },
     "$toString": [

@@ -188,6 +188,8 @@ def _cut(value: Value) -> int:
         raise failure("Attempt to convert NaN value to integer type")
     if exact.is_infinite():
         raise failure("Attempt to convert infinity value to integer type")
+    if not exact:
+        return 0  # whatever its exponent
     return int(exact) if exact.adjusted() < 30 else (LONG_MAX + 1 if exact > 0 else LONG_MIN - 1)
 
 

@@ -129,6 +129,7 @@ def code_of(expression: object) -> int:
         ({"$toInt": "+5"}, 5),
         ({"$toInt": Decimal128("5.9")}, 5),
         ({"$toLong": "$d"}, Int64(1577934245678)),
+        ({"$toLong": Decimal128("-0E+6000")}, Int64(0)),
         ({"$toDecimal": 0.1}, Decimal128("0.100000000000000")),
         ({"$toBool": "$arr"}, True),
         ({"$toDate": "2020-01-01T01:00:00+01:00"}, DatetimeMS(1577836800000)),
