@@ -124,8 +124,7 @@ class Index:
     def holds_every_document(self) -> bool:
         """Whether each document has an entry with a key of its values."""
         spec = self.spec
-        plain = spec.wildcard is None and spec.geometry is None and spec.words is None and not spec.hashed
-        return plain and not spec.sparse and spec.partial is None
+        return spec.over_values and not spec.hashed and not spec.sparse and spec.partial is None
 
     @property
     def partial(self) -> Filter | None:

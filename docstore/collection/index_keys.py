@@ -49,7 +49,7 @@ def coverage_of(spec: IndexSpec) -> Predicate | None:
     """Which documents the index holds; None: all."""
     if spec.partial is not None:
         return compile_filter(spec.partial)
-    if spec.sparse and spec.wildcard is None and spec.geometry is None and spec.words is None:
+    if spec.sparse and spec.over_values:
         return Or([Exists(path, True) for path, _ in spec.fields])
     return None
 

@@ -103,9 +103,13 @@ class IndexSpec:
     others: tuple[tuple[str, bytes], ...] = ()
 
     @property
+    def over_values(self) -> bool:
+        """Whether its keys are the values of its paths or their hashes: no wildcard, geometry or words."""
+        return self.wildcard is None and self.geometry is None and self.words is None
+
+    @property
     def hashed(self) -> bool:
-        plain = self.wildcard is None and self.geometry is None and self.words is None
-        return plain and any(direction == 0 for _, direction in self.fields)
+        return self.over_values and any(direction == 0 for _, direction in self.fields)
 
     def holds_the_same(self, other: IndexSpec) -> bool:
         """Whether both would hold the same entries under the same rule: key, uniqueness, and which documents."""

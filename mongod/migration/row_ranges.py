@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from docstore.bson import elements, get_field
+from docstore.bson import STRING, elements, get_field
 from docstore.bson.columns import ESTIMATE
 from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection
@@ -29,7 +29,6 @@ from docstore.wide.requests import RowRange
 from docstore.wide.ring import SHARD_KEY_FIELD, rows_between
 from docstore.wide.tokens import Partitioner
 
-_STRING = 0x02
 _MERGED_RECORDS = 1000
 _MERGED_BYTES = 256 * 1024
 _PASSED_BY = 64
@@ -169,7 +168,7 @@ class RowCapture:
                     self._add(change.after)
             elif change.op == "c" and change.ns == f"{self._database}.$cmd" and change.after is not None:
                 _, code, data = elements(change.after)[0]
-                self.redefined = self.redefined or (code == _STRING and text_of((code, data)) in (self._name, MARK))
+                self.redefined = self.redefined or (code == STRING and text_of((code, data)) in (self._name, MARK))
 
     def _add(self, entry: bytes) -> None:
         if self.overflowed:

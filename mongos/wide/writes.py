@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from bson.int64 import Int64
 
-from docstore.bson import INT32, append_fields, document_from, documents_array, from_python, get_field
+from docstore.bson import INT32, STRING, append_fields, document_from, documents_array, from_python, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -34,7 +34,6 @@ _NO_PRIMARY = (
     Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound, Code.NetworkTimeout,
     Code.MaxTimeMSExpired, Code.NotWritablePrimary,
 )  # fmt: skip
-_STRING = 0x02
 T = TypeVar("T")
 
 
@@ -104,7 +103,7 @@ def _families(mutations: list[bytes]) -> dict[str, Placed] | None:
     found: dict[str, Placed] = {}
     for raw in mutations:
         family, key = get_field(raw, "columnFamily"), get_field(raw, "key")
-        if family is None or family[0] != _STRING or key is None:
+        if family is None or family[0] != STRING or key is None:
             return None
         try:
             found.setdefault(text_of(family), []).append((row_key_of(key), raw))

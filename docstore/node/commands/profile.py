@@ -7,7 +7,7 @@ from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson.walk import OBJECT, Value
+from docstore.bson.walk import OBJECT, STRING, Value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -19,7 +19,6 @@ from docstore.node.requests import language_at
 from docstore.query.compile import compile_filter
 from docstore.query.filter import parse_filter
 
-_STRING = 0x02
 _LEVELS = range(3)
 _NOTE = "When a filter expression is set, slowms and sampleRate are not used for profiling and slow-query log lines."
 
@@ -56,7 +55,7 @@ def run(context: Context, arguments: Arguments) -> Result:
 
 def _set_filter(context: Context, profile: Profile, value: Value) -> None:
     code, data = value
-    if code == _STRING and text_of(data) == "unset":
+    if code == STRING and text_of(data) == "unset":
         profile.filter = profile.predicate = None
         return
     if code != OBJECT:
