@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from configsvr.composition import IMPLICIT_SET_NAME, extension
 from docstore.net.process import run
-from docstore.node.serving import serve
-from docstore.node.settings import ClusterRole
-from docstore.node.stopping import stop_server
+from docstore.node.process.main import serve
+from docstore.node.process.settings import ClusterRole
+from docstore.node.process.stop import stop_server
 from docstore.options import (
     LOGGING,
     NETWORK,

@@ -8,7 +8,7 @@ from configsvr.commands import COMMANDS
 from configsvr.server import ConfigServer
 from docstore.net import Pool
 from docstore.node.node import DataNode
-from docstore.node.process import Extension, Service
+from docstore.node.process.start import Extension, Service
 
 IMPLICIT_SET_NAME = "configReplSet"
 """The set of config servers that were started without a set's name; a router with a bare list initiates it."""

@@ -22,7 +22,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import Pool
 from docstore.node.node import DataNode, node_of
-from docstore.node.ownership import Owned
+from docstore.node.shard_filter import Owned
 
 LOG = component("SHARDING")
 COMMIT_MS = 15_000

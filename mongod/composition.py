@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 from docstore.net.pool import Pool
 from docstore.node.node import DataNode
-from docstore.node.process import Extension, Service
-from docstore.node.settings import ClusterRole
-from docstore.node.wide.collecting import Collector
-from docstore.node.wide.modes import for_documents
+from docstore.node.process.settings import ClusterRole
+from docstore.node.process.start import Extension, Service
+from docstore.widecolumn.node.namespace_guard import for_documents
+from docstore.widecolumn.node.tombstone_gc import Collector
 from mongod import migration
 from mongod.document.commands import group, map_reduce, merge_temporary
 from mongod.document.commands.evaluate import EvalSwitch
 from mongod.document.javascript import HeapLimit, JavaScript
-from mongod.document.left_outputs import LeftOutputs
+from mongod.document.unfinished_outputs import LeftOutputs
 from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 

@@ -31,9 +31,7 @@ from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
-from mongos.facts import Facts
-from mongos.hints.keeping import Hints
-from mongos.hints.log import HintLog, HintsInUse
+from mongos.host_info import Facts
 from mongos.router import Router
 from mongos.routing.bootstrap import ConfigDb, ConfigServersMissing, find_config_servers
 from mongos.routing.cache import RoutingCache
@@ -41,6 +39,8 @@ from mongos.routing.gossip import Gossip
 from mongos.routing.shards import CONFIG, Shard, Shards
 from mongos.stored_functions import stored_functions
 from mongos.table import TABLE
+from mongos.widecolumn.hints.handoff import Hints
+from mongos.widecolumn.hints.log import HintLog, HintsInUse
 
 LOG = component("SHARDING")
 PING_SECONDS = 10.0

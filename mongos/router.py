@@ -12,28 +12,28 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from docstore.bson import append_fields
-from docstore.bson.namespace import check_database_name, split_namespace
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Context
 from docstore.commands.gossip import EncodedGossip
-from docstore.cql.kept import Statements
 from docstore.js.workers import Workers
+from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
+from docstore.widecolumn.cql.run.prepared_cache import Statements
 from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
-from mongos.facts import Facts
 from mongos.greeter import RouterGreeter
-from mongos.hints.keeping import Hints
+from mongos.host_info import Facts
 from mongos.merge.remote import RemoteCursor
 from mongos.routing.cache import RoutingCache, version_for
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import Answer, versioned
 from mongos.routing.shards import Shard, Shards, each
-from mongos.wide.definitions import Definitions
+from mongos.widecolumn.definition_cache import Definitions
+from mongos.widecolumn.hints.handoff import Hints
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from docstore.commands.arguments import Arguments, take
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.errors import Code, CommandError
-from docstore.query.collation import Collation, parse_collation
+from docstore.query.value.collation import Collation, parse_collation
 
 _CARRIED = ("hint", "let", "maxTimeMS", "readConcern", "lsid", "comment", "$clusterTime")
 """Fields of the request that the aggregation takes over."""

@@ -12,14 +12,14 @@ from typing import Any
 
 import bson
 
-from docstore.aggregation.find_language import FULL
 from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.query_context import FULL
 from docstore.commands.declaration import CommandTable
 from docstore.errors import Code, CommandError
 from docstore.node.commands import COMMANDS as NODE_COMMANDS
-from docstore.node.unsupported import UNSUPPORTED
-from docstore.query.filter import parse_filter
-from docstore.query.projection_parse import parse_projection
+from docstore.node.commands.unsupported import UNSUPPORTED
+from docstore.query.filter.parse import parse_filter
+from docstore.query.projection.parse import parse_projection
 from docstore.query.sort import parse_sort
 from docstore.query.update.parse import parse_update
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS

@@ -18,7 +18,8 @@ find_python() {
 
 make_environment() {
   local venv="$root/.venv-scripts" wanted
-  wanted=$(cat setup.cfg pyproject.toml docstore/bson/*.py docstore/bson/*.pxd 2>/dev/null | sha256sum)
+  wanted=$(find setup.cfg pyproject.toml docstore/bson docstore/kernel -name '*.py' -o -name '*.pxd' -o -name '*.cfg' -o -name '*.toml' \
+    | sort | xargs cat | sha256sum)
   if [ "$(cat "$venv/made-from" 2>/dev/null)" != "$wanted" ]; then
     local python
     python=$(find_python)

@@ -12,8 +12,8 @@ from bson.objectid import ObjectId
 
 from configsvr.catalog.records import DATABASES, MONGOS, SHARDS, VERSION, DatabaseRecord, ShardRecord, date_of
 from configsvr.catalog.tables import Tables
-from docstore.bson.namespace import check_database_name
 from docstore.errors import Code, CommandError
+from docstore.namespace import check_database_name
 
 OWN_DATABASES = frozenset(("admin", "config", "local"))
 

@@ -29,12 +29,13 @@ from configsvr.catalog.records import (
     SHARDS,
     VERSION,
 )
-from docstore.bson import encode_key, from_python
-from docstore.bson.optime import unpack_timestamp
-from docstore.collection.index_spec import parse_index_spec
+from docstore.bson import from_python
+from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.store import Store
-from docstore.collection.unit import WriteUnit
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.encoding import encode_key
+from docstore.optime import unpack_timestamp
 from docstore.storage import Family, Reader
 
 _ALL = (VERSION, SHARDS, DATABASES, COLLECTIONS, CHUNKS, MONGOS, SETTINGS, LOCKS, CHANGELOG)

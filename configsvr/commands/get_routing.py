@@ -12,13 +12,13 @@ import bson
 from configsvr.catalog.records import COLLECTIONS, DATABASES, CollectionRecord
 from configsvr.server import server_of
 from docstore.bson import document_from, documents_array
-from docstore.bson.namespace import split_namespace
-from docstore.bson.projecting import TopFields
 from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.kernel.compute.projection import TopFields
+from docstore.namespace import split_namespace
 from docstore.sharding.version import ShardVersion
 
 _MAJORITY = ReadConcern(ReadLevel.MAJORITY)

@@ -24,11 +24,11 @@ from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import OBJECT, Value, elements, values
-from docstore.query.filter import parse_filter
-from docstore.query.language import Language
-from docstore.query.projection import KEEP
-from docstore.query.tree import And, DocumentTest, Filter, Nor, Not, Or, named_paths
-from docstore.query.values import LONG_MAX
+from docstore.query.context import Language
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import And, DocumentTest, Filter, Nor, Not, Or, named_paths
+from docstore.query.projection.projection import KEEP
+from docstore.query.value.values import LONG_MAX
 
 
 def optimised(stages: Sequence[Stage], language: Language) -> list[Stage]:

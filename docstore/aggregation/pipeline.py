@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from docstore.aggregation.find_language import with_expressions
 from docstore.aggregation.optimiser import optimised
+from docstore.aggregation.query_context import with_expressions
 from docstore.aggregation.split import SplitPipeline, split_stages
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream, StreamStage
 from docstore.aggregation.stages.facet import Facet
@@ -32,11 +32,11 @@ from docstore.aggregation.streams import DocumentList, Pushed
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
+from docstore.query.context import PLAIN, Language
+from docstore.query.filter.special_conditions import has_words
+from docstore.query.filter.tree import And, Filter, conjunction
 from docstore.query.find import FindQuery, Hint
-from docstore.query.language import PLAIN, Language
 from docstore.query.metadata import Measure, measures_of
-from docstore.query.nearness import has_words
-from docstore.query.tree import And, Filter, conjunction
 from docstore.query.unsupported import not_supported
 
 MAX_STAGES = 1000

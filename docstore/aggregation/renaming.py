@@ -30,10 +30,10 @@ from docstore.bson.walk import (
     get_field,
     values,
 )
-from docstore.query.filter import parse_filter
-from docstore.query.language import Language
-from docstore.query.tree import And, Comparison, Filter, In, Or, RegexMatch
-from docstore.query.values import text_of
+from docstore.query.context import Language
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import And, Comparison, Filter, In, Or, RegexMatch
+from docstore.query.value.values import text_of
 
 _NOT_PLAIN = (ARRAY, MAX_KEY, MIN_KEY, NULL, REGEX, UNDEFINED)
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from docstore.aggregation.sorted_runs import merged_runs
 from docstore.aggregation.stage import Run, Spill
-from docstore.litter import discard
+from docstore.deferred_free import discard
 
 _PIECE = 512
 _SORTED = 4096

@@ -25,7 +25,7 @@ from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, elements, get_field
 from docstore.query.sort import Sort
 from docstore.query.unsupported import not_supported
-from docstore.query.values import TRUE, string_value
+from docstore.query.value.values import TRUE, string_value
 
 _ON_EVERY_SHARD = (ProcessDocuments, Match, Project, ReplaceRoot, Unwind)
 """What looks at one document at a time, or is about one shard."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
-from docstore.query.collation import Collation
-from docstore.query.language import Language
+from docstore.query.context import Language
+from docstore.query.value.collation import Collation
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline

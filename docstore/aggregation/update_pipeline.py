@@ -8,7 +8,7 @@ from docstore.aggregation.stage import Environment, StageRun, StreamStage
 from docstore.aggregation.stages import project, replace_root
 from docstore.bson.walk import elements
 from docstore.errors import Code, CommandError
-from docstore.query.language import Language
+from docstore.query.context import Language
 
 _STAGES = {declaration.name: declaration for module in (project, replace_root) for declaration in module.DECLARATIONS}
 

@@ -1,23 +1,13 @@
-"""The kernel: everything that is done to a document without decoding it.
+"""What BSON is: raw documents and values, and the order among them.
 
-Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to
-and from Python), `validation`, `number` and `order` (the total order), `keys` (the same order as bytes),
-`key_pattern` (keys of a document), `predicate` and `leaves` (compiled predicates), `scan` (the loops over stored
-documents), `columns` and `mutations` (rows of the wide-column mode, whose tokens are in `murmur`), `hashing` (the hash
-of hashed indexes), `layout` (every key prefix on disk). `optime` and `namespace` are
-values that all parts share.
-
-The modules are pure-Python-mode Cython: compiled where there was a C compiler, interpreted otherwise, with the same
-results. DOCSTORE_KERNEL=interpreted in the environment has the `.py` files run in any case.
+Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to and
+from Python), `validation`, `number` and `order` (the total order). What is done to documents with them is in
+`docstore.kernel`; `compilation` says in which form both run.
 """
 
-import os
-import sys
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from docstore.bson.compilation import prefer_sources_where_asked
 
-if os.environ.get("DOCSTORE_KERNEL") == "interpreted":
-    # Submodules are found through this cache; a finder that knows of source files only passes by the extensions.
-    sys.path_importer_cache[__path__[0]] = FileFinder(__path__[0], (SourceFileLoader, SOURCE_SUFFIXES))
+prefer_sources_where_asked(*__path__)
 
 from docstore.bson.build import (
     append_fields,
@@ -34,13 +24,7 @@ from docstore.bson.build import (
     with_documents,
 )
 from docstore.bson.convert import document_to_python, from_python, to_python
-from docstore.bson.hashing import hashed_key
-from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import encode_key, identity_key
-from docstore.bson.leaves import All, Call, Compare, ElemMatch, Exists, In, Mod, Ranges, Regex, Size, Type
 from docstore.bson.order import compare, compare_documents, type_class
-from docstore.bson.predicate import Always, And, Nor, Not, Or, Predicate
-from docstore.bson.scan import EXHAUSTED, FULL, TIME_IS_UP, count_scan, scan, scan_pairs
 from docstore.bson.validation import is_storable, validate
 from docstore.bson.walk import (
     ARRAY,
@@ -72,7 +56,6 @@ from docstore.bson.walk import (
     get_path,
     values,
 )
-from docstore.bson.watched import Watched
 
 __all__ = [
     "ARRAY",
@@ -85,8 +68,6 @@ __all__ = [
     "DECIMAL",
     "DOUBLE",
     "EMPTY_DOCUMENT",
-    "EXHAUSTED",
-    "FULL",
     "INT32",
     "INT64",
     "MAX_KEY",
@@ -98,28 +79,8 @@ __all__ = [
     "STRING",
     "SYMBOL",
     "TIMESTAMP",
-    "TIME_IS_UP",
     "UNDEFINED",
-    "All",
-    "Always",
-    "And",
-    "Call",
-    "Compare",
-    "ElemMatch",
-    "Exists",
-    "In",
-    "KeyPattern",
-    "Mod",
-    "Nor",
-    "Not",
-    "Or",
-    "Predicate",
-    "Ranges",
-    "Regex",
-    "Size",
-    "Type",
     "Value",
-    "Watched",
     "append_fields",
     "array_documents",
     "array_from",
@@ -128,24 +89,18 @@ __all__ = [
     "compare",
     "compare_documents",
     "consecutive_documents",
-    "count_scan",
     "document_from",
     "document_to_python",
     "documents_array",
     "documents_array_parts",
     "elements",
     "enclosed",
-    "encode_key",
     "encoded_fields",
     "from_python",
     "get_field",
     "get_path",
-    "hashed_key",
-    "identity_key",
     "is_storable",
     "members_of_array",
-    "scan",
-    "scan_pairs",
     "to_python",
     "type_class",
     "validate",

@@ -9,7 +9,7 @@ ObjectId, boolean, date, timestamp, regex, DBPointer, code, code with scope, Max
 * objects field by field: class of the value, then name, then value; arrays element by element; the shorter one is less;
 * binary by length, subtype, bytes; DBPointers by length, then bytes; code with scope by code, then by scope.
 
-`docstore.bson.keys` encodes the same order; a test holds the two together.
+`docstore.kernel.keys.encoding` encodes the same order; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from docstore.bson.layout import last_long, record_id_bytes
+from docstore.key_layout import last_long, record_id_bytes
 from docstore.storage import Family
 
 if TYPE_CHECKING:
+    from docstore.collection.catalog.options import CollectionOptions
     from docstore.collection.collection import Collection
-    from docstore.collection.options import CollectionOptions
     from docstore.storage import Engine
 
 

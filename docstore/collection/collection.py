@@ -17,11 +17,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from docstore.bson import OBJECT, KeyPattern, Predicate, Value, encode_key, get_field
-from docstore.bson.key_pattern import array_places
-from docstore.bson.key_values import identity_marks
-from docstore.bson.keys import identity_key
-from docstore.bson.layout import (
+from docstore.bson import OBJECT, Value, get_field
+from docstore.collection.catalog.options import CollectionOptions
+from docstore.collection.index.keys import REFUSALS, coverage_of, keys_of
+from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec
+from docstore.collection.oplog.entry import entry_head
+from docstore.errors import CommandError
+from docstore.kernel.keys.encoding import encode_key, identity_key
+from docstore.kernel.keys.pattern import KeyPattern, array_places
+from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.scan.covered import identity_marks
+from docstore.key_layout import (
     COUNTERS_PREFIX,
     RECORD_ID_BYTES,
     ident_bytes,
@@ -30,19 +36,14 @@ from docstore.bson.layout import (
     long_of,
     record_id_bytes,
 )
-from docstore.bson.namespace import replicates, split_namespace
-from docstore.collection.entry import entry_head
-from docstore.collection.index_keys import REFUSALS, coverage_of, keys_of
-from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec
-from docstore.collection.options import CollectionOptions
-from docstore.errors import CommandError
-from docstore.query.collation import Collation
+from docstore.namespace import replicates, split_namespace
+from docstore.query.filter.tree import Filter
 from docstore.query.geo.cell_keys import GeoKeys
-from docstore.query.tree import Filter
-from docstore.query.wildcard import WildcardPaths
-from docstore.query.words.texts import WordKeys
+from docstore.query.plan.wildcard import WildcardPaths
+from docstore.query.text.terms import WordKeys
+from docstore.query.value.collation import Collation
 from docstore.storage import Family
-from docstore.wide.keys import family_prefix
+from docstore.widecolumn.model.keys import family_prefix
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -65,7 +66,7 @@ class Index:
 
     Entries of the `_id` index are key -> marks + record id; of others key + record id -> marks, the unique ones too:
     uniqueness is checked, not built in, so that a clone that is not yet consistent can be stored. The marks, mostly
-    none, are what the key does not say of the values (`docstore.bson.key_values`). `collisions` holds the unique
+    none, are what the key does not say of the values (`docstore.kernel.scan.covered`). `collisions` holds the unique
     entries (without record id) that were met twice while the index was not `ready`.
     """
 
@@ -182,7 +183,7 @@ class Index:
 
     def marked_keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int, bytes]:
         """(the document's encoded keys, distinct and in order; where arrays were expanded; the marks that its
-        entries hold: `docstore.bson.key_values`).
+        entries hold: `docstore.kernel.scan.covered`).
 
         Errors for a document that the index cannot hold: `REFUSALS`; where that is tolerated it has no keys.
         """

@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from docstore.bson import encode_key, get_field
-from docstore.bson.layout import record_id_bytes
+from docstore.bson import get_field
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, pack_counters
 from docstore.collection.rows import stored_cells
 from docstore.errors import CommandError
+from docstore.kernel.keys.encoding import encode_key
+from docstore.key_layout import record_id_bytes
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:

@@ -1,11 +1,12 @@
 """Rows of column families inside a write unit: merging mutations, taking away what nothing needs any more.
 
-What a column family holds stands in the `wide` family under its ident (`docstore.wide.keys`). Invariants:
+What a column family holds stands in the `wide` family under its ident (`docstore.widecolumn.model.keys`). Invariants:
 
 * a merge reads what stands, merges and writes in one unit, so that merges of one cell never miss each other;
 * `count` and `size` of a column family are the number of its stored cells and deletions, and the bytes of their records
   and of their keys behind the ident;
-* `bytes` of a row's statistics is the same for its own part; `rows` is an estimate (see `docstore.wide.mutations`);
+* `bytes` of a row's statistics is the same for its own part; `rows` is an estimate (see
+  `docstore.widecolumn.model.mutations`);
 * a removal names what it takes with the record that it expects: where another stands it does nothing.
 """
 
@@ -18,15 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.bson import get_field
 from docstore.bson.build import enclosed
-from docstore.bson.columns import ESTIMATE
-from docstore.bson.mutations import RowUpdate
+from docstore.kernel.columns.encoding import ESTIMATE
+from docstore.kernel.columns.mutations import RowUpdate
 from docstore.storage import Family
-from docstore.wide.keys import STATISTICS, after_name, family_end, family_prefix
-from docstore.wide.mutations import Entry, merge_alike, pack_entries, unpack_entries
+from docstore.widecolumn.model.keys import STATISTICS, after_name, family_end, family_prefix
+from docstore.widecolumn.model.mutations import Entry, merge_alike, pack_entries, unpack_entries
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
-    from docstore.collection.unit import WriteUnit
+    from docstore.collection.unit_of_work import WriteUnit
     from docstore.storage import Reader
 
 _WIDE = Family.WIDE

@@ -13,22 +13,22 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from docstore.bson.layout import timestamp_key
-from docstore.bson.optime import NULL_OPTIME, OpTime
-from docstore.collection import ddl
-from docstore.collection.catalog import BUILDING, Catalog, remove_tree, remove_trees
+from docstore.collection.catalog import ddl
+from docstore.collection.catalog.catalog import BUILDING, Catalog, remove_tree, remove_trees
+from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions
 from docstore.collection.collection import Collection, Index
-from docstore.collection.index_build import IndexBuild
-from docstore.collection.index_spec import IndexSpec
-from docstore.collection.journal import Journal
-from docstore.collection.oplog import Oplog
-from docstore.collection.options import NO_OPTIONS, CollectionOptions
-from docstore.collection.rollback import OnRemoved, undo_entries
-from docstore.collection.sessions import SessionTable, SessionWrite
-from docstore.collection.unit import Change, Commit, WriteUnit
+from docstore.collection.index.build import IndexBuild
+from docstore.collection.index.spec import IndexSpec
+from docstore.collection.oplog.journal import Journal
+from docstore.collection.oplog.oplog import Oplog
+from docstore.collection.oplog.rollback import OnRemoved, undo_entries
+from docstore.collection.oplog.sessions import SessionTable, SessionWrite
+from docstore.collection.unit_of_work import Change, Commit, WriteUnit
 from docstore.collection.validate import Report, validate
 from docstore.collection.write_lock import WriteLock
+from docstore.key_layout import timestamp_key
 from docstore.log import component
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from docstore.bson import get_field
-from docstore.bson.layout import RECORD_ID_BYTES
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, Index
 from docstore.collection.rows import stored_cells
 from docstore.errors import CommandError
+from docstore.key_layout import RECORD_ID_BYTES
 from docstore.storage import DataCorrupted, Family
-from docstore.wide.cells import is_record
+from docstore.widecolumn.model.cells import is_record
 
 if TYPE_CHECKING:
     from docstore.storage import Reader

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from docstore.bson import array_documents, elements
-from docstore.bson.namespace import check_collection_name, check_database_name, split_namespace
 from docstore.bson.walk import (
     ARRAY,
     BINARY,
@@ -38,6 +37,7 @@ from docstore.commands.values import (
     wrong_type,
 )
 from docstore.errors import Code, CommandError
+from docstore.namespace import check_collection_name, check_database_name, split_namespace
 
 _NUMERIC = frozenset(NUMBERS)
 _INTEGERS = frozenset((INT32, INT64))

@@ -14,10 +14,10 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from docstore.bson import elements
-from docstore.bson.optime import pack_timestamp
 from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, STRING, TIMESTAMP
 from docstore.commands.values import NUMBERS, integer_of, text_of, truth_of, type_name, value_of, wrong_type
 from docstore.errors import Code, CommandError
+from docstore.optime import pack_timestamp
 
 MAX_MEMBERS = 50
 """More members than this no replica set has, so no `w` asks for more."""

@@ -12,7 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from docstore.bson import array_documents, get_field
 from docstore.bson.walk import ARRAY, Value
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
-from docstore.commands.figures import Figures
+from docstore.commands.metrics import Figures
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.values import wrong_type
 from docstore.errors import no_scripting
@@ -20,14 +20,14 @@ from docstore.wire.compression import COMPRESSOR_IDS
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 if TYPE_CHECKING:
-    from docstore.commands.client_sessions import ClientSessions
+    from docstore.commands.client_connection import Peer
     from docstore.commands.cursors import CursorRegistry
     from docstore.commands.declaration import Command, CommandTable
     from docstore.commands.fail_points import FailPoints, Failure
     from docstore.commands.gossip import EncodedGossip
-    from docstore.commands.operations import Operation, OperationRegistry
-    from docstore.commands.peer import Peer
-    from docstore.commands.session import Session
+    from docstore.commands.operations.registry import Operation, OperationRegistry
+    from docstore.commands.sessions.fields import Session
+    from docstore.commands.sessions.registry import ClientSessions
 
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 

@@ -19,17 +19,17 @@ import bson
 from docstore.bson import append_fields, encoded_fields, get_field
 from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
 from docstore.commands.arguments import Arguments
+from docstore.commands.client_connection import Peer
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
-from docstore.commands.operations import Operation
-from docstore.commands.peer import Peer
+from docstore.commands.operations.registry import Operation
 from docstore.commands.values import integer_of, type_name
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError, no_scripting
 from docstore.log import component
-from docstore.query.language import ScriptsWanted
+from docstore.query.context import ScriptsWanted
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 from docstore.wire.query import WRITES
 

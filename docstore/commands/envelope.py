@@ -13,17 +13,17 @@ from functools import lru_cache
 from typing import Any
 
 from docstore.bson import elements, get_field, validate
-from docstore.bson.namespace import check_database_name
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT64, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
+from docstore.commands.client_connection import Peer
 from docstore.commands.concerns import ReadLevel, parse_read_concern, parse_read_preference, parse_write_concern
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type
 from docstore.commands.limits import MAX_REQUEST_DEPTH
-from docstore.commands.peer import Peer
-from docstore.commands.session import Session, parse_lsid
+from docstore.commands.sessions.fields import Session, parse_lsid
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, truth_of, type_name, wrong_type
 from docstore.errors import Code, CommandError
+from docstore.namespace import check_database_name
 from docstore.wire.message import Message
 
 _NO_FIELD = ("", 0, b"")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import bson
 
-from docstore.bson.optime import pack_timestamp
+from docstore.optime import pack_timestamp
 
 _UNSIGNED = b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0" + bytes(21) + b"\x12keyId\0" + bytes(8) + b"\0"
 _BEFORE = b"\x03$clusterTime\0" + (17 + 8 + len(_UNSIGNED) + 1).to_bytes(4, "little") + b"\x11clusterTime\0"

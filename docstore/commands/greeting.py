@@ -17,7 +17,6 @@ from bson.int64 import Int64
 from docstore.bson import document_from, elements, get_field
 from docstore.bson.walk import OBJECT
 from docstore.commands.arguments import Arguments
-from docstore.commands.client_sessions import TIMEOUT_MINUTES
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Result, Type
 from docstore.commands.limits import (
@@ -26,6 +25,7 @@ from docstore.commands.limits import (
     MAX_WRITE_BATCH,
     MIN_WIRE_VERSION,
 )
+from docstore.commands.sessions.registry import TIMEOUT_MINUTES
 from docstore.errors import CommandError
 from docstore.wire.compression import agree
 from docstore.wire.framing import MAX_MESSAGE_BYTES

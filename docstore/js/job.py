@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from docstore.bson import Value
-from docstore.query.collation import Collation
-from docstore.query.ordering import Ordering, ordering_of
+from docstore.query.value.collation import Collation
+from docstore.query.value.ordering import Ordering, ordering_of
 
 MEBIBYTE = 1024 * 1024
 

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
 from docstore.bson import get_field
-from docstore.query.ordering import Ordering
+from docstore.query.value.ordering import Ordering
 
 BATCH = 1000
 

@@ -1,4 +1,4 @@
-"""Scripts of filters and expressions, run for the request that the current thread carries out (`docstore.js.turns`)."""
+"""Scripts of filters and expressions, run for the request of the current thread (`docstore.js.script_thread`)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 from docstore.bson import document_from
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError, no_scripting
-from docstore.js import turns
+from docstore.js import script_thread
 from docstore.js.evaluation import Evaluation
 from docstore.js.workers import Workers
-from docstore.query.language import ScriptsWanted
+from docstore.query.context import ScriptsWanted
 
 PIECE_BYTES = 4 * 1024 * 1024
 """Bytes of documents sent to a worker at once."""
 
 
 class RunningScripts:
-    """Serves `docstore.query.language.Scripts`."""
+    """Serves `docstore.query.context.Scripts`."""
 
     def enter(self, *, filters: bool = False) -> None:
-        current = turns.current()
+        current = script_thread.current()
         if current is None:
             raise ScriptsWanted
         if filters and isinstance(current.scripts, NoScripts):
@@ -100,16 +100,16 @@ async def carry_out(begin: Callable[[], Any], workers: Workers | None, stored: b
     Without workers they are refused. `stored`: the functions that the database keeps, as one document.
     """
     if workers is None:
-        return await turns.Turns(begin, NoScripts())
+        return await script_thread.Turns(begin, NoScripts())
     evaluation = Evaluation(workers, stored)
     try:
-        return await turns.Turns(begin, evaluation)
+        return await script_thread.Turns(begin, evaluation)
     finally:
         await evaluation.close()
 
 
-def _current() -> turns.Turns:
-    current = turns.current()
+def _current() -> script_thread.Turns:
+    current = script_thread.current()
     if current is None:
         raise CommandError(Code.JSInterpreterFailure, "JavaScript cannot be run in this place")
     return current

@@ -25,8 +25,8 @@ from docstore.js.engine import Value as ScriptValue
 from docstore.js.fields import fields_read
 from docstore.js.job import MEBIBYTE, Counts, Limits, MapReduceJob
 from docstore.js.runtime import SERVER, source
-from docstore.query.collation import Collation
-from docstore.query.values import string_value
+from docstore.query.value.collation import Collation
+from docstore.query.value.values import string_value
 
 STRING, CODE, CODE_WITH_SCOPE = 2, 13, 15
 

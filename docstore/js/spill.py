@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from docstore.js.merge import merge_sorted
-from docstore.query.ordering import Ordering
+from docstore.query.value.ordering import Ordering
 
 READ_SIZE = 256 * 1024
 

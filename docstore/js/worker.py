@@ -28,8 +28,8 @@ from docstore.js.frames import CHUNK, HEADER, Kind, frame, receive_exactly
 from docstore.js.job import Counts, Limits, MapReduceJob
 from docstore.js.session import Operation, Session
 from docstore.js.spill import SpillDirectory
-from docstore.query.collation import parse_collation
-from docstore.query.ordering import Ordering
+from docstore.query.value.collation import parse_collation
+from docstore.query.value.ordering import Ordering
 
 
 class ServerGone(Exception):

@@ -17,9 +17,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from docstore.commands import legacy
+from docstore.commands.client_connection import Peer
 from docstore.commands.dispatch import Answer, Outcome, Pending
-from docstore.commands.peer import Peer
+from docstore.commands.legacy import opcodes
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.sockets import keep_alive
@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
         if message.operation is None:
             outcome = self._dispatcher.handle(message, self.peer)
         else:
-            outcome = legacy.serve(self._dispatcher, message, message.operation, self.peer)
+            outcome = opcodes.serve(self._dispatcher, message, message.operation, self.peer)
         self._pending = outcome if isinstance(outcome, Pending) else None
         return outcome
 

@@ -3,7 +3,7 @@
 The interpreter's own full collections come whenever enough objects have grown old, and take as long as there are
 objects: a large pipeline would stop everybody. Here they come between two turns of the loop, when something may have
 become garbage since the last one, and not while much more memory is in use than after it; in the end they come all the
-same. Large structures that are done with are taken apart in slices (`docstore.litter`).
+same. Large structures that are done with are taken apart in slices (`docstore.deferred_free`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import gc
 import sys
 
-from docstore.litter import LITTER
+from docstore.deferred_free import LITTER
 
 _COLLECT_AFTER = (2000, 10, 1 << 30)
 """The thresholds: young objects are looked at as ever, all of them only by `GarbageCollection`."""

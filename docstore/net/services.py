@@ -12,14 +12,14 @@ from typing import Any
 
 from docstore import log
 from docstore.commands.builtin import TEST_COMMANDS
-from docstore.commands.client_sessions import TIMEOUT_MINUTES, ClientSessions
 from docstore.commands.context import Context, Host, Services, Switches
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.fail_points import FailPoints
-from docstore.commands.operations import OperationRegistry
+from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
+from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
 from docstore.errors import CommandError
 from docstore.net.process import StartError
 from docstore.options import Options

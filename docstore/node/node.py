@@ -1,6 +1,6 @@
 """A process that stores documents, as its commands see it: the parts, and nothing that the parts can do themselves.
 
-The parts are made and ended by `docstore.node.process`; commands reach them through `node_of(context)`.
+The parts are made and ended by `docstore.node.process.start`; commands reach them through `node_of(context)`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from docstore.commands.parameters import ParameterTable
 from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
 from docstore.net.pool import Pool
-from docstore.node.counters import Counters
-from docstore.node.expiry_settings import Expiry
-from docstore.node.ownership import Ownership
-from docstore.node.profiler import Profiler
-from docstore.node.settings import NodeSettings
-from docstore.node.wide.columns import WideColumns
+from docstore.node.process.settings import NodeSettings
+from docstore.node.shard_filter import Ownership
+from docstore.node.upkeep.metrics import Counters
+from docstore.node.upkeep.profiler import Profiler
+from docstore.node.upkeep.ttl_settings import Expiry
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
 from docstore.storage.engine import Engine
+from docstore.widecolumn.node.keyspaces import WideColumns
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docstore.commands.context import Context
-from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import node_of
+from docstore.node.read.cursors import SLICE_SECONDS
 
 
 class Slices:

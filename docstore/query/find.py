@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.collation import Collation
-from docstore.query.projection import DocumentProjection
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.filter.tree import MATCH_ALL, Filter
+from docstore.query.projection.projection import DocumentProjection
 from docstore.query.sort import UNSORTED, Sort, natural_direction
-from docstore.query.tree import MATCH_ALL, Filter
-from docstore.query.values import display, text_of
+from docstore.query.value.collation import Collation
+from docstore.query.value.values import display, text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import KEY_OF_NULL, encode_key
-from docstore.bson.sorting import keyed
 from docstore.bson.walk import Value
+from docstore.kernel.keys.encoding import KEY_OF_NULL, encode_key
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.scan.sort import keyed
+from docstore.query.filter.special_conditions import special_condition
+from docstore.query.filter.tree import Filter, Near, Words
 from docstore.query.geo.distances import nearest
-from docstore.query.nearness import special_condition
-from docstore.query.tree import Filter, Near, Words
-from docstore.query.values import double_value
+from docstore.query.value.values import double_value
 
 Measure = Callable[[bytes], Value | None]
 """Calculates one kind of metadata from a document."""

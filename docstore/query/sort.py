@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.collation import Collation
-from docstore.query.language import PLAIN, Language
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.context import PLAIN, Language
+from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.metadata import Measure, MeasuredOrder, Order, measures_of
-from docstore.query.paths import check_field_path
-from docstore.query.tree import MATCH_ALL, Filter
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NUMBERS, display, text_of, truncated_of
+from docstore.query.value.collation import Collation
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import NUMBERS, display, text_of, truncated_of
 
 MAX_SORT_KEYS = 32
 _NOTHING: Mapping[str, Measure] = {}

@@ -13,8 +13,8 @@ from typing import Any
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
-from docstore.bson.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
 from docstore.errors import Code, CommandError
+from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
 from docstore.replication.config import ConfigVersion, parse_config
 from docstore.replication.messages import (
     NO_MEMBER,

@@ -7,7 +7,7 @@ from typing import Any
 
 from bson.objectid import ObjectId
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import MemberConfig, ReplicaSetConfig
 from docstore.replication.state import State
 from docstore.replication.states import MemberState, Role

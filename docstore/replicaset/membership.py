@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import bson
 from bson.objectid import ObjectId
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.log import component
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.addresses import own_hosts
 from docstore.replicaset.driver import Driver, stop_the_process
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.local_state import LocalState
-from docstore.replicaset.syncing import Syncing
+from docstore.replicaset.sync.sync_source import Syncing
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
 from docstore.replication.messages import Event, FollowerState, Progress, TookOffice

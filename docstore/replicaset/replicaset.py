@@ -17,16 +17,16 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
-from docstore.bson.optime import NULL_OPTIME, OpTime, pack_timestamp
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip, encode_times
 from docstore.errors import Code, CommandError
 from docstore.log import component
-from docstore.replicaset.acknowledging import Acknowledging
+from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.greeting import appearance, hello_fields
 from docstore.replicaset.membership import Identity, Membership
-from docstore.replicaset.reading import Reading
-from docstore.replicaset.waiting import Waiters
+from docstore.replicaset.read.read_concern import Reading
+from docstore.replicaset.waiters import Waiters
+from docstore.replicaset.write_concern import Acknowledging
 from docstore.replication.messages import StepDown
 from docstore.replication.progress import Acknowledgement, check_satisfiable
 from docstore.replication.states import MemberState, Office

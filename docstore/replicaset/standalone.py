@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from docstore.bson.optime import OpTime
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.errors import Code, CommandError
+from docstore.optime import OpTime
 from docstore.replicaset.flusher import GroupFlusher
 
 if TYPE_CHECKING:

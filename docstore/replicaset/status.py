@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 
 from docstore.bson import get_field, to_python
-from docstore.bson.optime import OpTime, unpack_timestamp
 from docstore.errors import Code, CommandError
+from docstore.optime import OpTime, unpack_timestamp
 from docstore.replication.config import MemberConfig
 from docstore.replication.state import Peer, State
 from docstore.replication.states import MemberState, Role

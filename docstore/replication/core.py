@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.errors import Code, CommandError
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication import elections, following, heartbeats, leadership, reconfig
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.effects import Reply

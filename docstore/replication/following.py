@@ -10,8 +10,8 @@ only adds a hop to every majority write.
 
 from __future__ import annotations
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.errors import Code, CommandError
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.effects import Follow, Reply, Send
 from docstore.replication.messages import (
     Answered,

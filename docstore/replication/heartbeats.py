@@ -7,8 +7,8 @@ count as proof of life.
 
 from __future__ import annotations
 
-from docstore.bson.optime import NULL_OPTIME
 from docstore.errors import Code, CommandError
+from docstore.optime import NULL_OPTIME
 from docstore.replication import elections, following, leadership, reconfig
 from docstore.replication.effects import Reply, Send
 from docstore.replication.messages import NO_MEMBER, Answered, HeartbeatReply, HeartbeatRequest

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from docstore.bson.optime import OpTime
 from docstore.errors import Code, CommandError
+from docstore.optime import OpTime
 from docstore.replication import following, progress, reconfig
 from docstore.replication.effects import Drain, Follow, Reply, Send, TakeOffice
 from docstore.replication.messages import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ConfigVersion, ReplicaSetConfig
 from docstore.replication.states import MemberState
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from docstore.bson.optime import OpTime
 from docstore.errors import Code, CommandError
+from docstore.optime import OpTime
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.messages import Position, Term
 

@@ -18,8 +18,10 @@ from bson.max_key import MaxKey
 from bson.min_key import MinKey
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import KeyPattern, document_from, elements, encode_key, get_field, get_path
+from docstore.bson import document_from, elements, get_field, get_path
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.pattern import KeyPattern
 
 _MISSING = (0x0A, b"")
 _ABOVE_ALL = b"\xff"

@@ -24,7 +24,7 @@ from docstore.bson import array_documents, get_field
 from docstore.sharding.chunks import Chunk, ChunkMap, TornChunks
 from docstore.sharding.key import ShardKey
 from docstore.sharding.version import UNSHARDED, ShardVersion
-from docstore.wide.tokens import Partitioner
+from docstore.widecolumn.model.partitioners import Partitioner
 
 
 @dataclass(frozen=True, slots=True)

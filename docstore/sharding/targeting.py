@@ -1,19 +1,19 @@
 """Which shards an operation must reach.
 
-What a filter says about the shard key comes from `docstore.query.bounds` as ranges of encoded keys. Those may hold keys
-that the filter refuses, never the other way round: targeting misses no document. Shard key fields hold no arrays, so
-all that a filter says about one path may be used together.
+What a filter says about the shard key comes from `docstore.query.plan.bounds` as ranges of encoded keys. Those may hold
+keys that the filter refuses, never the other way round: targeting misses no document. Shard key fields hold no arrays,
+so all that a filter says about one path may be used together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from docstore.bson import encode_key
 from docstore.bson.walk import ARRAY
-from docstore.query.bounds import equalities
-from docstore.query.bounds import key_ranges as filter_ranges
-from docstore.query.tree import Filter
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.filter.tree import Filter
+from docstore.query.plan.bounds import equalities
+from docstore.query.plan.bounds import key_ranges as filter_ranges
 from docstore.sharding.chunks import Chunk, ChunkMap
 from docstore.sharding.key import ShardKey
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from docstore.bson.layout import FORMAT_KEY
+from docstore.key_layout import FORMAT_KEY
 from docstore.log import component
 from docstore.storage.engine import (
     Batch,

@@ -38,10 +38,10 @@ from rocksdict import (
 )
 
 from docstore.log import component
+from docstore.storage.disk_space import Room
 from docstore.storage.engine import Batch, DiskFull, Family, Range, StorageError
 from docstore.storage.lock import lock_directory
 from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, read_error, values_of, within
-from docstore.storage.room import Room
 
 LOG = component("STORAGE")
 _MIB = 1 << 20

@@ -23,7 +23,7 @@ from typing import Any
 
 from rocksdict import ReadOptions
 
-from docstore.bson import Watched
+from docstore.kernel.scan.watched import Watched
 from docstore.storage.engine import (
     Batch,
     DataCorrupted,

@@ -9,7 +9,7 @@
     OP_REPLY    int32 flags, int64 cursor id, int32 starting from, int32 number returned, documents...
 
 Always true: an operation has exactly the documents that its opcode needs, delimited but not looked into. What it means
-is for `docstore.commands.legacy`.
+is for `docstore.commands.legacy.opcodes`.
 """
 
 from __future__ import annotations

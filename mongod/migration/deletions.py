@@ -23,9 +23,9 @@ from docstore.log import component
 from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
-from mongod.migration.ownership import OwnedRanges
 from mongod.migration.ranges import delete_some
 from mongod.migration.records import Records
+from mongod.migration.shard_filter import OwnedRanges
 from mongod.migration.tunables import Tunables
 
 LOG = component("MIGRATE")

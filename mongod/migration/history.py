@@ -21,12 +21,12 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import elements, get_field, to_python
-from docstore.bson.layout import SESSION_PREFIX, after_prefix
-from docstore.collection.journal import Image
-from docstore.collection.sessions import SessionWrite, entry_previous, entry_session
+from docstore.collection.oplog.journal import Image
+from docstore.collection.oplog.sessions import SessionWrite, entry_previous, entry_session
 from docstore.collection.store import Store
 from docstore.errors import CommandError
-from docstore.node.schema import make_collection
+from docstore.key_layout import SESSION_PREFIX, after_prefix
+from docstore.node.ddl.catalog_changes import make_collection
 from docstore.sharding.key import raw_field
 from docstore.storage import Family
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from itertools import islice
 
 from docstore.bson import Value, get_field
-from docstore.bson.layout import long_of
 from docstore.collection.collection import Collection, Index
 from docstore.errors import Code, CommandError
+from docstore.key_layout import long_of
 from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.storage import Family, Reader
-from mongod.migration.row_ranges import delete_rows, is_family, partitioner_of, rows_of
+from mongod.migration.rows.ranges import delete_rows, is_family, partitioner_of, rows_of
 
 
 def key_index(collection: Collection, key: ShardKey) -> Index:

@@ -12,13 +12,13 @@ from typing import Any
 import bson
 
 from docstore.bson import from_python
-from docstore.bson.optime import OpTime
 from docstore.collection.collection import Collection
-from docstore.collection.unit import WriteUnit
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.commands.concerns import WriteConcern
 from docstore.errors import Code, CommandError
+from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.node import DataNode
-from docstore.node.schema import make_collection
+from docstore.optime import OpTime
 from docstore.sharding.migration import COORDINATORS, RANGE_DELETIONS, Coordinator, RangeDeletion
 
 ROUTING_SIGNALS = "config.cache.collections"

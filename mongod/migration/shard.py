@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from bson.binary import Binary
 
-from docstore.collection.unit import Commit
+from docstore.collection.unit_of_work import Commit
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.log import component
@@ -26,11 +26,11 @@ from docstore.sharding.migration import Decision, Migration
 from docstore.sharding.routing import CollectionRouting
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.deletions import RangeDeleter
-from mongod.migration.donation import Donation
+from mongod.migration.donor.driver import Donation
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
-from mongod.migration.ownership import OwnedRanges
-from mongod.migration.reception import Definition, Reception
+from mongod.migration.recipient.driver import Definition, Reception
 from mongod.migration.records import Records
+from mongod.migration.shard_filter import OwnedRanges
 from mongod.migration.tunables import Tunables
 
 LOG = component("SHARDING")

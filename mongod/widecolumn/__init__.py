@@ -1,1 +1,1 @@
-"""The wide-column mode of a data node: its commands over `docstore.node.wide`."""
+"""The wide-column mode of a data node: its commands over `docstore.widecolumn.node`."""

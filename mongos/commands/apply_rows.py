@@ -5,12 +5,12 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.wide_column import APPLY_ROWS
+from docstore.commands.shared.wide_column import APPLY_ROWS
 from docstore.errors import Code, CommandError
-from docstore.wide.consistency import level_named
-from docstore.wide.errors import family_absent
-from docstore.wide.received import bytes_of, writes_of
-from mongos.wide.executor import RouterExecutor, SchemaIsStale
+from docstore.widecolumn.model.consistency import level_named
+from docstore.widecolumn.model.errors import family_absent
+from docstore.widecolumn.model.internal_requests import bytes_of, writes_of
+from mongos.widecolumn.executor import RouterExecutor, SchemaIsStale
 
 _ATTEMPTS = 3
 

@@ -10,12 +10,12 @@ from bson.int64 import Int64
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.commands.view_stages import filter_stages, range_stages
+from docstore.commands.shared.view_stages import filter_stages, range_stages
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.language import language_of
+from mongos.routing.query_context import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below

@@ -1,7 +1,7 @@
 """cql: one statement of CQL, carried out over the shards.
 
-The statement is prepared here and its plan carried out by `mongos.wide.executor`: a partition is read and written where
-it lies, a part of the ring is walked shard by shard in the order of tokens.
+The statement is prepared here and its plan carried out by `mongos.widecolumn.executor`: a partition is read and written
+where it lies, a part of the ring is walked shard by shard in the order of tokens.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import PRIMARY
 from docstore.commands.context import Context
-from docstore.commands.cql import PARAMETERS, run_statement
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
-from docstore.cql import parser
-from docstore.cql.errors import CqlError
-from docstore.cql.execution import Surroundings
-from docstore.cql.statements import Describe, SchemaChange, Select, Use
+from docstore.commands.shared.cql import PARAMETERS, run_statement
 from docstore.errors import Code, CommandError
-from docstore.wide.consistency import SERIAL_LEVELS, level_named
+from docstore.widecolumn.cql import parser
+from docstore.widecolumn.cql.errors import CqlError
+from docstore.widecolumn.cql.run.execution import Surroundings
+from docstore.widecolumn.cql.statements import Describe, SchemaChange, Select, Use
+from docstore.widecolumn.model.consistency import SERIAL_LEVELS, level_named
 from mongos.router import router_of
-from mongos.wide.executor import RouterExecutor, SchemaIsStale
-from mongos.wide.schema import copy_definition
+from mongos.widecolumn.executor import RouterExecutor, SchemaIsStale
+from mongos.widecolumn.schema_changes import copy_definition
 
 _ATTEMPTS = 10
 

@@ -13,7 +13,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
 from mongos.merge.pipelines import Request, open_pipeline
-from mongos.routing.language import language_of
+from mongos.routing.query_context import language_of
 
 _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
 _AT_ONCE = 1000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from docstore.bson.namespace import check_database_name
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.namespace import check_database_name
 from docstore.sharding import requests
 from mongos.router import router_of
 

@@ -12,7 +12,6 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import array_documents, document_from, elements, get_field
-from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import ARRAY, OBJECT, STRING
 from docstore.commands.arguments import Arguments, check_required, take, unknown_field
 from docstore.commands.context import Context
@@ -20,12 +19,13 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.commands.envelope import ENVELOPE_FIELDS
 from docstore.commands.values import integer_of, text_of
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
+from docstore.namespace import check_collection_name
+from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.merge.aggregate_requests import request_of
 from mongos.merge.explained import explain_pipeline
 from mongos.router import router_of
-from mongos.routing.language import language_of
+from mongos.routing.query_context import language_of
 from mongos.routing.requests import Answer, forwarded
 from mongos.routing.targeting import filter_shards
 

@@ -16,21 +16,21 @@ from bson.int64 import Int64
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.view_stages import find_stages, natural_sort
+from docstore.commands.shared.view_stages import find_stages, natural_sort
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
+from docstore.query.context import Language
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.special_conditions import has_words, nearness
+from docstore.query.filter.tree import Filter
 from docstore.query.geo.distances import DistanceOrder
-from docstore.query.language import Language
-from docstore.query.nearness import has_words, nearness
-from docstore.query.projection_parse import parse_projection
+from docstore.query.projection.parse import parse_projection
 from docstore.query.sort import parse_sort
-from docstore.query.tree import Filter
 from docstore.query.unsupported import not_supported
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import batch_comes_last, first_reply
 from mongos.merge.merged import MergedCursor, Order, Shape
 from mongos.router import router_of
-from mongos.routing.language import language_of
+from mongos.routing.query_context import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import read_below

@@ -7,10 +7,10 @@ import bson
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.query.filter import parse_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.language import language_of
+from mongos.routing.query_context import language_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import documents_only, exact_shard, is_replacement, refuse_key_change
 

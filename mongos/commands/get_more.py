@@ -6,8 +6,8 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.commands.exhaust import following_batch
-from docstore.js import turns
-from docstore.query.language import ScriptsWanted
+from docstore.js import script_thread
+from docstore.query.context import ScriptsWanted
 from mongos.merge.batches import next_reply
 
 
@@ -15,7 +15,7 @@ async def run(context: Context, args: Arguments) -> bytes:
     namespace = f"{context.db}.{args['collection']}"
     lsid = context.session.lsid if context.session else None
     cursor = context.services.cursors.checkout(args.value, namespace, lsid)
-    if cursor.scripted and turns.current() is None:
+    if cursor.scripted and script_thread.current() is None:
         cursor.pinned = False
         raise ScriptsWanted
     return await next_reply(context, cursor, args["batchSize"])

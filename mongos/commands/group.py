@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from docstore.bson import get_field
-from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
+from docstore.namespace import check_collection_name
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.requests import forwarded

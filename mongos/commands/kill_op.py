@@ -10,9 +10,9 @@ from docstore.bson.walk import STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.operation_ids import operation_id
+from docstore.commands.operations.ids import operation_id
 from docstore.errors import Code, CommandError
-from docstore.query.values import text_of
+from docstore.query.value.values import text_of
 from mongos.router import router_of
 
 

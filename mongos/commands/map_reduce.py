@@ -1,7 +1,7 @@
 """`mapReduce` across shards: each maps and reduces what it owns, the router merges, reduces once more and finalizes.
 
-The shards run the internal form (`docstore.commands.map_reduce`) and keep their results behind cursors, so the router
-merges sorted streams and holds a batch of each. Where the results go: `mongos.merge.map_reduce`.
+The shards run the internal form (`docstore.commands.shared.map_reduce`) and keep their results behind cursors, so the
+router merges sorted streams and holds a batch of each. Where the results go: `mongos.merge.map_reduce`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
-from docstore.commands.map_reduce import PARAMETERS, Mode, Output, counts_document, job_of, output_of
+from docstore.commands.shared.map_reduce import PARAMETERS, Mode, Output, counts_document, job_of, output_of
 from docstore.js.job import Counts, MapReduceJob
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
 from docstore.js.workers import Sink
-from docstore.query.filter import parse_filter
-from docstore.query.tree import Filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
 from docstore.sharding.routing import Routing
 from mongos.merge.map_reduce import existing, open_target
 from mongos.merge.remote import RemoteCursor
 from mongos.router import router_of
-from mongos.routing.language import language_of
+from mongos.routing.query_context import language_of
 from mongos.routing.requests import Answer, forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.stored_functions import stored_functions

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import bson
 
-from docstore.bson.namespace import split_namespace
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.query.collation import parse_collation
+from docstore.namespace import split_namespace
+from docstore.query.value.collation import parse_collation
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
 from mongos.router import router_of

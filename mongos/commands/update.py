@@ -10,7 +10,7 @@ from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from mongos.routing.language import language_of
+from mongos.routing.query_context import language_of
 from mongos.routing.targeting import update_target
 from mongos.routing.writes import Kind
 from mongos.statements import run_statements

@@ -1,17 +1,17 @@
-"""The commands of the wide-column mode; what they do is in `mongos.wide`."""
+"""The commands of the wide-column mode; what they do is in `mongos.widecolumn`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from docstore.commands import wide_column as parameters
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from mongos.hints.hinted import hinted
-from mongos.wide.reads import read_keyspace, read_ring, read_row, read_rows
-from mongos.wide.schema import (
+from docstore.commands.shared import wide_column as parameters
+from mongos.widecolumn.hints.writes import hinted
+from mongos.widecolumn.reads import read_keyspace, read_ring, read_row, read_rows
+from mongos.widecolumn.schema_changes import (
     alter_family,
     create_family,
     create_keyspace,
@@ -21,7 +21,7 @@ from mongos.wide.schema import (
     load_storage_conf,
     truncate,
 )
-from mongos.wide.writes import write_batch, write_row
+from mongos.widecolumn.writes import write_batch, write_row
 
 Run = Callable[[Context, Arguments], Any]
 

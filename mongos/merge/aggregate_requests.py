@@ -5,12 +5,12 @@ from __future__ import annotations
 from docstore.aggregation.pipeline import parse_pipeline
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.stable_stages import check_stable_stages
-from docstore.commands.stage_places import check_stage_places
+from docstore.commands.shared.stable_api import check_stable_stages
+from docstore.commands.stage_scope import check_stage_places
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
 from mongos.merge.pipelines import Request
-from mongos.routing.language import language_of
+from mongos.routing.query_context import language_of
 
 
 def request_of(context: Context, raw: bytes, args: Arguments) -> Request:

@@ -7,7 +7,7 @@ import struct
 from docstore.bson import document_from, documents_array, get_field
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
-from docstore.js import turns
+from docstore.js import script_thread
 from mongos.merge.merged import MergedCursor
 
 FIRST_BATCH = 101
@@ -57,7 +57,7 @@ async def first_reply(
         return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog)
     lsid = context.session.lsid if context.session else None
     cursor = context.services.cursors.register(merged, namespace, lsid=lsid, origin=context.raw)
-    cursor.scripted = turns.current() is not None
+    cursor.scripted = script_thread.current() is not None
     cursor.returned, cursor.batches = len(documents), 1
     return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog)
 

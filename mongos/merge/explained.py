@@ -11,7 +11,7 @@ from docstore.aggregation.split import SplitPipeline
 from docstore.bson import document_from, document_to_python
 from docstore.bson.walk import OBJECT
 from docstore.commands.context import Context
-from docstore.query.values import string_value
+from docstore.query.value.values import string_value
 from docstore.sharding.routing import Routing
 from mongos.merge.pipelines import Request, divided, routed_pipeline
 from mongos.router import router_of

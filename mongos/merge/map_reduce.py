@@ -1,7 +1,7 @@
 """Results of a map-reduce that a router puts into a collection.
 
 For a target that is not sharded the results are gathered in a temporary collection of its shard, which then takes the
-target's name or is merged into the target by the shard itself (`docstore.node.map_reduce_output`): the output is
+target's name or is merged into the target by the shard itself (`docstore.node.pipeline.map_reduce`): the output is
 complete or not there. Into a sharded collection, sharded by `_id`, results are merged one by one as `$merge` does.
 """
 
@@ -15,12 +15,13 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.pipeline import parse_pipeline
-from docstore.bson import Value, array_from, document_from, elements, encode_key, get_field
+from docstore.bson import Value, array_from, document_from, elements, get_field
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.commands.context import Context
-from docstore.commands.map_reduce import Mode, Output, merging
+from docstore.commands.shared.map_reduce import Mode, Output, merging
 from docstore.errors import Code, CommandError
-from docstore.query.values import string_value
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.value.values import string_value
 from docstore.sharding.requests import merge_temporary
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import UNSHARDED

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from docstore.aggregation.stage import Stream
 from docstore.aggregation.streams import Feed
-from docstore.litter import discard
+from docstore.deferred_free import discard
 from mongos.merge.remote import RemoteCursor
 
 SLICE_DOCUMENTS = 2048

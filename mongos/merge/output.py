@@ -20,11 +20,11 @@ from bson.raw_bson import RawBSONDocument
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.stages.write import Merge, Out, WhenMatched, WhenNotMatched, check_target
 from docstore.bson import document_from, elements, from_python, get_field
-from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import OBJECT
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.query.collation import parse_collation
+from docstore.namespace import check_collection_name
+from docstore.query.value.collation import parse_collation
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import cursor_reply
 from mongos.merge.pipelines import Request, open_pipeline

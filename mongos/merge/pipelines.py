@@ -26,8 +26,8 @@ from docstore.bson import Value, document_from, elements, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.query.collation import SIMPLE, Collation, parse_collation
-from docstore.query.values import is_true, string_value
+from docstore.query.value.collation import SIMPLE, Collation, parse_collation
+from docstore.query.value.values import is_true, string_value
 from docstore.sharding.routing import Routing
 from docstore.spill import SpillFile
 from mongos.merge.merged import Finish, MergedCursor, Shape

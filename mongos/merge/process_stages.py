@@ -15,8 +15,8 @@ from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.stages.sources import ProcessDocuments
 from docstore.bson import get_field
 from docstore.commands.context import Context
-from docstore.commands.operation_report import in_progress
-from docstore.commands.session_report import sessions_in_use
+from docstore.commands.operations.report import in_progress
+from docstore.commands.sessions.report import sessions_in_use
 from mongos.router import router_of
 
 _EACH_ONCE = bson.encode({"$group": {"_id": "$_id", "lastUse": {"$max": "$lastUse"}}})

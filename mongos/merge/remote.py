@@ -8,8 +8,8 @@ from typing import Any
 
 from bson.int64 import Int64
 
-from docstore.bson.namespace import split_namespace
 from docstore.errors import CommandError
+from docstore.namespace import split_namespace
 from docstore.net import NetworkError
 from mongos.routing.requests import Answer, cursor_of
 from mongos.routing.shards import Shard, unreachable

@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from docstore.bson.namespace import split_namespace
 from docstore.errors import Code, CommandError
+from docstore.namespace import split_namespace
 from docstore.sharding.chunks import TornChunks
 from docstore.sharding.routing import Routing, apply_routing, routing_request
 from docstore.sharding.version import ShardVersion

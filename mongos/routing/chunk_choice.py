@@ -5,12 +5,12 @@ from __future__ import annotations
 from docstore.bson import elements, to_python
 from docstore.commands.arguments import Arguments
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import exact_key
-from docstore.wide.ring import SHARD_KEY_FIELD, checked_place, place_document
+from docstore.widecolumn.model.ring import SHARD_KEY_FIELD, checked_place, place_document
 
 
 def sharded(routing: Routing) -> CollectionRouting:

@@ -9,8 +9,8 @@ import bson
 from bson.timestamp import Timestamp
 
 from docstore.bson import get_field
-from docstore.bson.optime import unpack_timestamp
 from docstore.commands.gossip import NO_GOSSIP, encode_gossip
+from docstore.optime import unpack_timestamp
 
 
 class Gossip:

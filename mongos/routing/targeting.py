@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docstore.aggregation.find_language import with_constants
+from docstore.aggregation.query_context import with_constants
 from docstore.bson import OBJECT, elements, get_field, get_path
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.query.bounds import equalities
-from docstore.query.filter import parse_filter
-from docstore.query.language import PLAIN, Language
-from docstore.query.tree import Filter
+from docstore.query.context import PLAIN, Language
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
+from docstore.query.plan.bounds import equalities
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import exact_key, shards_for_filter
-from docstore.wide.errors import wrong_mode
-from mongos.routing.language import under
+from docstore.widecolumn.model.errors import wrong_mode
+from mongos.routing.query_context import under
 
 _ARRAY = 0x04
 

@@ -12,7 +12,7 @@ import time
 
 from docstore.bson import from_python, get_field
 from docstore.collection.collection import Collection
-from docstore.collection.sessions import SessionWrite
+from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
 from docstore.storage import open_engine
 from tests.unit.collection.building import doc, make, spec

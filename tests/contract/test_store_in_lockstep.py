@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from docstore.bson import from_python
-from docstore.bson.optime import OpTime
-from docstore.collection.apply import apply_entry
-from docstore.collection.oplog import entry_optime
+from docstore.collection.oplog.apply import apply_entry
+from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.store import Store
-from docstore.collection.unit import WriteUnit
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.errors import Code, CommandError
+from docstore.optime import OpTime
 from docstore.storage import open_engine
 from tests.unit.collection.building import check, doc, entries, plain, spec, ticking
 

@@ -10,15 +10,15 @@ import bson
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from docstore.commands.client_sessions import ClientSessions
+from docstore.commands.client_connection import Peer
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import PUBLIC, Command, CommandTable, Role
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.gossip import EncodedGossip, encode_gossip
-from docstore.commands.operations import OperationRegistry
-from docstore.commands.peer import Peer
+from docstore.commands.operations.registry import OperationRegistry
+from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import CommandError
 from docstore.wire.message import Message
 

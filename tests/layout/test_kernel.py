@@ -11,11 +11,12 @@ import pytest
 
 import docstore.bson.walk
 
-KERNEL = Path(__file__).resolve().parents[2] / "docstore" / "bson"
+LIBRARY = Path(__file__).resolve().parents[2] / "docstore"
+KERNEL = (LIBRARY / "bson", LIBRARY / "kernel")
 
 
 def compiled() -> set[str]:
-    tree = ast.parse((KERNEL / "compile" / "kernel_build.py").read_text())
+    tree = ast.parse((LIBRARY / "kernel" / "compile" / "kernel_build.py").read_text())
     [names] = [
         ast.literal_eval(node.value)
         for node in tree.body
@@ -24,14 +25,18 @@ def compiled() -> set[str]:
     return set(names)
 
 
+def modules(ending: str) -> dict[str, Path]:
+    paths = (path for room in KERNEL for path in room.rglob(f"*{ending}"))
+    return {".".join(path.relative_to(LIBRARY).with_suffix("").parts): path for path in paths}
+
+
 def test_every_compiled_module_has_its_source_and_its_signatures() -> None:
-    assert compiled() == {path.stem for path in KERNEL.glob("*.pxd")}
-    assert compiled() <= {path.stem for path in KERNEL.glob("*.py")}
+    assert compiled() == set(modules(".pxd"))
+    assert compiled() <= set(modules(".py"))
 
 
 def test_every_module_that_uses_cython_is_compiled() -> None:
-    users = {path.stem for path in KERNEL.glob("*.py") if "\nimport cython\n" in path.read_text()}
-    assert users == compiled()
+    assert {name for name, path in modules(".py").items() if "\nimport cython\n" in path.read_text()} == compiled()
 
 
 def test_the_kernel_is_compiled_where_it_can_be() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.optime import NULL_OPTIME, OpTime
 from tests.simulation.cluster import Checker, Cluster, Entry, Member
 
 

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.errors import CommandError
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import MemberConfig, ReplicaSetConfig, Settings
 from docstore.replication.core import Core
 from docstore.replication.effects import Drain, Effect, LeftOffice, Persist, Reply, Send, TakeOffice

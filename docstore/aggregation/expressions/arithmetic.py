@@ -1,4 +1,4 @@
-"""Arithmetic operators, promoting as `docstore.query.arithmetic` says. Null and missing operands give null."""
+"""Arithmetic operators, promoting as `docstore.query.value.arithmetic` says. Null and missing operands give null."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from docstore.aggregation.expressions.decimal_functions import (
 from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, unary
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
-from docstore.query import arithmetic
-from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal, to_float, widest
-from docstore.query.summation import Summation
-from docstore.query.values import (
+from docstore.query.value import arithmetic
+from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal, to_float, widest
+from docstore.query.value.summation import Summation
+from docstore.query.value.values import (
     INT_MIN,
     LONG_MAX,
     LONG_MIN,

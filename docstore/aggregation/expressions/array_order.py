@@ -18,9 +18,9 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import array_value
 from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import CommandError
-from docstore.query.ordering import Ordering
 from docstore.query.sort import parse_sort_fields
-from docstore.query.values import (
+from docstore.query.value.ordering import Ordering
+from docstore.query.value.values import (
     LONG_MAX,
     LONG_MIN,
     NULL_VALUE,

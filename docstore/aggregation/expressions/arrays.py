@@ -25,7 +25,7 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
 from docstore.errors import CommandError
-from docstore.query.values import (
+from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
     NULL_VALUE,

@@ -1,7 +1,7 @@
 """Expressions that the kernel calculates: operators whose common cases need no interpreter.
 
 What comes out is the same: the kernel asks the expression itself wherever a value is not of the common types
-(`docstore.bson.calculating`).
+(`docstore.kernel.compute.expressions`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from dataclasses import replace
 from functools import partial
 
 from docstore.aggregation.expressions.model import Expression, Scope
-from docstore.bson.calculating import (
+from docstore.bson.walk import Value
+from docstore.kernel.compute.dates import DatePart, DateText
+from docstore.kernel.compute.expressions import (
     Calculation,
     Choice,
     Comparison,
@@ -28,10 +30,8 @@ from docstore.bson.calculating import (
     Size,
     Sum,
 )
-from docstore.bson.calculating_dates import DatePart, DateText
-from docstore.bson.group import CallSource, ConstantSource, DocumentSource, PathSource, Source
-from docstore.bson.walk import Value
-from docstore.query.values import boolean, int32_value
+from docstore.kernel.group.sources import CallSource, ConstantSource, DocumentSource, PathSource, Source
+from docstore.query.value.values import boolean, int32_value
 
 Compute = Callable[[bytes], Value | None]
 Make = Callable[[Sequence[Source], Compute], Calculation]

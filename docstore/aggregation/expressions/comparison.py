@@ -17,8 +17,8 @@ from docstore.aggregation.expressions.model import (
     unary,
 )
 from docstore.bson.walk import MIN_KEY, Value
-from docstore.query.ordering import Ordering
-from docstore.query.values import boolean, int32_value, is_true
+from docstore.query.value.ordering import Ordering
+from docstore.query.value.values import boolean, int32_value, is_true
 
 
 def _above_missing(value: Value | None) -> int:

@@ -8,9 +8,9 @@ from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.parse import is_operator, parse_expression
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
-from docstore.query.language import Language
-from docstore.query.projection import Compute
-from docstore.query.values import is_true
+from docstore.query.context import Language
+from docstore.query.projection.projection import Compute
+from docstore.query.value.values import is_true
 
 
 def compile_test(value: Value, language: Language) -> Callable[[bytes], bool]:

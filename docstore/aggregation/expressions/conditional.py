@@ -17,7 +17,7 @@ from docstore.aggregation.expressions.model import (
 )
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.values import is_true, type_name
+from docstore.query.value.values import is_true, type_name
 
 _COND = Named(17080, 17083, {"if": 17080, "then": 17081, "else": 17082})
 _LET = Named(16874, 16875, {"vars": 16876, "in": 16877})

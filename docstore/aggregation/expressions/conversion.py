@@ -38,8 +38,8 @@ from docstore.bson.walk import (
     Value,
 )
 from docstore.errors import Code, CommandError
-from docstore.query.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal
-from docstore.query.values import (
+from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, to_decimal
+from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
     LONG_MAX,

@@ -20,10 +20,10 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
 )
 from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, zone_from
-from docstore.bson.calendar import civil, day_and_rest, day_of, weekday
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.values import (
+from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, weekday
+from docstore.query.value.values import (
     LONG_MAX,
     LONG_MIN,
     NULL_VALUE,

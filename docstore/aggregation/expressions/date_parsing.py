@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone
-from docstore.bson.calendar import day_of, day_of_iso_week, weekday
 from docstore.errors import Code, CommandError
+from docstore.kernel.compute.calendar import day_of, day_of_iso_week, weekday
 
 FROM_TEXT = frozenset("dGHLmMSuVYzZ%")
 TO_TEXT = FROM_TEXT | frozenset("jUw")

@@ -18,10 +18,18 @@ from docstore.aggregation.expressions.model import (
 )
 from docstore.aggregation.expressions.time_zones import zone_from
 from docstore.bson.build import document_from
-from docstore.bson.calendar import civil, day_and_rest, day_of, day_of_iso_week, day_of_year, iso_week, weekday
 from docstore.bson.walk import ARRAY, BOOL, DATE, OBJECT, OBJECT_ID, TIMESTAMP, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.values import (
+from docstore.kernel.compute.calendar import (
+    civil,
+    day_and_rest,
+    day_of,
+    day_of_iso_week,
+    day_of_year,
+    iso_week,
+    weekday,
+)
+from docstore.query.value.values import (
     LONG_MAX,
     LONG_MIN,
     NULL_VALUE,

@@ -19,11 +19,11 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
 )
 from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, zone_from
-from docstore.bson.calculating_dates import DATE_PARTS
-from docstore.bson.calendar import civil, day_of_year, iso_week, weekday
 from docstore.bson.walk import STRING, Value
 from docstore.errors import Code, CommandError
-from docstore.query.values import NULL_VALUE, display, string_value, text_of, type_name
+from docstore.kernel.compute.calendar import civil, day_of_year, iso_week, weekday
+from docstore.kernel.compute.dates import DATE_PARTS
+from docstore.query.value.values import NULL_VALUE, display, string_value, text_of, type_name
 
 ISO_FORMAT = "%Y-%m-%dT%H:%M:%S.%LZ"
 """What dates look like by default. The Z is there in any zone."""

@@ -13,7 +13,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from docstore.query.arithmetic import DECIMAL_CONTEXT
+from docstore.query.value.arithmetic import DECIMAL_CONTEXT
 
 Function = Callable[[Decimal], Decimal]
 

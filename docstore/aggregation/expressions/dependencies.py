@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
-from docstore.query.values import text_of
+from docstore.query.value.values import text_of
 
 _WHOLE_DOCUMENT = frozenset(("$function", "$getField", "$meta", "$rand", "$setField", "$unsetField"))
 """Operators whose value depends on more than the paths that are written out, or on nothing that is."""

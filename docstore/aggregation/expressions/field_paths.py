@@ -12,8 +12,8 @@ from docstore.aggregation.expressions.model import Evaluate, Expression, Scope, 
 from docstore.bson.build import array_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
 from docstore.errors import Code, CommandError
-from docstore.query.language import Language
-from docstore.query.paths import check_field_path
+from docstore.query.context import Language
+from docstore.query.value.paths import check_field_path
 
 
 def walk(value: Value | None, parts: Sequence[str]) -> Value | None:

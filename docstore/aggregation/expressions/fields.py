@@ -17,7 +17,7 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BINARY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_field
 from docstore.errors import CommandError
-from docstore.query.values import NULL_VALUE, int32_value, string_value, text_of, type_name
+from docstore.query.value.values import NULL_VALUE, int32_value, string_value, text_of, type_name
 
 _ROOT = string_value("$$CURRENT")
 

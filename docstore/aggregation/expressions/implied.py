@@ -16,10 +16,10 @@ from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, STRING, UNDEFINED, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.collation import holds_strings
-from docstore.query.language import Language
-from docstore.query.tree import Comparison, Filter, Op
-from docstore.query.values import text_of
+from docstore.query.context import Language
+from docstore.query.filter.tree import Comparison, Filter, Op
+from docstore.query.value.collation import holds_strings
+from docstore.query.value.values import text_of
 
 _MEANING_MORE = (ARRAY, REGEX, UNDEFINED)
 

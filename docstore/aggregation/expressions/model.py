@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from docstore.bson.calculating import Calculation
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.language import Language
-from docstore.query.ordering import Ordering
+from docstore.kernel.compute.expressions import Calculation
+from docstore.query.context import Language
+from docstore.query.value.ordering import Ordering
 
 _NOTHING_BOUND: Mapping[str, Value | None] = {}
 

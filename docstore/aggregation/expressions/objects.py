@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from docstore.aggregation.accumulators import Accumulator, state_of
+from docstore.aggregation.accumulators.accumulators import Accumulator, state_of
 from docstore.aggregation.expressions.model import OperatorParser, Table, commutative, is_nullish, nary, ordered
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.ordering import Ordering
-from docstore.query.values import display, type_name
+from docstore.query.value.ordering import Ordering
+from docstore.query.value.values import display, type_name
 
 Operands = list[Value | None]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from docstore.aggregation.expressions.model import Expression, Parsing, Table, folded
-from docstore.bson.hashing import hashed_key
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.hashing import hashed_key
 from docstore.query.metadata import KINDS
 from docstore.query.unsupported import not_supported
-from docstore.query.values import double_value, int64_value, text_of
+from docstore.query.value.values import double_value, int64_value, text_of
 
 _METADATA = frozenset(
     (

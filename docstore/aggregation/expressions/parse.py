@@ -11,9 +11,9 @@ from docstore.aggregation.expressions.table import OPERATORS
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.language import PLAIN, Language
-from docstore.query.ordering import BINARY
-from docstore.query.values import NULL_VALUE, display, text_of
+from docstore.query.context import PLAIN, Language
+from docstore.query.value.ordering import BINARY
+from docstore.query.value.values import NULL_VALUE, display, text_of
 
 
 @dataclass(frozen=True, slots=True)

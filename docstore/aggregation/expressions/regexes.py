@@ -18,8 +18,8 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import OBJECT, REGEX, STRING, Value, elements
 from docstore.errors import CommandError
-from docstore.query.regex import compile_pattern
-from docstore.query.values import FALSE, NULL_VALUE, TRUE, int32_value, regex_of, string_value, text_of, type_name
+from docstore.query.filter.regex import compile_pattern
+from docstore.query.value.values import FALSE, NULL_VALUE, TRUE, int32_value, regex_of, string_value, text_of, type_name
 
 
 def _searching(name: str, answer: Callable[[Iterator[pcre2.Match[str]]], Value], nothing: Value) -> OperatorParser:

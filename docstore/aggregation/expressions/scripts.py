@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from docstore.aggregation.expressions.model import Evaluate, Expression, Parsing, Scope, Table
 from docstore.bson.walk import ARRAY, CODE, OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
-from docstore.query.language import Scripts
-from docstore.query.values import type_name
+from docstore.query.context import Scripts
+from docstore.query.value.values import type_name
 
 
 class Function:

@@ -23,8 +23,8 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import array_value
 from docstore.bson.walk import ARRAY, Value, values
 from docstore.errors import CommandError
-from docstore.query.ordering import BINARY, Ordering
-from docstore.query.values import NULL_VALUE, boolean, is_true, type_name
+from docstore.query.value.ordering import BINARY, Ordering
+from docstore.query.value.values import NULL_VALUE, boolean, is_true, type_name
 
 Operands = list[Value | None]
 Members = dict[bytes, Value]

@@ -19,7 +19,7 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import array_value
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
-from docstore.query.values import (
+from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
     NULL_VALUE,

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from docstore.aggregation.expressions.model import Evaluate, Scope, is_nullish
 from docstore.bson.walk import STRING, Value
 from docstore.errors import CommandError
-from docstore.query.values import text_of, type_name
+from docstore.query.value.values import text_of, type_name
 
 _CYCLE = 146_097 * 86_400_000
 _FIRST = -62_135_510_400_000

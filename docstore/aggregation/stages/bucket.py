@@ -14,9 +14,9 @@ from docstore.bson.build import array_from, document_from
 from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.language import Language
-from docstore.query.ordering import Ordering
-from docstore.query.values import NULL_VALUE, display, int32_value, text_of, type_name
+from docstore.query.context import Language
+from docstore.query.value.ordering import Ordering
+from docstore.query.value.values import NULL_VALUE, display, int32_value, text_of, type_name
 
 COUNTED = document_from([("count", OBJECT, document_from([("$sum", *int32_value(1))]))])
 """The output where none is asked for."""

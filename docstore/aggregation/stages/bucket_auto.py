@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from docstore.aggregation.accumulators import Accumulator
+from docstore.aggregation.accumulators.accumulators import Accumulator
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.sorted_runs import SortedRuns
@@ -19,12 +19,12 @@ from docstore.aggregation.stages.bucket import COUNTED, is_groupable
 from docstore.aggregation.stages.group import Field, parse_field
 from docstore.aggregation.stages.preferred_numbers import Rounding, is_zero, rounding
 from docstore.bson.build import document_from
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import OBJECT, STRING, Value, elements, get_field
 from docstore.errors import CommandError
-from docstore.query.language import Language
-from docstore.query.ordering import Ordering
-from docstore.query.values import NULL_VALUE, NUMBERS, display, integral_of, text_of, type_name
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.context import Language
+from docstore.query.value.ordering import Ordering
+from docstore.query.value.values import NULL_VALUE, NUMBERS, display, integral_of, text_of, type_name
 
 _INT32_MAX = 2**31 - 1
 

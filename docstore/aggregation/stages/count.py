@@ -7,8 +7,8 @@ from docstore.aggregation.stages import group, project, sort
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
-from docstore.query.language import Language
-from docstore.query.values import FALSE, NULL_VALUE, int32_value, text_of
+from docstore.query.context import Language
+from docstore.query.value.values import FALSE, NULL_VALUE, int32_value, text_of
 
 _ONE = document_from([("$sum", *int32_value(1))])
 

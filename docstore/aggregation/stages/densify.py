@@ -11,20 +11,29 @@ from dataclasses import dataclass
 
 from docstore.aggregation.expressions.date_arithmetic import add_units
 from docstore.aggregation.expressions.field_paths import walk
-from docstore.aggregation.sliding import plus
 from docstore.aggregation.sorted_runs import SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
 from docstore.aggregation.stages.set_window_fields import wrong_type
-from docstore.aggregation.windows import unit_of
+from docstore.aggregation.window.bounds import unit_of
+from docstore.aggregation.window.sliding import plus
 from docstore.bson.build import array_value, document_from
 from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, DATE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.language import Language
-from docstore.query.ordering import Ordering
-from docstore.query.paths import check_field_path
-from docstore.query.projection import Branch, Computed, plant, projection_of
-from docstore.query.values import NULL_VALUE, NUMBERS, int32_value, int64_bytes, int_of, integral_of, text_of, type_name
+from docstore.query.context import Language
+from docstore.query.projection.projection import Branch, Computed, plant, projection_of
+from docstore.query.value.ordering import Ordering
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import (
+    NULL_VALUE,
+    NUMBERS,
+    int32_value,
+    int64_bytes,
+    int_of,
+    integral_of,
+    text_of,
+    type_name,
+)
 
 MOST_GENERATED = 500_000
 

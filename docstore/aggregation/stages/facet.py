@@ -10,8 +10,8 @@ from docstore.aggregation.streams import Feed
 from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.paths import check_field_path
-from docstore.query.values import display, int32_bytes, type_name
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import display, int32_bytes, type_name
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline

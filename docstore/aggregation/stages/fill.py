@@ -11,8 +11,8 @@ from docstore.aggregation.stages.set_window_fields import parse_set_window_field
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.language import Language
-from docstore.query.values import string_value, text_of, type_name
+from docstore.query.context import Language
+from docstore.query.value.values import string_value, text_of, type_name
 
 _METHODS = {"linear": "$linearFill", "locf": "$locf"}
 _TYPES = {"partitionBy": ("object", OBJECT), "sortBy": ("object", OBJECT), "output": ("object", OBJECT)}

@@ -9,10 +9,10 @@ from docstore.aggregation.stages.match import Match
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, get_field, values
 from docstore.errors import Code, CommandError
-from docstore.query.collation import Collation, holds_strings
-from docstore.query.tree import Always, Filter, In, conjunction
+from docstore.query.filter.tree import Always, Filter, In, conjunction
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NULL_VALUE, int32_value
+from docstore.query.value.collation import Collation, holds_strings
+from docstore.query.value.values import NULL_VALUE, int32_value
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline

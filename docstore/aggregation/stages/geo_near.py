@@ -13,14 +13,14 @@ from docstore.aggregation.stage import Declaration, Environment, Position, Stage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
+from docstore.query.context import Language
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import MATCH_ALL, Filter, Near, conjunction
 from docstore.query.geo.distances import nearest
 from docstore.query.geo.operators import parse_geo
-from docstore.query.language import Language
-from docstore.query.paths import check_field_path
 from docstore.query.sort import Sort
-from docstore.query.tree import MATCH_ALL, Filter, Near, conjunction
-from docstore.query.values import NUMBERS, double_value, is_true, number_of, text_of, type_name
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import NUMBERS, double_value, is_true, number_of, text_of, type_name
 
 _GONE = {
     "limit": (50858, "$geoNear no longer supports the 'limit' parameter. Use a $limit stage instead."),

@@ -19,10 +19,10 @@ from docstore.aggregation.stages.unwind import replaced
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
-from docstore.query.paths import check_field_path
-from docstore.query.tree import Exists, Filter
-from docstore.query.values import (
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Exists, Filter
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import (
     LONG_MAX,
     NUMBERS,
     TRUE,

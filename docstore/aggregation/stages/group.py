@@ -12,27 +12,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from docstore.aggregation.accumulators import ACCUMULATORS, Accumulator, state_of
-from docstore.aggregation.chosen import CHOOSING, Start, parse_chosen, started
+from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, state_of
+from docstore.aggregation.accumulators.n_values import CHOOSING, Start, parse_chosen, started
+from docstore.aggregation.accumulators.scripted import ScriptedAccumulator, parse_scripted
 from docstore.aggregation.expressions.calculations import paths_of, source_of
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
-from docstore.aggregation.scripted_accumulator import ScriptedAccumulator, parse_scripted
 from docstore.aggregation.spilled_groups import Row, RowsOf, SpilledGroups
 from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
 from docstore.bson.build import array_from, document_from
-from docstore.bson.group import (
-    LAST_MAX,
-    LAST_MIN,
-    STATES,
-    Grouping,
-    State,
-)
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.language import Language
-from docstore.query.ordering import BINARY, Ordering
-from docstore.query.values import NULL_VALUE, int32_value, string_value
+from docstore.kernel.group.accumulators import LAST_MAX, LAST_MIN, STATES, State
+from docstore.kernel.group.grouping import Grouping
+from docstore.query.context import Language
+from docstore.query.value.ordering import BINARY, Ordering
+from docstore.query.value.values import NULL_VALUE, int32_value, string_value
 
 WILL_BE_MERGED = "$willBeMerged"
 DOING_MERGE = "$doingMerge"

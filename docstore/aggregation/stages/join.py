@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from docstore.aggregation.stage import CLOCK_EVERY, Environment, Stream
 from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections, values_at
-from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import encode_key
-from docstore.bson.predicate import Predicate
 from docstore.bson.walk import ARRAY, NULL, UNDEFINED, Value, values
-from docstore.query.compile import compile_filter
-from docstore.query.language import Language
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.match.predicate import Predicate
+from docstore.query.context import Language
+from docstore.query.filter.compile import compile_filter
 
 if TYPE_CHECKING:
     from docstore.aggregation.stages.lookup import Lookup

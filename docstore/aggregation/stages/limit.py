@@ -8,8 +8,8 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.errors import CommandError
-from docstore.query.language import Language
-from docstore.query.values import LONG_MAX, NUMBERS, display, int64_value, integral_of
+from docstore.query.context import Language
+from docstore.query.value.values import LONG_MAX, NUMBERS, display, int64_value, integral_of
 
 
 @dataclass(frozen=True, slots=True)

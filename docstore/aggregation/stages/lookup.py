@@ -23,11 +23,11 @@ from docstore.aggregation.stages.foreign import (
 from docstore.aggregation.stages.join import BatchJoin
 from docstore.aggregation.stages.unwind import Unwind, replaced
 from docstore.bson.build import document_from, documents_array, with_documents
-from docstore.bson.keys import encode_key
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.paths import check_field_path
-from docstore.query.values import display, text_of, type_name
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import display, text_of, type_name
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline

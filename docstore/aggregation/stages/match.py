@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
 from docstore.bson.build import document_from
-from docstore.bson.predicate import Predicate
-from docstore.bson.scan import scan
 from docstore.bson.walk import OBJECT, Value
 from docstore.errors import CommandError
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.scan.documents import scan
+from docstore.query.context import Language
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
+from docstore.query.filter.where import functions_of, scripts_of
 from docstore.query.geo.operators import NEAR
-from docstore.query.language import Language
-from docstore.query.tree import Filter
-from docstore.query.where import functions_of, scripts_of
 
 _ANY_NUMBER = 1 << 62
 _NOT_IN_PIPELINES = NEAR | {"$where"}

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from docstore.bson.walk import DECIMAL, DOUBLE, Value
 from docstore.errors import CommandError
-from docstore.query.arithmetic import from_decimal
-from docstore.query.values import decimal_of, double_of, double_value, int32_value, int64_value, int_of
+from docstore.query.value.arithmetic import from_decimal
+from docstore.query.value.values import decimal_of, double_of, double_value, int32_value, int64_value, int_of
 
 _R80 = (
     "100 103 106 109 112 115 118 122 125 128 132 136 140 145 150 155 160 165 170 175 180 185 190 195 200 206 212 218 "

@@ -10,11 +10,11 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.language import Language, Prefetched
-from docstore.query.paths import check_field_path
-from docstore.query.projection import DROP, Branch, Computed, PathCollision, Projection, plant, projection_of
-from docstore.query.projection_parse import parse_project_stage
-from docstore.query.values import display, text_of, type_name
+from docstore.query.context import Language, Prefetched
+from docstore.query.projection.parse import parse_project_stage
+from docstore.query.projection.projection import DROP, Branch, Computed, PathCollision, Projection, plant, projection_of
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import display, text_of, type_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.language import Language
-from docstore.query.values import string_value
+from docstore.query.context import Language
+from docstore.query.value.values import string_value
 
 _DESCEND = string_value("descend")
 _PRUNE = string_value("prune")

@@ -10,8 +10,8 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
-from docstore.query.language import Language
-from docstore.query.values import display, type_name
+from docstore.query.context import Language
+from docstore.query.value.values import display, type_name
 
 
 @dataclass(frozen=True, slots=True)

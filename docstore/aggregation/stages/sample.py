@@ -20,9 +20,9 @@ from docstore.aggregation.stage import (
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
-from docstore.query.language import Language
+from docstore.query.context import Language
 from docstore.query.unsupported import not_supported
-from docstore.query.values import NUMBERS, int64_value, truncated_of
+from docstore.query.value.values import NUMBERS, int64_value, truncated_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from docstore.aggregation.expressions.calculations import source_of
 from docstore.aggregation.expressions.model import Expression
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.partition import NOT_YET, Fields, Partition, Placed
 from docstore.aggregation.sorted_runs import SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
-from docstore.aggregation.window_functions import Open, parse_output
+from docstore.aggregation.window.functions import Open, parse_output
+from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
 from docstore.bson.build import document_from
-from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
+from docstore.deferred_free import discard
 from docstore.errors import Code, CommandError
-from docstore.litter import discard
-from docstore.query.language import Language
-from docstore.query.ordering import Ordering
-from docstore.query.paths import check_field_path
-from docstore.query.projection import Branch, Computed, PathCollision, Projection, plant, projection_of
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.context import Language
+from docstore.query.projection.projection import Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.sort import parse_sort_fields
-from docstore.query.values import NULL_VALUE, int32_bytes, type_name
+from docstore.query.value.ordering import Ordering
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import NULL_VALUE, int32_bytes, type_name
 
 
 @dataclass(frozen=True, slots=True)

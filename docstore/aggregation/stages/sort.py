@@ -9,15 +9,15 @@ from functools import partial
 from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
 from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
 from docstore.bson.build import document_from
-from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import KEY_OF_NULL
-from docstore.bson.sorting import FirstDocuments
 from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError
-from docstore.query.language import Language
+from docstore.kernel.keys.encoding import KEY_OF_NULL
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.scan.sort import FirstDocuments
+from docstore.query.context import Language
 from docstore.query.metadata import keyed_by
-from docstore.query.ordering import Ordering, ordering_of
 from docstore.query.sort import Sort, sort_by
+from docstore.query.value.ordering import Ordering, ordering_of
 
 _CHECK_EVERY = 16
 """Pushes between two looks at the memory of a sort with a limit."""

@@ -11,9 +11,9 @@ from docstore.aggregation.stage import SOURCE, Declaration, Environment, Positio
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.language import Language
+from docstore.query.context import Language
 from docstore.query.unsupported import not_supported
-from docstore.query.values import display, is_true, truncated_of, type_name
+from docstore.query.value.values import display, is_true, truncated_of, type_name
 
 _STATISTICS = ("count", "latencyStats", "queryExecStats", "storageStats")
 _CURRENT_OP = ("allUsers", "backtrace", "idleConnections", "idleCursors", "idleSessions", "localOps", "truncateOps")

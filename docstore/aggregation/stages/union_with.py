@@ -10,7 +10,7 @@ from docstore.aggregation.stages.foreign import foreign_of, pipeline_of
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.values import text_of, type_name
+from docstore.query.value.values import text_of, type_name
 
 if TYPE_CHECKING:
     from docstore.aggregation.pipeline import Pipeline

@@ -9,9 +9,9 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, get_path, values
 from docstore.errors import CommandError
-from docstore.query.language import Language
-from docstore.query.paths import check_field_path
-from docstore.query.values import NULL_VALUE, int64_value, is_true, text_of, type_name
+from docstore.query.context import Language
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import NULL_VALUE, int64_value, is_true, text_of, type_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from docstore.aggregation.expressions.model import Evaluate, Scope, check_variab
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun
 from docstore.bson.build import array_documents, document_from
-from docstore.bson.namespace import check_database_name
 from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import Code, CommandError
-from docstore.query.collation import Collation
-from docstore.query.language import Language
-from docstore.query.paths import check_field_path
+from docstore.namespace import check_database_name
+from docstore.query.context import Language
 from docstore.query.unsupported import not_supported
-from docstore.query.values import string_value, text_of, type_name
+from docstore.query.value.collation import Collation
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import string_value, text_of, type_name
 
 _INTERNAL = ("admin", "config", "local")
 

@@ -1,7 +1,7 @@
 """getLastError: gone, as a command. A write is acknowledged in its own reply.
 
 Clients that write with OP_INSERT, OP_UPDATE and OP_DELETE ask with OP_QUERY and are answered by
-`docstore.commands.legacy`.
+`docstore.commands.legacy.opcodes`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.session_lists import kill
+from docstore.commands.sessions.lists import kill
 from docstore.errors import Code, CommandError
 
 

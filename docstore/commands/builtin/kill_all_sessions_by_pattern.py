@@ -6,8 +6,8 @@ from docstore.bson import elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.session import parse_lsid
-from docstore.commands.session_lists import kill
+from docstore.commands.sessions.fields import parse_lsid
+from docstore.commands.sessions.lists import kill
 from docstore.errors import Code, CommandError
 
 

@@ -6,7 +6,7 @@ from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.operation_ids import operation_id
+from docstore.commands.operations.ids import operation_id
 
 
 def run(context: Context, _arguments: Arguments) -> Result:

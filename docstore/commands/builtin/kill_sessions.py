@@ -5,7 +5,7 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Result, Role, Type
-from docstore.commands.session_lists import kill, lsids_of
+from docstore.commands.sessions.lists import kill, lsids_of
 
 
 def run(context: Context, arguments: Arguments) -> Result:

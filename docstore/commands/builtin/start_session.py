@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
-from docstore.commands.client_sessions import TIMEOUT_MINUTES
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Result, Role
-from docstore.commands.session import NO_USER_DIGEST, lsid_document
+from docstore.commands.sessions.fields import NO_USER_DIGEST, lsid_document
+from docstore.commands.sessions.registry import TIMEOUT_MINUTES
 
 
 def run(context: Context, _arguments: Arguments) -> Result:

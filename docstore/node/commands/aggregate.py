@@ -6,21 +6,21 @@ from collections.abc import Awaitable
 from inspect import isawaitable
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.collection.oplog import OPLOG_NS
+from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.stable_stages import check_stable_stages
-from docstore.commands.stage_places import check_stage_places
+from docstore.commands.shared.stable_api import check_stable_stages
+from docstore.commands.stage_scope import check_stage_places
 from docstore.errors import Code, CommandError
-from docstore.node.cursors import ReleasingSource, first_batch
-from docstore.node.pipeline_explaining import explain_aggregate
-from docstore.node.pipeline_output import write_results
-from docstore.node.pipelines import open_pipeline
-from docstore.node.reading import View, view_of
-from docstore.node.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, language_of
-from docstore.node.views import check_other_views, check_reads_input, view_pipeline, viewed
+from docstore.node.explain.pipeline import explain_aggregate
+from docstore.node.pipeline.out import write_results
+from docstore.node.pipeline.run import open_pipeline
+from docstore.node.read.cursors import ReleasingSource, first_batch
+from docstore.node.read.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, language_of
+from docstore.node.read.snapshot import View, view_of
+from docstore.node.read.views import check_other_views, check_reads_input, view_pipeline, viewed
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

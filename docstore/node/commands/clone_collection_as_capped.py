@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from docstore.bson.namespace import check_collection_name
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.capped_copies import clone
-from docstore.node.creation import check_creatable
+from docstore.namespace import check_collection_name
+from docstore.node.ddl.capped import clone
+from docstore.node.ddl.catalog_changes import existing
+from docstore.node.ddl.create import check_creatable
 from docstore.node.node import node_of
-from docstore.node.requests import capped_size_of
-from docstore.node.schema import existing
+from docstore.node.read.requests import capped_size_of
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

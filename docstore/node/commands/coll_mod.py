@@ -6,22 +6,23 @@ from typing import Any
 
 from bson.int64 import Int64
 
-from docstore.bson import encode_key, get_field
+from docstore.bson import get_field
 from docstore.bson.walk import OBJECT, Value
+from docstore.collection.catalog.ddl import modify_index
+from docstore.collection.catalog.modification import MODIFIABLE, modify_options
+from docstore.collection.catalog.views import find_view, redefine_view
 from docstore.collection.collection import Collection, Index
-from docstore.collection.ddl import modify_index
-from docstore.collection.modification import MODIFIABLE, modify_options
-from docstore.collection.unit import WriteUnit
-from docstore.collection.views import find_view, redefine_view
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.creation import ACTIONS, LEVELS, MAX_CAPPED_BYTES, PRE_AND_POST_IMAGES, check_images, choice
+from docstore.kernel.keys.encoding import encode_key
+from docstore.node.ddl.catalog_changes import change
+from docstore.node.ddl.create import ACTIONS, LEVELS, MAX_CAPPED_BYTES, PRE_AND_POST_IMAGES, check_images, choice
 from docstore.node.node import node_of
-from docstore.node.schema import change
-from docstore.node.validators import check_validator
-from docstore.node.views import checked_definition
+from docstore.node.read.views import checked_definition
+from docstore.node.write.validators import check_validator
 
 _MAX_SECONDS = 0x7FFFFFFF
 _INDEX = declared(

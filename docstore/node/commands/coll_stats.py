@@ -7,7 +7,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code
 from docstore.node.node import node_of
-from docstore.node.statistics import namespace_stats
+from docstore.node.upkeep.collection_stats import namespace_stats
 
 
 def run(context: Context, arguments: Arguments) -> Result:

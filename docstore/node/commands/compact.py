@@ -6,14 +6,14 @@ has no free space of its own.
 
 from __future__ import annotations
 
-from docstore.bson.namespace import split_namespace
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.values import truth_of
 from docstore.errors import NO_CODE, Code, CommandError
+from docstore.namespace import split_namespace
+from docstore.node.ddl.catalog_changes import existing
 from docstore.node.node import node_of
-from docstore.node.schema import existing
 
 
 def run(context: Context, arguments: Arguments) -> Result:

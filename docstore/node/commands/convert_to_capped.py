@@ -5,10 +5,10 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.node.capped_copies import convert
-from docstore.node.requests import capped_size_of
-from docstore.node.schema import existing
-from docstore.node.writes import check_writable
+from docstore.node.ddl.capped import convert
+from docstore.node.ddl.catalog_changes import existing
+from docstore.node.read.requests import capped_size_of
+from docstore.node.write.driver import check_writable
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from inspect import isawaitable
 
-from docstore.collection.counting import Counting, open_count
-from docstore.collection.views import ResolvedView
+from docstore.collection.catalog.views import ResolvedView
+from docstore.collection.read.counting import Counting, open_count
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.view_stages import filter_stages, range_stages
+from docstore.commands.shared.view_stages import filter_stages, range_stages
 from docstore.errors import Code
-from docstore.node.cursors import MAX_BATCH_BYTES, SLICE_SECONDS
 from docstore.node.node import node_of
-from docstore.node.reading import View, view_of
-from docstore.node.requests import COLLATION, count_query_of, hint_of, language_of
-from docstore.node.statistics import number
-from docstore.node.views import open_view, viewed
+from docstore.node.read.cursors import MAX_BATCH_BYTES, SLICE_SECONDS
+from docstore.node.read.requests import COLLATION, count_query_of, hint_of, language_of
+from docstore.node.read.snapshot import View, view_of
+from docstore.node.read.views import open_view, viewed
+from docstore.node.upkeep.collection_stats import number
 
 _STEP_DOCUMENTS = 1000
 

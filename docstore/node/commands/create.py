@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from docstore.collection.unit import WriteUnit
-from docstore.collection.views import define_view, is_view
+from docstore.collection.catalog.views import define_view, is_view
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.creation import PARAMETERS, check_creatable, created_options, created_view
+from docstore.node.ddl.catalog_changes import change, check_takes_documents
+from docstore.node.ddl.create import PARAMETERS, check_creatable, created_options, created_view
 from docstore.node.node import node_of
-from docstore.node.schema import change, check_takes_documents
 
 _DEPRECATED = "The autoIndexId option is deprecated and will be removed in a future release"
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.collection.collection import Collection
-from docstore.collection.index_spec import ID_INDEX_NAME, IndexSpec, parse_index_spec
-from docstore.collection.unit import WriteUnit
+from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec, parse_index_spec
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.commit_quorum import concern_of, wait_for_quorum
-from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.ddl.catalog_changes import change, enter_write, make_collection
+from docstore.node.ddl.commit_quorum import concern_of, wait_for_quorum
 from docstore.node.node import node_of
-from docstore.node.schema import change, enter_write, make_collection
-from docstore.node.writes import check_primary, check_writable
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.write.driver import check_primary, check_writable
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

@@ -13,9 +13,9 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
 from docstore.node.node import node_of
-from docstore.node.operations_in_progress import in_progress
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.node.upkeep.operations import in_progress
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 
 _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
 

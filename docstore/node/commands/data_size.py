@@ -8,7 +8,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
-from docstore.node.statistics import number
+from docstore.node.upkeep.collection_stats import number
 
 _PART = "dataSize tells of whole collections only"
 

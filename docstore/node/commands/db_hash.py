@@ -7,12 +7,12 @@ from typing import Any
 
 from bson.binary import Binary, UuidRepresentation
 
-from docstore.bson.layout import RECORD_ID_BYTES
 from docstore.collection.collection import Collection
 from docstore.collection.rows import stored_cells
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.key_layout import RECORD_ID_BYTES
 from docstore.node.node import node_of
 from docstore.node.slices import Slices
 from docstore.storage import Family, Snapshot

@@ -8,7 +8,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.values import NUMBERS, integer_of, truth_of
 from docstore.errors import NO_CODE, Code, CommandError
-from docstore.node.statistics import database_stats
+from docstore.node.upkeep.collection_stats import database_stats
 
 _INT32_RANGE = 1 << 32
 

@@ -7,12 +7,10 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.node.deletes import DeleteWork, delete_statement
 from docstore.node.node import node_of
-from docstore.node.requests import LET
-from docstore.node.single_writes import delete_one
-from docstore.node.statements import StatementLoop, WriteTarget
-from docstore.node.writes import (
+from docstore.node.read.requests import LET
+from docstore.node.write.delete import DeleteWork, delete_statement
+from docstore.node.write.driver import (
     PARAMETERS,
     Outcome,
     check_batch_size,
@@ -21,6 +19,8 @@ from docstore.node.writes import (
     run_statements,
     session_write,
 )
+from docstore.node.write.fast_path import delete_one
+from docstore.node.write.statement_loop import StatementLoop, WriteTarget
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

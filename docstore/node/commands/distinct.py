@@ -8,22 +8,22 @@ from inspect import isawaitable
 from docstore.aggregation.sorted_runs import RUN_LENGTH
 from docstore.bson import Value
 from docstore.bson.build import enclosed
-from docstore.collection.execute import open_find
-from docstore.collection.views import ResolvedView
+from docstore.collection.catalog.views import ResolvedView
+from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.view_stages import filter_stages
+from docstore.commands.shared.view_stages import filter_stages
+from docstore.deferred_free import discard
 from docstore.errors import Code
-from docstore.litter import discard
-from docstore.node.cursors import SLICE_SECONDS, DocumentSource
-from docstore.node.distinct_values import DistinctValues
 from docstore.node.node import node_of
-from docstore.node.reading import View, view_of
-from docstore.node.requests import COLLATION, filter_of, hint_of, language_of
-from docstore.node.views import open_view, viewed
+from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
+from docstore.node.read.distinct import DistinctValues
+from docstore.node.read.requests import COLLATION, filter_of, hint_of, language_of
+from docstore.node.read.snapshot import View, view_of
+from docstore.node.read.views import open_view, viewed
 from docstore.query.find import FindQuery
-from docstore.query.paths import check_field_path
+from docstore.query.value.paths import check_field_path
 
 _STEP_DOCUMENTS = 128
 _STEP_BYTES = 1024 * 1024

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from docstore.bson.namespace import split_namespace
-from docstore.collection.unit import WriteUnit
-from docstore.collection.views import SYSTEM_VIEWS, is_view, remove_view
+from docstore.collection.catalog.views import SYSTEM_VIEWS, is_view, remove_view
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
+from docstore.namespace import split_namespace
+from docstore.node.ddl.catalog_changes import change
 from docstore.node.node import node_of
-from docstore.node.profiler import SYSTEM_PROFILE
-from docstore.node.schema import change
-from docstore.node.writes import check_writable
+from docstore.node.upkeep.profiler import SYSTEM_PROFILE
+from docstore.node.write.driver import check_writable
 
 
 async def run(context: Context, _arguments: Arguments) -> Result:

@@ -9,8 +9,8 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.errors import Code, CommandError
+from docstore.node.ddl.catalog_changes import change, enter_write
 from docstore.node.node import node_of
-from docstore.node.schema import change, enter_write
 
 _AT_ONCE = 64
 _KEPT = frozenset(("admin", "config", "local"))

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from docstore.bson import array_value, encode_key, from_python
+from docstore.bson import array_value, from_python
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
 from docstore.collection.collection import Collection, Index
-from docstore.collection.index_spec import ID_INDEX_NAME
-from docstore.collection.unit import WriteUnit
+from docstore.collection.index.spec import ID_INDEX_NAME
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.encoding import encode_key
+from docstore.node.ddl.catalog_changes import change, existing
 from docstore.node.node import node_of
-from docstore.node.schema import change, existing
-from docstore.query.values import TYPE_NAMES, display
+from docstore.query.value.values import TYPE_NAMES, display
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

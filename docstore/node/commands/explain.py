@@ -8,26 +8,26 @@ from typing import Any
 
 from docstore.aggregation.pipeline import parse_pipeline
 from docstore.bson import document_from, elements, from_python, get_field
-from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, STRING
-from docstore.collection.views import check_no_view
+from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import Arguments, check_required, take, unknown_field
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.commands.shared.view_stages import filter_stages, find_stages, range_stages
 from docstore.commands.values import text_of
-from docstore.commands.view_stages import filter_stages, find_stages, range_stages
 from docstore.errors import Code, CommandError
-from docstore.node.deletes import delete_statement
-from docstore.node.explaining import VERBOSITIES, Subject, explain_query
+from docstore.namespace import check_collection_name
+from docstore.node.explain.command import VERBOSITIES, Subject, explain_query
+from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.node import node_of
-from docstore.node.pipeline_explaining import explain_aggregate
-from docstore.node.requests import count_query_of, filter_of, find_query_of, hint_of, language_of, sort_of
-from docstore.node.updates import update_statement
-from docstore.node.views import view_pipeline, viewed
-from docstore.query.collation import parse_collation
+from docstore.node.read.requests import count_query_of, filter_of, find_query_of, hint_of, language_of, sort_of
+from docstore.node.read.views import view_pipeline, viewed
+from docstore.node.write.delete import delete_statement
+from docstore.node.write.update import update_statement
+from docstore.query.context import Language
 from docstore.query.find import FindQuery
-from docstore.query.language import Language
+from docstore.query.value.collation import parse_collation
 
 _READS = frozenset(("aggregate", "count", "distinct", "find"))
 """Commands that views take."""

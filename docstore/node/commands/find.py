@@ -11,21 +11,21 @@ from collections.abc import Awaitable
 from functools import partial
 from inspect import isawaitable
 
-from docstore.bson import Predicate, Value
+from docstore.bson import Value
+from docstore.collection.catalog.views import ResolvedView
 from docstore.collection.collection import Collection
-from docstore.collection.execute import open_find
-from docstore.collection.oplog import OPLOG_NS
-from docstore.collection.views import ResolvedView
+from docstore.collection.oplog.oplog import OPLOG_NS
+from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.view_stages import find_stages, natural_sort
+from docstore.commands.shared.view_stages import find_stages, natural_sort
 from docstore.errors import Code, CommandError
-from docstore.node.cursors import ReleasingSource, cursor_reply, first_batch
+from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode, node_of
-from docstore.node.oplog_reading import open_oplog
-from docstore.node.reading import View, newest, view_of
-from docstore.node.requests import (
+from docstore.node.read.cursors import ReleasingSource, cursor_reply, first_batch
+from docstore.node.read.oplog import open_oplog
+from docstore.node.read.requests import (
     FIND_PARAMETERS,
     CursorOptions,
     cursor_options_of,
@@ -33,11 +33,12 @@ from docstore.node.requests import (
     hint_of,
     language_of,
 )
-from docstore.node.search import identity_in
-from docstore.node.tailing import CappedLog, Tail
-from docstore.node.views import open_view, reply_of, viewed
+from docstore.node.read.snapshot import View, newest, view_of
+from docstore.node.read.tailing import CappedLog, Tail
+from docstore.node.read.views import open_view, reply_of, viewed
+from docstore.node.write.search import identity_in
 from docstore.query.find import FindQuery, Hint
-from docstore.query.projection import metadata_kinds
+from docstore.query.projection.projection import metadata_kinds
 from docstore.query.sort import parse_sort
 from docstore.spill import SpillFile
 

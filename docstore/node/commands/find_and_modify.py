@@ -10,22 +10,15 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
-from docstore.node.modification import Modification, check_form, update_of
 from docstore.node.node import DataNode, node_of
-from docstore.node.requests import COLLATION, LET, filter_of, hint_of, language_of, sort_of
-from docstore.node.statements import StatementLoop, WriteTarget
-from docstore.node.writes import (
-    Outcome,
-    check_writable,
-    drive,
-    effective_concern,
-    session_write,
-    wait_for_write,
-)
-from docstore.query.language import Language
-from docstore.query.projection import PositionalProjection
-from docstore.query.projection_parse import parse_projection
+from docstore.node.read.requests import COLLATION, LET, filter_of, hint_of, language_of, sort_of
+from docstore.node.write.driver import Outcome, check_writable, drive, effective_concern, session_write, wait_for_write
+from docstore.node.write.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
+from docstore.node.write.modification import Modification, check_form, update_of
+from docstore.node.write.statement_loop import StatementLoop, WriteTarget
+from docstore.query.context import Language
+from docstore.query.projection.parse import parse_projection
+from docstore.query.projection.projection import PositionalProjection
 from docstore.query.update.upsert import refuse_expressions
 
 

@@ -12,11 +12,11 @@ from docstore.commands.cursors import ClientCursor
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.exhaust import following_batch
 from docstore.errors import Code, CommandError
-from docstore.js import turns
-from docstore.node.cursors import Filling, filled_reply
+from docstore.js import script_thread
 from docstore.node.node import node_of
-from docstore.node.tailing import Tail
-from docstore.query.language import ScriptsWanted
+from docstore.node.read.cursors import Filling, filled_reply
+from docstore.node.read.tailing import Tail
+from docstore.query.context import ScriptsWanted
 
 AWAIT_SECONDS = 1.0
 """How long a tailing cursor waits for data when the client does not say."""
@@ -29,7 +29,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     namespace = f"{context.db}.{arguments['collection']}"
     session = context.session
     cursor = context.services.cursors.checkout(arguments.value, namespace, None if session is None else session.lsid)
-    if cursor.scripted and turns.current() is None:
+    if cursor.scripted and script_thread.current() is None:
         cursor.pinned = False
         raise ScriptsWanted
     try:

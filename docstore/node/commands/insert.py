@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.node.inserts import Inserts
 from docstore.node.node import node_of
-from docstore.node.single_writes import insert_one
-from docstore.node.writes import PARAMETERS, check_batch_size, check_writable, run_statements, session_write
+from docstore.node.write.driver import PARAMETERS, check_batch_size, check_writable, run_statements, session_write
+from docstore.node.write.fast_path import insert_one
+from docstore.node.write.insert import Inserts
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

@@ -11,19 +11,20 @@ from bson.binary import Binary, UuidRepresentation
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import Predicate, document_to_python, from_python
-from docstore.bson.namespace import split_namespace
+from docstore.bson import document_to_python, from_python
+from docstore.collection.catalog.views import ViewDefinition, views_of
 from docstore.collection.collection import Collection
-from docstore.collection.oplog import OPLOG_NS, Oplog
-from docstore.collection.views import ViewDefinition, views_of
+from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.node.cursors import MadeSource, first_batch
+from docstore.kernel.match.predicate import Predicate
+from docstore.namespace import split_namespace
 from docstore.node.node import node_of
-from docstore.node.requests import CURSOR, batch_size_of
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.node.read.cursors import MadeSource, first_batch
+from docstore.node.read.requests import CURSOR, batch_size_of
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

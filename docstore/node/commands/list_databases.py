@@ -11,10 +11,10 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
-from docstore.node.sizes import collection_sizes
 from docstore.node.slices import Slices
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.node.upkeep.sizes import collection_sizes
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 
 MEBIBYTE = 1024 * 1024
 _ALWAYS_THERE = frozenset(("admin", "config", "local"))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from docstore.collection.views import check_no_view
+from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.cursors import ListSource, first_batch
 from docstore.node.node import node_of
-from docstore.node.requests import CURSOR, batch_size_of
+from docstore.node.read.cursors import ListSource, first_batch
+from docstore.node.read.requests import CURSOR, batch_size_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

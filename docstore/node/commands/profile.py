@@ -14,10 +14,10 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.profiler import Profile
-from docstore.node.requests import language_at
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.node.read.requests import language_at
+from docstore.node.upkeep.profiler import Profile
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 
 _LEVELS = range(3)
 _NOTE = "When a filter expression is set, slowms and sampleRate are not used for profiling and slow-query log lines."

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from bson.raw_bson import RawBSONDocument
 
-from docstore.collection.index_build import IndexBuild
-from docstore.collection.unit import WriteUnit
+from docstore.collection.index.build import IndexBuild
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.cursors import SLICE_SECONDS
+from docstore.node.ddl.catalog_changes import change
 from docstore.node.node import node_of
-from docstore.node.schema import change
+from docstore.node.read.cursors import SLICE_SECONDS
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

@@ -4,16 +4,16 @@ one.
 
 from __future__ import annotations
 
-from docstore.bson.namespace import replicates
-from docstore.collection.unit import WriteUnit
-from docstore.collection.views import is_view
+from docstore.collection.catalog.views import is_view
+from docstore.collection.unit_of_work import WriteUnit
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
+from docstore.namespace import replicates
+from docstore.node.ddl.catalog_changes import change, check_takes_documents
 from docstore.node.node import node_of
-from docstore.node.schema import change, check_takes_documents
-from docstore.node.writes import check_writable
+from docstore.node.write.driver import check_writable
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

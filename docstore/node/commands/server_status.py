@@ -10,14 +10,14 @@ from typing import Any
 from bson.int64 import Int64
 
 import docstore
-from docstore.collection.views import views_of
+from docstore.collection.catalog.views import views_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
-from docstore.commands.figures import READS, WRITES
 from docstore.commands.limits import COMPATIBLE_VERSION
+from docstore.commands.metrics import READS, WRITES
 from docstore.node.node import DataNode, node_of
-from docstore.node.statistics import number
+from docstore.node.upkeep.collection_stats import number
 
 MEBIBYTE = 1024 * 1024
 _INTERNAL = frozenset(("admin", "config", "local"))

@@ -8,8 +8,8 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.commit_quorum import check_quorum
-from docstore.node.schema import existing
+from docstore.node.ddl.catalog_changes import existing
+from docstore.node.ddl.commit_quorum import check_quorum
 
 
 def run(context: Context, arguments: Arguments) -> Result:

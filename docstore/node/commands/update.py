@@ -8,11 +8,8 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
-from docstore.node.requests import LET
-from docstore.node.single_writes import update_one
-from docstore.node.statements import StatementLoop, WriteTarget
-from docstore.node.updates import UpdateWork, update_statement
-from docstore.node.writes import (
+from docstore.node.read.requests import LET
+from docstore.node.write.driver import (
     PARAMETERS,
     Outcome,
     check_batch_size,
@@ -21,6 +18,9 @@ from docstore.node.writes import (
     run_statements,
     session_write,
 )
+from docstore.node.write.fast_path import update_one
+from docstore.node.write.statement_loop import StatementLoop, WriteTarget
+from docstore.node.write.update import UpdateWork, update_statement
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

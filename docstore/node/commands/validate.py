@@ -8,15 +8,15 @@ from __future__ import annotations
 from time import monotonic
 from typing import Any
 
+from docstore.collection.catalog.views import check_no_view
 from docstore.collection.validate import Validation
-from docstore.collection.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import node_of
-from docstore.node.statistics import number
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.upkeep.collection_stats import number
 
 _OPTIONS = ("full", "background", "metadata", "enforceFastCount", "repair")
 _FINDINGS: dict[str, Any] = {

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from docstore.bson.walk import OBJECT, Value
+from docstore.query.filter.tree import Near
 from docstore.query.geo import plane, sphere
 from docstore.query.geo.cell_keys import Region
 from docstore.query.geo.geojson import locations, stored_shape
-from docstore.query.geo.located import values_at
 from docstore.query.geo.shapes import Point, Position, Shape, single_parts
-from docstore.query.tree import Near
+from docstore.query.geo.values_at_path import values_at
 
 EARTH_METRES = 6_378_100.0
 _ORDERED = struct.Struct(">d")

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
+from docstore.query.filter.tree import Near, ValueTest
 from docstore.query.geo import plane, sphere
 from docstore.query.geo.cell_keys import Region
 from docstore.query.geo.geojson import on_sphere, parse_geometry, parse_pair, refused, stored_shape
 from docstore.query.geo.shapes import Point, Position, Shape, is_on_sphere, single_parts
-from docstore.query.tree import Near, ValueTest
-from docstore.query.values import NUMBERS, display, number_of
+from docstore.query.value.values import NUMBERS, display, number_of
 
 Element = tuple[str, int, bytes]
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
-from docstore.query.language import Language
-from docstore.query.tree import named_paths
+from docstore.query.context import Language
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import named_paths
 from docstore.query.update.tree import is_selector
 
 NOT_IN_UPDATES = frozenset(("$expr", "$geoNear", "$jsonSchema", "$near", "$nearSphere", "$text", "$where"))

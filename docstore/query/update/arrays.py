@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from docstore.bson.build import array_value, document_from
-from docstore.bson.key_pattern import KeyPattern
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
-from docstore.query.compile import compile_filter
-from docstore.query.filter import is_operator_document, parse_filter, parse_operators, under
-from docstore.query.language import Language
-from docstore.query.ordering import BINARY, Ordering
-from docstore.query.path_operators import parse_equality
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.context import Language
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import is_operator_document, parse_filter, parse_operators, under
+from docstore.query.filter.path_operators import parse_equality
 from docstore.query.update.array_filters import within_update
 from docstore.query.update.modifier import Blocked, Situation
-from docstore.query.values import NUMBERS, display, integral_of, type_name
+from docstore.query.value.ordering import BINARY, Ordering
+from docstore.query.value.values import NUMBERS, display, integral_of, type_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ document, and every upsert, is done by the update of the general language, which
 
 from __future__ import annotations
 
-from docstore.bson.field_changes import FieldChanges, field_changes
 from docstore.bson.walk import Value
-from docstore.query.tree import Filter
+from docstore.kernel.compute.field_updates import FieldChanges, field_changes
+from docstore.query.filter.tree import Filter
 from docstore.query.update.parse import parse_update
 from docstore.query.update.update import Update
 

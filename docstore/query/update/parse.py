@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.language import PLAIN, Language
+from docstore.query.context import PLAIN, Language
 from docstore.query.unsupported import not_supported
 from docstore.query.update.array_filters import check_known, check_used, parse_array_filters
 from docstore.query.update.arrays import parse_add_to_set, parse_pop, parse_pull, parse_pull_all, parse_push
@@ -26,7 +26,7 @@ from docstore.query.update.modifier import Modifier
 from docstore.query.update.numbers import parse_bit, parse_inc, parse_mul
 from docstore.query.update.tree import PathNode, Selectors, dollar_field, is_selector
 from docstore.query.update.update import Change, OperatorUpdate, PipelineUpdate, Replacement, Update
-from docstore.query.values import display, type_name
+from docstore.query.value.values import display, type_name
 
 OPERATORS: dict[str, Callable[[str, Value, Language], Modifier]] = {
     "$addToSet": lambda path, value, language: parse_add_to_set(value, language),

@@ -17,7 +17,7 @@ from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.query.update.fields import RenameSource
 from docstore.query.update.modifier import Blocked, Modifier, Situation
-from docstore.query.values import NULL_VALUE, display
+from docstore.query.value.values import NULL_VALUE, display
 
 MAX_PADDING = 1_500_000
 """Most nulls that setting an element beyond an array's end may add."""

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from docstore.bson.build import document_from
-from docstore.bson.keys import encode_key
 from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, TIMESTAMP, Value, elements, get_field
 from docstore.errors import Code, CommandError
-from docstore.query.identity import check_id
-from docstore.query.tree import Filter
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.filter.tree import Filter
 from docstore.query.update.arrays import AddToSet, Push
 from docstore.query.update.modifier import LEAVE, Modifier, Situation
 from docstore.query.update.tree import PathNode, Selectors, apply_tree
 from docstore.query.update.upsert import seed_document, seeded_id
-from docstore.query.values import display, timestamp_bytes
+from docstore.query.value.identity import check_id
+from docstore.query.value.values import display, timestamp_bytes
 
 
 class Update(Protocol):

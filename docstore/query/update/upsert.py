@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.errors import Code, CommandError
-from docstore.query.bounds import fixed_values
-from docstore.query.paths import covers
-from docstore.query.tree import Always, And, DocumentTest, Filter, Nor, Or
+from docstore.query.filter.tree import Always, And, DocumentTest, Filter, Nor, Or
+from docstore.query.plan.bounds import fixed_values
 from docstore.query.update.fields import Set
 from docstore.query.update.modifier import Situation
 from docstore.query.update.tree import PathNode, apply_tree
+from docstore.query.value.paths import covers
 
 
 def seed_document(tree: Filter) -> bytes:

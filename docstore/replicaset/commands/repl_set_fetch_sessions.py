@@ -7,7 +7,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role
 from docstore.errors import Code, CommandError
 from docstore.replicaset.access import initiated_set_of
-from docstore.replicaset.session_rows import COMMAND_NAME, rows_after
+from docstore.replicaset.sync.session_rows import COMMAND_NAME, rows_after
 
 
 def run(context: Context, arguments: Arguments) -> Result:

@@ -17,7 +17,7 @@ from docstore.commands.parameters import ServerParameter, truth
 from docstore.errors import Code, CommandError
 from docstore.js.evaluation import Evaluation
 from docstore.node.node import node_of
-from docstore.node.stored_functions import stored_functions
+from docstore.node.pipeline.stored_functions import stored_functions
 
 
 class EvalSwitch:

@@ -15,20 +15,20 @@ import bson
 from bson.int64 import Int64
 
 from docstore.bson import Value, append_fields, array_from, document_from
-from docstore.bson.namespace import check_collection_name
 from docstore.bson.walk import ARRAY, CODE, CODE_WITH_SCOPE, STRING
-from docstore.collection.execute import open_find
+from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.js.grouping import GroupJob, run_group
 from docstore.js.results import INLINE_BYTES
-from docstore.node.cursors import SLICE_SECONDS, DocumentSource
+from docstore.namespace import check_collection_name
 from docstore.node.node import DataNode, node_of
-from docstore.node.reading import view_of
-from docstore.node.requests import filter_of, language_at, under
-from docstore.node.stored_functions import stored_functions
+from docstore.node.pipeline.stored_functions import stored_functions
+from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
+from docstore.node.read.requests import filter_of, language_at, under
+from docstore.node.read.snapshot import view_of
 from docstore.query.find import FindQuery
 
 _FIELDS = declared(

@@ -1,7 +1,7 @@
 """mapReduce on one node: the user's functions run in a worker process over a snapshot of what the node owns.
 
-The internal form (`shardedFirstPass`, see `docstore.commands.map_reduce`) leaves out finalize and answers with a cursor
-over the results in the order of their keys. Where results go: `docstore.node.map_reduce_output`.
+The internal form (`shardedFirstPass`, see `docstore.commands.shared.map_reduce`) leaves out finalize and answers with a
+cursor over the results in the order of their keys. Where results go: `docstore.node.pipeline.map_reduce`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import bson
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import Value, append_fields
-from docstore.collection.execute import open_find
-from docstore.collection.views import check_no_view
+from docstore.collection.catalog.views import check_no_view
+from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.map_reduce import PARAMETERS, Mode, Output, counts_document, job_of, output_of
+from docstore.commands.shared.map_reduce import PARAMETERS, Mode, Output, counts_document, job_of, output_of
 from docstore.js.job import Counts, MapReduceJob
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
 from docstore.js.workers import Sink
-from docstore.node.cursors import SLICE_SECONDS, DocumentSource, MadeSource, ReleasingSource, first_batch
-from docstore.node.map_reduce_output import MapReduceOutput
 from docstore.node.node import DataNode, node_of
-from docstore.node.reading import view_of
-from docstore.node.requests import filter_of, language_of, sort_of
-from docstore.node.stored_functions import stored_functions
+from docstore.node.pipeline.map_reduce import MapReduceOutput
+from docstore.node.pipeline.stored_functions import stored_functions
+from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource, MadeSource, ReleasingSource, first_batch
+from docstore.node.read.requests import filter_of, language_of, sort_of
+from docstore.node.read.snapshot import view_of
+from docstore.query.context import Language
 from docstore.query.find import FindQuery
-from docstore.query.language import Language
 
 BATCH_DOCUMENTS = 5000
 MARGIN_SECONDS = 0.02

@@ -8,9 +8,9 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.map_reduce_output import let_be_seen
 from docstore.node.node import node_of
-from docstore.node.writes import effective_concern, wait_for_write
+from docstore.node.pipeline.map_reduce import let_be_seen
+from docstore.node.write.driver import effective_concern, wait_for_write
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:

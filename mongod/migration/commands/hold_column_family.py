@@ -12,12 +12,12 @@ from typing import Any
 
 from bson.binary import Binary
 
-from docstore.collection.options import parse_options
+from docstore.collection.catalog.options import parse_options
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
-from docstore.node.schema import enter_write
-from mongod.migration.held_families import hold_family
+from docstore.node.ddl.catalog_changes import enter_write
+from mongod.migration.rows.held_families import hold_family
 from mongod.migration.shard import shard_of
 
 

@@ -16,7 +16,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.migration import Decision
-from mongod.migration.reception import resolve
+from mongod.migration.recipient.driver import resolve
 from mongod.migration.shard import shard_of
 
 

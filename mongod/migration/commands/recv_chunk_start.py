@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from docstore.collection.index_spec import parse_index_spec
-from docstore.collection.options import parse_options
+from docstore.collection.catalog.options import parse_options
+from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.sharding.migration import migration_from
-from mongod.migration.reception import Definition
+from mongod.migration.recipient.driver import Definition
 from mongod.migration.shard import shard_of
 
 

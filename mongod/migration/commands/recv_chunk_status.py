@@ -13,7 +13,7 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
-from mongod.migration.reception import describe
+from mongod.migration.recipient.driver import describe
 from mongod.migration.shard import shard_of
 
 

@@ -7,17 +7,17 @@ from typing import Any
 import bson
 from bson.binary import Binary
 
-from docstore.bson.namespace import split_namespace
 from docstore.collection.collection import Collection
-from docstore.collection.index_spec import parse_index_spec
+from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.schema import make_collection
+from docstore.namespace import split_namespace
+from docstore.node.ddl.catalog_changes import make_collection
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
-from docstore.wide.ring import SHARD_KEY
+from docstore.widecolumn.model.ring import SHARD_KEY
 from mongod.migration.changes import log
 from mongod.migration.ranges import serves
 from mongod.migration.shard import Shard, shard_of

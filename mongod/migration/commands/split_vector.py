@@ -15,13 +15,13 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.node.cursors import SLICE_SECONDS
 from docstore.node.node import DataNode, node_of
+from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.split import MIB, SplitScan, cut_for, median_of
 from mongod.migration.ranges import entries, key_index
-from mongod.migration.row_ranges import is_family
-from mongod.migration.row_splits import split_places
+from mongod.migration.rows.ranges import is_family
+from mongod.migration.rows.splits import split_places
 
 _NO_LIMIT = 1 << 62
 

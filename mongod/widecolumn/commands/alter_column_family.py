@@ -5,11 +5,11 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import ALTER_COLUMN_FAMILY
+from docstore.commands.shared.wide_column import ALTER_COLUMN_FAMILY
 from docstore.node.node import node_of
-from docstore.node.wide.schema import change_schema
-from docstore.wide.definitions import family_options
-from docstore.wide.schema import altered
+from docstore.widecolumn.model.column_families import altered
+from docstore.widecolumn.model.definition_commands import family_options
+from docstore.widecolumn.node.schema_changes import change_schema
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

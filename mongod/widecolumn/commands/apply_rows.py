@@ -7,16 +7,16 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.wide_column import APPLY_ROWS
+from docstore.commands.shared.wide_column import APPLY_ROWS
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.wide.executor import executor_of
-from docstore.node.wide.schema import check_schema
-from docstore.node.wide.writing import shown_key
-from docstore.wide.consistency import level_named
-from docstore.wide.errors import invalid_request
-from docstore.wide.execution import RowWrite
-from docstore.wide.received import seen_parts, writes_of
+from docstore.widecolumn.model.consistency import level_named
+from docstore.widecolumn.model.errors import invalid_request
+from docstore.widecolumn.model.executor import RowWrite
+from docstore.widecolumn.model.internal_requests import seen_parts, writes_of
+from docstore.widecolumn.node.executor import executor_of
+from docstore.widecolumn.node.row_writes import shown_key
+from docstore.widecolumn.node.schema_changes import check_schema
 
 _MOST_BEFORE_VALUE = 17
 """Bytes of a record that are not the value: flags, timestamp, and of one that expires when it does."""

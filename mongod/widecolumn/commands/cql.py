@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.cql import PARAMETERS, run_statement
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.starting import begun
-from docstore.cql.execution import Surroundings
+from docstore.commands.eager_tasks import begun
+from docstore.commands.shared.cql import PARAMETERS, run_statement
 from docstore.node.node import node_of
-from docstore.node.wide.executor import executor_of
+from docstore.widecolumn.cql.run.execution import Surroundings
+from docstore.widecolumn.node.executor import executor_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

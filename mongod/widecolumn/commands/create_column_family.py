@@ -5,12 +5,12 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import CREATE_COLUMN_FAMILY
+from docstore.commands.shared.wide_column import CREATE_COLUMN_FAMILY
 from docstore.node.node import node_of
-from docstore.node.wide.schema import SchemaChange, change_schema
-from docstore.wide.definitions import family_options
-from docstore.wide.schema import column_family
-from mongod.widecolumn.spreading import change_spread
+from docstore.widecolumn.model.column_families import column_family
+from docstore.widecolumn.model.definition_commands import family_options
+from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
+from mongod.widecolumn.shard_column_family import change_spread
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

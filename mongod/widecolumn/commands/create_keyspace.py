@@ -5,10 +5,10 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import CREATE_KEYSPACE
+from docstore.commands.shared.wide_column import CREATE_KEYSPACE
 from docstore.node.node import node_of
-from docstore.node.wide.schema import change_schema
-from docstore.wide.definitions import keyspace_of
+from docstore.widecolumn.model.definition_commands import keyspace_of
+from docstore.widecolumn.node.schema_changes import change_schema
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

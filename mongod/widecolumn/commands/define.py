@@ -11,11 +11,11 @@ from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.wide_column import DEFINE
+from docstore.commands.shared.wide_column import DEFINE
 from docstore.node.node import node_of
-from docstore.node.wide.schema import SchemaChange, change_schema
-from docstore.wide.schema import column_family, keyspace_from_options
-from mongod.widecolumn.spreading import change_spread
+from docstore.widecolumn.model.column_families import column_family, keyspace_from_options
+from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
+from mongod.widecolumn.shard_column_family import change_spread
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

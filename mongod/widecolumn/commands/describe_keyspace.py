@@ -6,8 +6,8 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.node.node import node_of
-from docstore.node.wide.columns import stored
-from docstore.wide.definitions import keyspace_document
+from docstore.widecolumn.model.definition_commands import keyspace_document
+from docstore.widecolumn.node.keyspaces import stored
 
 
 def run(context: Context, arguments: Arguments) -> Result:

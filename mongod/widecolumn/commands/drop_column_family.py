@@ -6,7 +6,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
-from docstore.node.wide.schema import SchemaChange, change_schema
+from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

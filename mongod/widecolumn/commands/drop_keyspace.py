@@ -5,7 +5,7 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
-from docstore.node.wide.schema import change_schema
+from docstore.widecolumn.node.schema_changes import change_schema
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

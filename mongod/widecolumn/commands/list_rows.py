@@ -5,10 +5,10 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.wide_column import LIST_ROWS
+from docstore.commands.shared.wide_column import LIST_ROWS
 from docstore.node.node import node_of
-from docstore.node.wide.stretches import list_rows, listing_document
-from docstore.wide.received import bytes_of
+from docstore.widecolumn.model.internal_requests import bytes_of
+from docstore.widecolumn.node.replica_reads import list_rows, listing_document
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

@@ -8,12 +8,12 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import LOAD_STORAGE_CONF
+from docstore.commands.shared.wide_column import LOAD_STORAGE_CONF
 from docstore.node.node import node_of
-from docstore.node.wide.schema import SchemaChange, change_schema
-from docstore.wide.definitions import loaded_document
-from docstore.wide.storage_conf import Configuration, parse_storage_conf
-from mongod.widecolumn.spreading import change_spread, copy_definition, drop_everywhere
+from docstore.widecolumn.model.definition_commands import loaded_document
+from docstore.widecolumn.model.storage_conf import Configuration, parse_storage_conf
+from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
+from mongod.widecolumn.shard_column_family import change_spread, copy_definition, drop_everywhere
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.wide_column import READ_STRETCH
+from docstore.commands.shared.wide_column import READ_STRETCH
 from docstore.node.node import node_of
-from docstore.node.wide.stretches import document_of, read_stretch, stretch_of
+from docstore.widecolumn.node.replica_reads import document_of, read_stretch, stretch_of
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

@@ -6,14 +6,14 @@ from docstore.bson import document_from, from_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.wide_column import SCAN_ROWS
-from docstore.node.wide.executor import executor_of
-from docstore.node.wide.schema import check_schema
-from docstore.wide.consistency import level_named
-from docstore.wide.execution import RingScan
-from docstore.wide.portions import pack_rows
-from docstore.wide.received import bytes_of
-from docstore.wide.values import binary_value
+from docstore.commands.shared.wide_column import SCAN_ROWS
+from docstore.widecolumn.model.consistency import level_named
+from docstore.widecolumn.model.executor import RingScan
+from docstore.widecolumn.model.internal_requests import bytes_of
+from docstore.widecolumn.model.record_pages import pack_rows
+from docstore.widecolumn.model.values import binary_value
+from docstore.widecolumn.node.executor import executor_of
+from docstore.widecolumn.node.schema_changes import check_schema
 
 
 async def run(context: Context, arguments: Arguments) -> Result:

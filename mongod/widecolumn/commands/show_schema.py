@@ -8,12 +8,12 @@ Without `keyspace` where there is none.
 from __future__ import annotations
 
 from docstore.bson import ARRAY, OBJECT, document_from, documents_array, from_python
-from docstore.collection.entry import uuid_value
+from docstore.collection.oplog.entry import uuid_value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Role
 from docstore.node.node import node_of
-from docstore.node.wide.columns import MARK
+from docstore.widecolumn.node.keyspaces import MARK
 
 
 def run(context: Context, arguments: Arguments) -> bytes:

@@ -10,14 +10,14 @@ from docstore.bson.build import enclosed
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
-from docstore.commands.wide_column import BATCH_MUTATE
+from docstore.commands.shared.wide_column import BATCH_MUTATE
 from docstore.node.node import node_of
-from docstore.node.wide.answers import given
-from docstore.node.wide.batches import batch_rows
-from docstore.node.wide.changes import large_values, writing_of
-from docstore.node.wide.writing import RowChange, write_rows
-from docstore.wide.consistency import Level, level_named
-from docstore.wide.requests import timestamp_of
+from docstore.widecolumn.model.consistency import Level, level_named
+from docstore.widecolumn.model.requests import timestamp_of
+from docstore.widecolumn.node.batches import batch_rows
+from docstore.widecolumn.node.column_reads import given
+from docstore.widecolumn.node.row_writes import RowChange, write_rows
+from docstore.widecolumn.node.write_replies import large_values, writing_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

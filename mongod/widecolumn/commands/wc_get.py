@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import GET
+from docstore.commands.shared.wide_column import GET
 from docstore.node.node import node_of
-from docstore.node.wide.answers import Wanted, given, query_of, reply_get, super_column_of, text_wanted
-from docstore.node.wide.plain import get_plain
-from docstore.wide.requests import check_path, column_comparator
-from docstore.wide.values import name_bytes, row_key_of
+from docstore.widecolumn.model.requests import check_path, column_comparator
+from docstore.widecolumn.model.values import name_bytes, row_key_of
+from docstore.widecolumn.node.column_reads import Wanted, given, query_of, reply_get, super_column_of, text_wanted
+from docstore.widecolumn.node.fast_path import get_plain
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

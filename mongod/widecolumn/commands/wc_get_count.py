@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import GET_COUNT
-from docstore.node.wide.answers import query_of, reply_count, super_column_of
-from docstore.wide.values import row_key_of
+from docstore.commands.shared.wide_column import GET_COUNT
+from docstore.widecolumn.model.values import row_key_of
+from docstore.widecolumn.node.column_reads import query_of, reply_count, super_column_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

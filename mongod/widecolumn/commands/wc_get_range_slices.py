@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import GET_RANGE_SLICES
-from docstore.node.wide.answers import RangeWanted, query_of, reply_ranges, wanted_of
-from docstore.wide.requests import row_ranges_of, stretch_from
+from docstore.commands.shared.wide_column import GET_RANGE_SLICES
+from docstore.widecolumn.model.requests import row_ranges_of, stretch_from
+from docstore.widecolumn.node.column_reads import RangeWanted, query_of, reply_ranges, wanted_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

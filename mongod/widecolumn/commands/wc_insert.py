@@ -8,15 +8,15 @@ from inspect import isawaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import INSERT
+from docstore.commands.shared.wide_column import INSERT
 from docstore.node.node import node_of
-from docstore.node.wide.answers import family_of, given, super_column_of
-from docstore.node.wide.changes import large_values, reply_written, writing_of
-from docstore.node.wide.plain import insert_plain
-from docstore.node.wide.writing import RowChange, write_rows
-from docstore.wide.consistency import level_named
-from docstore.wide.requests import check_path, insert_entry
-from docstore.wide.values import row_key_of
+from docstore.widecolumn.model.consistency import level_named
+from docstore.widecolumn.model.requests import check_path, insert_entry
+from docstore.widecolumn.model.values import row_key_of
+from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
+from docstore.widecolumn.node.fast_path import insert_plain
+from docstore.widecolumn.node.row_writes import RowChange, write_rows
+from docstore.widecolumn.node.write_replies import large_values, reply_written, writing_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

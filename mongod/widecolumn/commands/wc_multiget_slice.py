@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.wide_column import MULTIGET_SLICE
-from docstore.node.wide.answers import query_of, reply_multiget, wanted_of
-from docstore.wide.requests import row_keys_of
+from docstore.commands.shared.wide_column import MULTIGET_SLICE
+from docstore.widecolumn.model.requests import row_keys_of
+from docstore.widecolumn.node.column_reads import query_of, reply_multiget, wanted_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:

@@ -12,7 +12,7 @@ from bson import Decimal128, Int64, MaxKey, MinKey
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.errors import CommandError
-from docstore.query.language import PLAIN
+from docstore.query.context import PLAIN
 
 NUMBERS = [
     0, 1, -1, 7, 2**31 - 1, -(2**31), Int64(0), Int64(5), Int64(2**31), Int64(2**53 + 1), Int64(2**62),

@@ -11,8 +11,8 @@ from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
-from docstore.bson import calendar
 from docstore.bson.convert import to_python
+from docstore.kernel.compute import calendar
 from tests.unit.aggregation.test_expressions import code_of, result
 
 SEPTEMBER = DatetimeMS(1600000000123)

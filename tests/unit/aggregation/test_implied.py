@@ -10,10 +10,10 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
 
-from docstore.aggregation.find_language import FULL
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
-from docstore.query.tree import Comparison, DocumentTest, strengthened
+from docstore.aggregation.query_context import FULL
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Comparison, DocumentTest, strengthened
 from tests.unit.query.raw import raw
 
 VALUES: list[Any] = [

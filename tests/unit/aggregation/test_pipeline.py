@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.query.filter import parse_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.query.sort import Sort
 from tests.unit.aggregation.running import parsed
 from tests.unit.query.raw import raw

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docstore.aggregation import unsupported
-from docstore.aggregation.accumulators import ACCUMULATORS
-from docstore.aggregation.chosen import CHOOSING
+from docstore.aggregation.accumulators.accumulators import ACCUMULATORS
+from docstore.aggregation.accumulators.n_values import CHOOSING
 from docstore.aggregation.stages.table import STAGES
 from docstore.query.update.parse import OPERATORS as UPDATE_OPERATORS
 

@@ -11,7 +11,7 @@ from bson.codec_options import CodecOptions
 
 from docstore.bson import from_python
 from docstore.collection.collection import Collection
-from docstore.collection.index_spec import IndexSpec, parse_index_spec
+from docstore.collection.index.spec import IndexSpec, parse_index_spec
 from docstore.collection.store import Store
 from docstore.storage import Engine, Reader, open_engine
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.bson import from_python, get_field
-from docstore.collection.apply import ApplyError, EntryUnit, apply_entry, begin_build
-from docstore.collection.ddl import modify_index
-from docstore.collection.oplog import entry_optime
-from docstore.collection.sessions import SessionWrite
+from docstore.collection.catalog.ddl import modify_index
+from docstore.collection.oplog.apply import ApplyError, EntryUnit, apply_entry, begin_build
+from docstore.collection.oplog.oplog import entry_optime
+from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
-from docstore.collection.unit import Commit
+from docstore.collection.unit_of_work import Commit
 from docstore.errors import CommandError
 from docstore.storage import Family
 from tests.unit.collection.building import (

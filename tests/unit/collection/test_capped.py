@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.bson import from_python
-from docstore.collection.apply import apply_entry
+from docstore.collection.catalog.options import capped_size, options_of
 from docstore.collection.collection import Collection
-from docstore.collection.options import capped_size, options_of
+from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.store import Store
 from docstore.storage import open_engine
 from tests.unit.collection.building import check, doc, entries, insert, plain, read, remove, spec, store_on, update

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from docstore.collection.ddl import modify_index
-from docstore.collection.options import options_of
+from docstore.collection.catalog.ddl import modify_index
+from docstore.collection.catalog.options import options_of
 from docstore.errors import Code, CommandError
 from docstore.storage import open_engine
 from tests.unit.collection.building import check, doc, entries, insert, make, plain, read, spec, store_on

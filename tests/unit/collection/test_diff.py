@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.bson import ARRAY, INT32, array_from, document_from
-from docstore.collection.diff import apply_update, is_replacement, make_update
+from docstore.collection.oplog.diff import apply_update, is_replacement, make_update
 from tests.unit.collection.building import doc, plain
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "u", "i", "s", "sa", "", "0"])

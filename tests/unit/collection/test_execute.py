@@ -10,20 +10,21 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from docstore.bson import Compare, from_python
+from docstore.bson import from_python
 from docstore.collection.collection import Collection
-from docstore.collection.counting import open_count
-from docstore.collection.execute import open_find, plan_query
-from docstore.collection.matching import find_matches
+from docstore.collection.read.counting import open_count
+from docstore.collection.read.execute import open_find, plan_query
+from docstore.collection.read.matching import find_matches
 from docstore.collection.store import Store
 from docstore.errors import CommandError
-from docstore.query.access import CollectionScan, IdLookup, IndexScan, Union
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.kernel.match.path_predicates import Compare
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery, Hint
-from docstore.query.projection_parse import parse_projection
+from docstore.query.plan.access import CollectionScan, IdLookup, IndexScan, Union
+from docstore.query.projection.parse import parse_projection
 from docstore.query.sort import Sort
-from docstore.query.tree import Filter
 from docstore.storage import Reader
 from tests.unit.collection.building import check, doc, insert, make, plain, read, remove, spec, store_on, update
 

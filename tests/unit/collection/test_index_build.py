@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from docstore.bson import from_python
 from docstore.collection.collection import Collection
-from docstore.collection.index_build import IndexBuild
-from docstore.collection.index_spec import parse_index_spec
+from docstore.collection.index.build import IndexBuild
+from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.store import Store
 from docstore.errors import CommandError
 from docstore.storage import Family, open_engine

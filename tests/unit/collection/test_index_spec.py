@@ -7,7 +7,7 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.collection.index_spec import ID_INDEX, parse_index_spec
+from docstore.collection.index.spec import ID_INDEX, parse_index_spec
 from docstore.errors import CommandError
 from tests.unit.collection.building import plain, spec
 

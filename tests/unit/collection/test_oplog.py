@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from docstore.bson.optime import OpTime
-from docstore.collection.oplog import entry_optime
+from docstore.collection.oplog.oplog import entry_optime
+from docstore.optime import OpTime
 from docstore.storage import open_engine
 from tests.unit.collection.building import check, doc, entries, insert, make, plain, store_on
 

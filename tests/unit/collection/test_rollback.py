@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from docstore.bson import from_python
-from docstore.bson.optime import OpTime
-from docstore.collection.oplog import entry_optime
-from docstore.collection.rollback import UnrecoverableRollback
+from docstore.collection.oplog.oplog import entry_optime
+from docstore.collection.oplog.rollback import UnrecoverableRollback
+from docstore.optime import OpTime
 from docstore.storage import Family, open_engine
 from tests.unit.collection.building import (
     check,

@@ -10,19 +10,19 @@ import bson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.bson.optime import OpTime
-from docstore.collection.apply import apply_entry
+from docstore.collection.catalog.ddl import truncate_family
+from docstore.collection.catalog.options import options_of
 from docstore.collection.collection import Collection
-from docstore.collection.ddl import truncate_family
-from docstore.collection.options import options_of
+from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.rows import EMPTY, apply_document, merge_row, remove_cells, row_size, stored_cells
 from docstore.collection.store import Store
+from docstore.optime import OpTime
 from docstore.storage import Family, open_engine
-from docstore.wide.cells import Deletion, tombstone, value_cell
-from docstore.wide.comparators import LONG
-from docstore.wide.keys import row_tail
-from docstore.wide.mutations import Entry, column_entry, folded, row_deletion_entry
-from docstore.wide.schema import DEFAULT_PARTITIONER, ColumnFamily
+from docstore.widecolumn.model.cells import Deletion, tombstone, value_cell
+from docstore.widecolumn.model.column_families import DEFAULT_PARTITIONER, ColumnFamily
+from docstore.widecolumn.model.comparators import LONG
+from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.mutations import Entry, column_entry, folded, row_deletion_entry
 
 FAMILY = ColumnFamily(name="f", comparator=LONG)
 KEYS = (b"a", b"b", b"c")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from docstore.bson import from_python
-from docstore.bson.layout import SESSION_PREFIX
-from docstore.bson.optime import OpTime
-from docstore.collection.sessions import SessionWrite
+from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.store import Store
-from docstore.collection.unit import Image
+from docstore.collection.unit_of_work import Image
 from docstore.errors import Code, CommandError
+from docstore.key_layout import SESSION_PREFIX
+from docstore.optime import OpTime
 from docstore.storage import Family, open_engine
 from tests.unit.collection.building import doc, entries, make, plain, store_on
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.bson import KeyPattern
-from docstore.collection import sorter
-from docstore.collection.sorter import Sorter
+from docstore.collection.read import sorter
+from docstore.collection.read.sorter import Sorter
 from docstore.errors import Code, CommandError
+from docstore.kernel.keys.pattern import KeyPattern
 from tests.unit.collection.building import doc
 
 PATTERN = KeyPattern([("a", 1), ("b", -1)])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from docstore.bson import encode_key, from_python
-from docstore.bson.layout import record_key
+from docstore.bson import from_python
+from docstore.kernel.keys.encoding import encode_key
+from docstore.key_layout import record_key
 from docstore.storage import Batch, Family
 from tests.unit.collection.building import doc, make, spec, store_on
 

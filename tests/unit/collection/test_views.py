@@ -7,9 +7,7 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.collection.apply import apply_entry
-from docstore.collection.store import Store
-from docstore.collection.views import (
+from docstore.collection.catalog.views import (
     MAX_DEPTH,
     ResolvedView,
     ViewDefinition,
@@ -21,6 +19,8 @@ from docstore.collection.views import (
     resolve_view,
     views_of,
 )
+from docstore.collection.oplog.apply import apply_entry
+from docstore.collection.store import Store
 from docstore.errors import Code, CommandError
 from docstore.storage import open_engine
 from tests.unit.collection.building import check, entries, make, store_on

@@ -11,10 +11,10 @@ import pytest
 
 from docstore.bson import from_python
 from docstore.commands.builtin import TEST_COMMANDS
+from docstore.commands.client_connection import Peer
 from docstore.commands.dispatch import Dispatcher, Pending
 from docstore.commands.envelope import open_request
 from docstore.commands.fail_points import FailPoint, FailPoints
-from docstore.commands.peer import Peer
 from docstore.errors import CommandError
 from tests.harness.dispatching import ask, command, peer, request, services_of
 

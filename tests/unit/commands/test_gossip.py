@@ -7,8 +7,8 @@ import random
 import bson
 from bson.int64 import Int64
 
-from docstore.bson.optime import unpack_timestamp
 from docstore.commands.gossip import encode_gossip, encode_times
+from docstore.optime import unpack_timestamp
 
 
 def test_times_encoded_in_one_step_are_the_encoded_document() -> None:

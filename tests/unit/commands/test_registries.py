@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from docstore.commands.client_sessions import ClientSessions
 from docstore.commands.cursors import ClientCursor, CursorRegistry
-from docstore.commands.operations import OperationRegistry
+from docstore.commands.operations.registry import OperationRegistry
+from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
 from tests.harness.dispatching import ManualClock
 

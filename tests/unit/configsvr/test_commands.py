@@ -13,7 +13,7 @@ from bson.objectid import ObjectId
 
 from configsvr.server import ConfigServer
 from docstore.errors import Code, CommandError
-from docstore.node.settings import ClusterRole
+from docstore.node.process.settings import ClusterRole
 from docstore.sharding import requests
 from docstore.storage import open_engine
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member

@@ -9,7 +9,8 @@ import bson
 import pytest
 from hypothesis import example, given, settings
 
-from docstore.bson import Value, compare, encode_key, get_field
+from docstore.bson import Value, compare, get_field
+from docstore.kernel.keys.encoding import encode_key
 from tests.unit.js.conftest import Runtime
 from tests.unit.js.strategies import values
 from tests.unit.js.test_codec import OPTIONS

@@ -14,7 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.js import results
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
 from docstore.js.workers import Workers
-from docstore.query.collation import parse_collation
+from docstore.query.value.collation import parse_collation
 from tests.unit.js.functions import COUNT, Outcome, decoded, encoded, job, outcome, stream
 
 

@@ -20,22 +20,22 @@ from bson.objectid import ObjectId
 
 from configsvr.composition import extension as config_extension
 from docstore.collection.store import Store
-from docstore.commands.client_sessions import ClientSessions
+from docstore.commands.client_connection import Peer
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
 from docstore.commands.dispatch import Answer, Dispatcher, Pending
-from docstore.commands.operations import OperationRegistry
+from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable
-from docstore.commands.peer import Peer
+from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from docstore.net.pool import raise_for_error
 from docstore.node.commands import COMMANDS
+from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
-from docstore.node.process import Extension
-from docstore.node.settings import ClusterRole, NodeSettings
-from docstore.node.unsupported import UNSUPPORTED
+from docstore.node.process.settings import ClusterRole, NodeSettings
+from docstore.node.process.start import Extension
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding import requests
 from docstore.sharding.chunks import Chunk

@@ -17,7 +17,7 @@ import pytest
 from docstore.errors import CommandError
 from docstore.net import NetworkError
 from docstore.sharding.donor import Effect
-from mongod.migration.donation import Donation
+from mongod.migration.donor.driver import Donation
 from tests.unit.migration.local_cluster import Cluster
 
 LAST_STEP = 14

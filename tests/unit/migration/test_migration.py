@@ -14,7 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from docstore.sharding.donor import Effect
 from docstore.sharding.version import UNSHARDED, Lastmod
-from mongod.migration.donation import Donation
+from mongod.migration.donor.driver import Donation
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
 
 IDS = [f"{number:04}" for number in range(300)]
@@ -292,8 +292,8 @@ def test_a_document_with_a_taken_id_on_the_recipient_refuses_the_move() -> None:
 def test_a_range_that_changes_too_fast_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with cluster() as made:
-            monkeypatch.setattr("mongod.migration.capture.MAX_BYTES", 10)
-            monkeypatch.setattr("mongod.migration.capture.Capture.__init__.__kwdefaults__", {"max_bytes": 10})
+            monkeypatch.setattr("mongod.migration.donor.capture.MAX_BYTES", 10)
+            monkeypatch.setattr("mongod.migration.donor.capture.Capture.__init__.__kwdefaults__", {"max_bytes": 10})
             at = At(monkeypatch, Effect.SEND_CLONE)
             moving = asyncio.ensure_future(made.move("0100", "shard2"))
             await at.reached.wait()

@@ -9,7 +9,7 @@ import bson
 import pytest
 
 from docstore.errors import Code, CommandError
-from docstore.node.settings import ClusterRole
+from docstore.node.process.settings import ClusterRole
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import UNSHARDED, ShardVersion
 from docstore.storage import open_engine

@@ -14,16 +14,16 @@ from bson.int64 import Int64
 from docstore.collection.rows import stored_cells
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
-from docstore.node.wide.collecting import Collector
 from docstore.sharding import requests
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import CollectionRouting, Routing, apply_routing, routing_request
 from docstore.storage import Family
-from docstore.wide.keys import family_end, family_prefix
-from docstore.wide.ring import ring_document
-from docstore.wide.tokens import MURMUR3, Partitioner
-from mongod.migration.donation import Donation
-from mongod.widecolumn import spreading
+from docstore.widecolumn.model.keys import family_end, family_prefix
+from docstore.widecolumn.model.partitioners import MURMUR3, Partitioner
+from docstore.widecolumn.model.ring import ring_document
+from docstore.widecolumn.node.tombstone_gc import Collector
+from mongod.migration.donor.driver import Donation
+from mongod.widecolumn import shard_column_family
 from tests.unit.migration.local_cluster import Cluster
 
 NAMESPACE = "ks.F"
@@ -235,7 +235,7 @@ def test_rows_on_their_way_are_not_collected() -> None:
 
 
 def test_a_column_family_whose_making_failed_can_be_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spreading, "HOLD_SECONDS", 0.1)
+    monkeypatch.setattr(shard_column_family, "HOLD_SECONDS", 0.1)
 
     async def test(wide: Wide) -> None:
         wide.cluster.members["shard2"].kill()

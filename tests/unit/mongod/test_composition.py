@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from docstore.node.settings import ClusterRole
+from docstore.node.process.settings import ClusterRole
 from mongod.composition import extension
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import bson
 import pytest
 
-from mongos.hints.keeping import aged
-from mongos.hints.log import HintLog, HintsInUse
+from mongos.widecolumn.hints.handoff import aged
+from mongos.widecolumn.hints.log import HintLog, HintsInUse
 
 
 def kept(log: HintLog, keyspace: str) -> list[tuple[int, bytes]]:

@@ -10,7 +10,7 @@ import bson
 import pytest
 
 from docstore.aggregation.streams import Feed
-from docstore.bson import KeyPattern
+from docstore.kernel.keys.pattern import KeyPattern
 from mongos.merge.merged import Finish, MergedCursor, Shape
 
 

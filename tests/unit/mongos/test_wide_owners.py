@@ -13,11 +13,11 @@ from docstore.errors import CommandError
 from docstore.sharding.chunks import ChunkMap, first_chunks
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
-from docstore.wide.keys import row_tail
-from docstore.wide.requests import RowRange, row_ranges_of
-from docstore.wide.ring import SHARD_KEY, even_places, place_document
-from docstore.wide.tokens import BYTE_ORDERED, MURMUR3, RANDOM, Partitioner
-from mongos.wide.owners import home_of, owner_of, owners_of, parts_of
+from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.partitioners import BYTE_ORDERED, MURMUR3, RANDOM, Partitioner
+from docstore.widecolumn.model.requests import RowRange, row_ranges_of
+from docstore.widecolumn.model.ring import SHARD_KEY, even_places, place_document
+from mongos.widecolumn.owners import home_of, owner_of, owners_of, parts_of
 
 KEY = ShardKey.parse(SHARD_KEY)
 WHOLE = RowRange(b"", b"")

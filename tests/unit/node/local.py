@@ -14,22 +14,22 @@ from bson.binary import Binary
 from bson.codec_options import CodecOptions
 from bson.int64 import Int64
 
-from docstore.bson.optime import OpTime
 from docstore.collection.store import Store
-from docstore.commands.client_sessions import ClientSessions
+from docstore.commands.client_connection import Peer
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Answer, Dispatcher, Pending
-from docstore.commands.operations import OperationRegistry
+from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable
-from docstore.commands.peer import Peer
+from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
 from docstore.node.commands import COMMANDS
+from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
-from docstore.node.process import translate_storage_error
-from docstore.node.settings import NodeSettings
-from docstore.node.unsupported import UNSUPPORTED
+from docstore.node.process.settings import NodeSettings
+from docstore.node.process.start import translate_storage_error
+from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.storage import Engine, open_engine
 from docstore.wire.message import Message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docstore.collection.apply import apply_entry
+from docstore.collection.oplog.apply import apply_entry
 from docstore.errors import Code
 from tests.unit.collection.building import check, entries, read, store_on
 from tests.unit.node.local import LocalNode, loop

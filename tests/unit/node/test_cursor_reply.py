@@ -10,7 +10,7 @@ from bson.int64 import Int64
 
 from docstore.bson import append_fields
 from docstore.errors import Code
-from docstore.node.cursors import cursor_reply
+from docstore.node.read.cursors import cursor_reply
 from tests.unit.node.local import LocalNode, loop
 
 

@@ -10,7 +10,7 @@ from bson.timestamp import Timestamp
 from docstore.bson import document_from, from_python
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
-from docstore.node.documents import prepare
+from docstore.node.write.documents import prepare
 
 NEW_ID = bytes(range(12))
 NOW = (5 << 32 | 7).to_bytes(8, "little")

@@ -7,10 +7,10 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.node.filter_text import filter_document
-from docstore.node.interval_text import field_intervals
-from docstore.query.bounds import field_bounds
-from docstore.query.filter import parse_filter
+from docstore.node.explain.bounds import field_intervals
+from docstore.node.explain.filter import filter_document
+from docstore.query.filter.parse import parse_filter
+from docstore.query.plan.bounds import field_bounds
 from tests.unit.node.local import LocalNode, loop
 
 

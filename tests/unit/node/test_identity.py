@@ -6,10 +6,10 @@ from random import Random
 
 from docstore.bson import document_from
 from docstore.errors import CommandError
-from docstore.node.search import identity_filter, identity_of
-from docstore.query.filter import parse_filter
-from docstore.query.tree import Filter
-from tests.unit.bson.samples import value
+from docstore.node.write.search import identity_filter, identity_of
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
+from tests.unit.kernel.samples import value
 
 NAMES = ["_id", "_id", "_i", "_idx", "a", "$and"]
 

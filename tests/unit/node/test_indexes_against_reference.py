@@ -12,7 +12,8 @@ import pytest
 from bson import DatetimeMS, Decimal128, Int64, Timestamp
 from pymongo.database import Database
 
-from docstore.bson import encode_key, get_field
+from docstore.bson import get_field
+from docstore.kernel.keys.encoding import encode_key
 from tests.harness.reference import reference_server
 from tests.unit.node.local import LocalNode, loop
 

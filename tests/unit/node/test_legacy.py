@@ -10,8 +10,8 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.commands import legacy
 from docstore.commands.dispatch import Pending
+from docstore.commands.legacy import opcodes
 from docstore.wire import decode_frame
 from tests.harness import frames
 from tests.unit.node.local import LocalNode
@@ -28,7 +28,7 @@ class OldClient:
     async def send(self, frame: bytes) -> bytes | None:
         message = decode_frame(frame)
         assert message.operation is not None
-        outcome = legacy.serve(self._node.dispatcher, message, message.operation, self._node.peer)
+        outcome = opcodes.serve(self._node.dispatcher, message, message.operation, self._node.peer)
         if isinstance(outcome, Pending):
             outcome = await outcome.finish()
         assert outcome is None or isinstance(outcome, bytes)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docstore.collection import sorter
+from docstore.collection.read import sorter
 from tests.unit.node.local import LocalNode, loop
 
 

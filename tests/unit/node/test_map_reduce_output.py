@@ -12,10 +12,10 @@ import pytest
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Role
-from docstore.commands.map_reduce import Mode, Output
+from docstore.commands.shared.map_reduce import Mode, Output
 from docstore.errors import Code
-from docstore.node.map_reduce_output import TEMPORARY, UNFINISHED, MapReduceOutput, finish_left_outputs
-from docstore.node.settings import ClusterRole
+from docstore.node.pipeline.map_reduce import TEMPORARY, UNFINISHED, MapReduceOutput, finish_left_outputs
+from docstore.node.process.settings import ClusterRole
 from tests.unit.node.local import LocalNode, loop
 
 

@@ -9,8 +9,8 @@ import pytest
 from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
 from docstore.net.process import StartError
 from docstore.net.services import set_parameters
-from docstore.node.serving import settings_of
-from docstore.node.settings import ClusterRole
+from docstore.node.process.main import settings_of
+from docstore.node.process.settings import ClusterRole
 from docstore.options import NetworkOptions, Options, ReplicationOptions, RoleOptions, StorageOptions
 
 

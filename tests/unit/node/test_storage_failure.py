@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from docstore.node.periodic import Housekeeping
-from docstore.node.process import translate_storage_error
+from docstore.node.process.start import translate_storage_error
+from docstore.node.upkeep.periodic import Housekeeping
 from docstore.storage import StorageError, open_engine
 from tests.harness.faulty_engine import FaultyEngine
 from tests.unit.node.local import LocalNode, loop

@@ -8,8 +8,8 @@ from bson.int64 import Int64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.query.arithmetic import add, multiply, subtract
-from docstore.query.summation import Summation
+from docstore.query.value.arithmetic import add, multiply, subtract
+from docstore.query.value.summation import Summation
 from tests.unit.query.raw import content, value
 
 LONG = Int64(2**63 - 1)

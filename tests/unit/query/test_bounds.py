@@ -9,11 +9,11 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
 
-from docstore.bson.key_pattern import KeyPattern
-from docstore.bson.keys import encode_key
-from docstore.query.bounds import equalities, fixed_values, key_ranges
-from docstore.query.filter import parse_filter
-from docstore.query.intervals import Range, behind, intersection, union
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.filter.parse import parse_filter
+from docstore.query.plan.bounds import equalities, fixed_values, key_ranges
+from docstore.query.plan.intervals import Range, behind, intersection, union
 from tests.unit.query.raw import raw, value
 
 

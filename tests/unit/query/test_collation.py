@@ -7,9 +7,10 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.bson import encode_key, from_python
+from docstore.bson import from_python
 from docstore.errors import CommandError
-from docstore.query.collation import Collation, holds_strings, parse_collation
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.value.collation import Collation, holds_strings, parse_collation
 
 
 def collation(**fields: Any) -> Collation:

@@ -13,11 +13,11 @@ from bson.int64 import Int64
 
 from docstore.bson import document_from
 from docstore.errors import CommandError
-from docstore.query.filter import parse_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import parse_update
-from tests.unit.bson import kernels
-from tests.unit.bson.samples import document, value
+from tests.unit.kernel import kernels
+from tests.unit.kernel.samples import document, value
 
 NAMES = ["a", "b", "c", "ab", "é", "z9", "_id", "0", "a.b", "$x", ""]
 USUAL = 6

@@ -9,10 +9,10 @@ from bson.int64 import Int64
 from bson.regex import Regex
 
 from docstore.errors import Code, CommandError
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
-from docstore.query.language import Language
-from docstore.query.tree import And, Comparison, ElemMatchObject, ElemMatchValue, Op
+from docstore.query.context import Language
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import And, Comparison, ElemMatchObject, ElemMatchValue, Op
 from tests.unit.query.raw import raw, value
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.errors import Code, CommandError
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.query.geo.shapes import Line, Point, Polygon
 from docstore.query.geo.sphere import Spherical, angle, turn, vector
 from tests.unit.query.raw import raw

@@ -16,7 +16,7 @@ from docstore.query.geo.shapes import Line, Point, Polygon, Position
 from docstore.query.geo.sphere import Cap, Spherical
 from docstore.query.geo.sphere_cells import LEVELS, cell_at, covering
 from docstore.query.geo.z_order import interleaved
-from docstore.query.intervals import Ranges
+from docstore.query.plan.intervals import Ranges
 from tests.unit.query.raw import value
 
 PLACES = st.tuples(st.floats(-180, 180), st.floats(-90, 90))

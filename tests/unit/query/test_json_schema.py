@@ -9,8 +9,8 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
 from docstore.errors import Code, CommandError
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 from tests.unit.query.raw import raw
 
 

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from docstore.aggregation.find_language import FULL
-from docstore.bson.key_pattern import KeyPattern, array_places
-from docstore.bson.keys import encode_key
+from docstore.aggregation.query_context import FULL
 from docstore.errors import Code, CommandError
-from docstore.query.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
-from docstore.query.collation import Collation
-from docstore.query.filter import parse_filter
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.pattern import KeyPattern, array_places
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
 from docstore.query.find import Hint, parse_hint
 from docstore.query.geo.cell_keys import GeoKeys
-from docstore.query.index_bounds import usable_bounds
-from docstore.query.plan import choose
+from docstore.query.plan.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
+from docstore.query.plan.index_bounds import usable_bounds
+from docstore.query.plan.plan import choose
+from docstore.query.plan.wildcard import WildcardPaths
 from docstore.query.sort import parse_sort
-from docstore.query.tree import Filter
-from docstore.query.wildcard import WildcardPaths
-from docstore.query.words.texts import WordKeys
+from docstore.query.text.terms import WordKeys
+from docstore.query.value.collation import Collation
 from tests.unit.query.raw import raw, value
 
 

@@ -6,16 +6,16 @@ import bson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.bson.bounded import field_end
 from docstore.bson.walk import get_path
 from docstore.collection.collection import Index
-from docstore.collection.index_access import keys_within
-from docstore.collection.index_spec import parse_index_spec
+from docstore.collection.index.spec import parse_index_spec
+from docstore.collection.read.index_access import keys_within
 from docstore.errors import CommandError
-from docstore.query.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
-from docstore.query.plan import choose
+from docstore.kernel.scan.index_bounds import field_end
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, Plan, Union
+from docstore.query.plan.plan import choose
 from docstore.query.sort import Sort
 from tests.unit.query.strategies import (
     ARRAY_DOCUMENTS,

@@ -3,8 +3,8 @@ from __future__ import annotations
 import bson
 import pytest
 
-from docstore.query.filter import parse_filter
-from docstore.query.positions import Positions
+from docstore.query.filter.parse import parse_filter
+from docstore.query.projection.positions import Positions
 
 
 def test_a_projection_takes_the_conditions_as_they_are_written() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from docstore.aggregation.find_language import FULL
+from docstore.aggregation.query_context import FULL
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
-from docstore.query.projection_parse import parse_projection
+from docstore.query.filter.parse import parse_filter
+from docstore.query.projection.parse import parse_projection
 from tests.unit.query.raw import decoded, raw
 
 DOCUMENT = {

@@ -13,8 +13,8 @@ from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
 from docstore.errors import CommandError
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 from tests.harness.reference import reference_server
 from tests.unit.query import random_schemas
 

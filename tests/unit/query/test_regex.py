@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from docstore.query.regex import compile_regex, literal_prefix
+from docstore.query.filter.regex import compile_regex, literal_prefix
 
 
 @pytest.mark.parametrize("pattern", ["^ab", "^a.*c$", "^.+b", "^a.*?", "a.c$", "x", "a\\.b", "", "^$", "^a b$"])

@@ -7,8 +7,8 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.query.schema_details import schema_details
-from docstore.query.validation import failure_details
+from docstore.query.schema.failure_details import schema_details
+from docstore.query.schema.validator_details import failure_details
 
 NO_INT = {
     "operatorName": "bsonType", "specifiedAs": {"bsonType": "int"}, "reason": "type did not match",

@@ -10,7 +10,7 @@ from bson.regex import Regex
 from bson.timestamp import Timestamp
 
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.query.update.parse import parse_update
 from tests.unit.query.raw import decoded, raw, value
 

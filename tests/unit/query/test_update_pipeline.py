@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from bson.objectid import ObjectId
 
-from docstore.aggregation import find_language
+from docstore.aggregation import query_context
 from docstore.errors import Code, CommandError
-from docstore.query.filter import parse_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.query.update.parse import parse_update
 from docstore.query.update.update import Update
 from tests.unit.query.raw import decoded, raw, value
 
 
 def pipeline(*stages: dict[str, Any], **variables: object) -> Update:
-    language = find_language.with_let(find_language.FULL, raw(variables))
+    language = query_context.with_let(query_context.FULL, raw(variables))
     return parse_update([raw(stage) for stage in stages], language=language)
 
 
@@ -54,7 +54,7 @@ def test_stages_that_make_other_documents_have_no_place() -> None:
 
 def test_array_filters_are_for_operators() -> None:
     with pytest.raises(CommandError) as refused:
-        parse_update([raw({"$set": {"a": 1}})], [raw({"e": 1})], language=find_language.FULL)
+        parse_update([raw({"$set": {"a": 1}})], [raw({"e": 1})], language=query_context.FULL)
     assert refused.value.code == Code.FailedToParse
 
 

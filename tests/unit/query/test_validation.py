@@ -7,7 +7,7 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.query.validation import failure_details
+from docstore.query.schema.validator_details import failure_details
 
 
 def details(validator: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:

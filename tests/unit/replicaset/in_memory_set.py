@@ -13,8 +13,8 @@ import bson
 
 from docstore.net.errors import NetworkError
 from docstore.net.pool import Pool
-from docstore.node.process import Extension, NodeProcess
-from docstore.node.settings import NodeSettings
+from docstore.node.process.settings import NodeSettings
+from docstore.node.process.start import Extension, NodeProcess
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replication.state import State
 from tests.harness.serving import until

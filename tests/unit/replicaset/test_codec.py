@@ -7,8 +7,8 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.bson.optime import NULL_OPTIME
 from docstore.errors import CommandError
+from docstore.optime import NULL_OPTIME
 from docstore.replicaset.codec import (
     decode_heartbeat,
     decode_positions,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from docstore.bson.optime import OpTime
+from docstore.optime import OpTime
 from docstore.replicaset.flusher import GroupFlusher
 from tests.harness.serving import run, until
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.bson.optime import NULL_OPTIME
+from docstore.optime import NULL_OPTIME
 from docstore.replicaset.greeting import appearance, election_id, hello_fields
 from docstore.replication.core import Core
 from docstore.replication.states import MemberState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from docstore.replicaset.snapshot_leases import MOST, SECONDS, SnapshotLeases
+from docstore.replicaset.read.snapshot_leases import MOST, SECONDS, SnapshotLeases
 
 
 class Clock:

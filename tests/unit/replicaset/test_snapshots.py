@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
-from docstore.replicaset.snapshots import MAX_KEPT, MajoritySnapshots
+from docstore.optime import NULL_OPTIME, OpTime
+from docstore.replicaset.read.majority_snapshots import MAX_KEPT, MajoritySnapshots
 from docstore.storage import Batch, Family, MemoryEngine
 
 

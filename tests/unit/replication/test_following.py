@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from docstore.bson.optime import NULL_OPTIME
 from docstore.errors import Code
+from docstore.optime import NULL_OPTIME
 from docstore.replication.config import Settings
 from docstore.replication.core import Core
 from docstore.replication.effects import Follow, Reply, Send

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from docstore.bson.optime import NULL_OPTIME
 from docstore.errors import Code
+from docstore.optime import NULL_OPTIME
 from docstore.replication.effects import Drain, LeftOffice, Send
 from docstore.replication.messages import (
     AbortCatchUp,

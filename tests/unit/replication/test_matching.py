@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.matching import CommonPoint, Verdict, judge
 from tests.unit.replication.members import op
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from docstore.bson.optime import NULL_OPTIME, OpTime
 from docstore.errors import Code, CommandError
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ReplicaSetConfig, Settings
 from docstore.replication.messages import Position
 from docstore.replication.progress import Acknowledgement, check_satisfiable, commit_point, satisfied

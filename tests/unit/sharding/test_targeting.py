@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.query.compile import compile_filter
-from docstore.query.filter import parse_filter
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.sharding.key import ShardKey
 from docstore.sharding.targeting import exact_key, group_by_shard, key_ranges, shards_for, shards_for_filter
 from tests.unit.sharding.maps import EPOCH, KEY, at, chunk_map

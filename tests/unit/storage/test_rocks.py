@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docstore.bson.layout import FORMAT_KEY
+from docstore.key_layout import FORMAT_KEY
 from docstore.storage import FORMAT_VERSION, Batch, DatabaseLocked, DataCorrupted, Family, StorageError, open_engine
 from tests.harness.waiting import wait_until
 

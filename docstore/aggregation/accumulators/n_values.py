@@ -1,0 +1,198 @@
+"""Accumulators that keep so many values of a group: `$firstN`, `$lastN`, `$minN`, `$maxN`, `$top`, `$topN`, `$bottom`,
+`$bottomN`.
+
+Those by an order of documents are given pairs, `{k: sort key, v: value}`, which `ranked` makes.
+"""
+
+from __future__ import annotations
+
+from bisect import insort_right
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+
+from docstore.aggregation.accumulators.accumulators import Accumulator
+from docstore.aggregation.expressions.array_order import count_from, parse_counted
+from docstore.aggregation.expressions.field_paths import walk
+from docstore.aggregation.expressions.model import Expression, Parsing, Scope, is_nullish
+from docstore.bson.build import array_value, document_from
+from docstore.bson.walk import BINARY, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
+from docstore.errors import CommandError
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.sort import parse_sort_fields
+from docstore.query.value.ordering import Ordering
+from docstore.query.value.values import NULL_VALUE, display, int32_bytes, type_name
+
+_PER_MEMBER = 100
+_key = itemgetter(0)
+
+
+class EndsState:
+    """`$firstN` and `$lastN`; a missing value counts, and comes out as null."""
+
+    __slots__ = ("_count", "_last", "_members")
+
+    def __init__(self, count: int, last: bool) -> None:
+        self._count = count
+        self._last = last
+        self._members: deque[Value] = deque()
+
+    def add(self, value: Value | None) -> int:
+        if len(self._members) == self._count:
+            if not self._last:
+                return 0
+            self._members.popleft()
+        found = NULL_VALUE if value is None else value
+        self._members.append(found)
+        return len(found[1]) + _PER_MEMBER
+
+    def partial(self) -> Value:
+        return array_value(self._members)
+
+    def merge(self, partial: Value) -> int:
+        return sum(self.add(member) for member in values(partial[1]))
+
+    def result(self) -> Value:
+        return array_value(self._members)
+
+
+class RankedState:
+    """The first values by their keys, or the last ones; of equal ones the earlier stand first."""
+
+    __slots__ = ("_count", "_last", "_members", "_single")
+
+    def __init__(self, count: int, last: bool, single: bool) -> None:
+        self._count = count
+        self._last = last
+        self._single = single
+        self._members: list[tuple[bytes, Value]] = []
+
+    def add(self, value: Value | None) -> int:
+        assert value is not None
+        key, found = get_field(value[1], "k"), get_field(value[1], "v")
+        assert key is not None
+        assert found is not None
+        return self.keep(key[1][5:], found)
+
+    def keep(self, key: bytes, value: Value, *, replaces: bool = True) -> int:
+        """Take a value in; unless it `replaces` them, one that equals the first of those kept is not."""
+        if not replaces and len(self._members) == self._count and key <= self._members[0][0]:
+            return 0
+        insort_right(self._members, (key, value), key=_key)
+        if len(self._members) > self._count:
+            del self._members[0 if self._last else -1]
+            return 0
+        return len(key) + len(value[1]) + _PER_MEMBER
+
+    def partial(self) -> Value:
+        return array_value([ranked(key, value) for key, value in self._members])
+
+    def merge(self, partial: Value) -> int:
+        return sum(self.add(member) for member in values(partial[1]))
+
+    def result(self) -> Value:
+        found = [value for _, value in self._members]
+        if self._single:
+            return found[0] if found else NULL_VALUE
+        return array_value(found)
+
+
+class ExtremesState:
+    """`$minN` and `$maxN`; null and missing values do not count."""
+
+    __slots__ = ("_greatest", "_key_of", "_ranked")
+
+    def __init__(self, count: int, greatest: bool, ordering: Ordering) -> None:
+        self._key_of = ordering.key
+        self._greatest = greatest
+        self._ranked = RankedState(count, greatest, single=False)
+
+    def add(self, value: Value | None) -> int:
+        if value is None or is_nullish(value):
+            return 0
+        return self._ranked.keep(self._key_of(value), value, replaces=not self._greatest)
+
+    def partial(self) -> Value:
+        return self.result()
+
+    def merge(self, partial: Value) -> int:
+        return sum(self.add(member) for member in values(partial[1]))
+
+    def result(self) -> Value:
+        found = self._ranked.result()
+        return array_value(reversed(values(found[1]))) if self._greatest else found
+
+
+def ranked(key: bytes, value: Value) -> Value:
+    """A value with the key that it is ranked by."""
+    return OBJECT, document_from([("k", BINARY, int32_bytes(len(key)) + b"\0" + key), ("v", *value)])
+
+
+Start = Callable[[int], Accumulator]
+"""The state that keeps so many values."""
+
+_COUNTED: Mapping[str, tuple[int, Callable[[Ordering, int], Accumulator]]] = {
+    "$firstN": (5787801, lambda _, count: EndsState(count, last=False)),
+    "$lastN": (5787801, lambda _, count: EndsState(count, last=True)),
+    "$maxN": (5787900, lambda ordering, count: ExtremesState(count, True, ordering)),
+    "$minN": (5787900, lambda ordering, count: ExtremesState(count, False, ordering)),
+}
+_RANKED: Mapping[str, Start] = {
+    "$bottom": lambda count: RankedState(count, last=True, single=True),
+    "$bottomN": lambda count: RankedState(count, last=True, single=False),
+    "$top": lambda count: RankedState(count, last=False, single=True),
+    "$topN": lambda count: RankedState(count, last=False, single=False),
+}
+CHOOSING = frozenset((*_COUNTED, *_RANKED))
+
+
+def parse_chosen(name: str, value: Value, parsing: Parsing) -> tuple[Expression, Expression | None, Start]:
+    """(what is added, how many are kept where that is not one, the state)."""
+    if name in _COUNTED:
+        code, start = _COUNTED[name]
+        count, source = parse_counted(name, value, code)
+        return parsing.expression(source), parsing.expression(count), partial(start, parsing.language.ordering)
+    wanted = ("n", "output", "sortBy") if name.endswith("N") else ("output", "sortBy")
+    if value[0] != OBJECT:
+        raise CommandError(5788001, f"specification must be an object; found {name}: {display(value)}")
+    given: dict[str, Value] = {}
+    for field, kind, data in elements(value[1]):
+        if field not in wanted:
+            raise CommandError(5788002, f"Unknown argument to {name} '{field}'")
+        given[field] = (kind, data)
+    for field, missing in (("n", 5788003), ("output", 5788004), ("sortBy", 5788005)):
+        if field in wanted and field not in given:
+            raise CommandError(missing, f"Missing value for '{field}'")
+    count_of = parsing.expression(given["n"]) if "n" in given else None
+    argument = _ranked_argument(given["sortBy"], parsing.expression(given["output"]), parsing.language.ordering)
+    return argument, count_of, _RANKED[name]
+
+
+def _ranked_argument(sort_by: Value, output: Expression, ordering: Ordering) -> Expression:
+    if sort_by[0] != OBJECT:
+        raise CommandError(10065, f"invalid parameter: expected an object (sortBy), found {type_name(sort_by)}")
+    fields = parse_sort_fields(sort_by[1])
+    key_of = ranking(fields, ordering)
+    evaluate = output.evaluate
+
+    def argument(scope: Scope) -> Value:
+        return ranked(key_of(scope.root), evaluate(scope) or NULL_VALUE)
+
+    return Expression(argument)
+
+
+def ranking(fields: Sequence[tuple[str, int]], ordering: Ordering) -> Callable[[bytes], bytes]:
+    """The key of a document in an order in which arrays count as a whole."""
+    if not fields:
+        return lambda document: b""
+    pattern = KeyPattern(list(fields), ordering.fold)
+    paths = [path.split(".") for path, _ in fields]
+    return lambda document: pattern.encode([walk((OBJECT, document), path) or NULL_VALUE for path in paths])
+
+
+def started(start: Start, count: Expression | None, key: Value) -> Accumulator:
+    """The state of a group; `key` is the group's, which the count may be calculated from."""
+    if count is None:
+        return start(1)
+    return start(count_from(count.evaluate(Scope(key[1] if key[0] == OBJECT else EMPTY_DOCUMENT))))

@@ -1,0 +1,105 @@
+"""The language of a request, with expressions served and variables bound.
+
+`let` is evaluated once, before any document is looked at, so its expressions can name no field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from docstore.aggregation.expressions.compiled import compile_field, compile_test
+from docstore.aggregation.expressions.implied import Implied, implied_by
+from docstore.aggregation.expressions.model import check_variable_name
+from docstore.aggregation.expressions.parse import evaluate_early
+from docstore.aggregation.update_pipeline import compile_update
+from docstore.bson.walk import DATE, TIMESTAMP, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.context import PLAIN, Language
+from docstore.query.projection.projection import Compute
+from docstore.query.value.collation import Collation
+from docstore.query.value.values import int64_bytes
+
+_SYSTEM_VARIABLES = frozenset(
+    ("CLUSTER_TIME", "IS_MR", "JS_SCOPE", "NOW", "REMOVE", "ROOT", "SEARCH_META", "USER_ROLES")
+)
+
+
+class _AggregationExpressions:
+    """Serves `docstore.query.context.Expressions`."""
+
+    def test(self, value: Value, language: Language) -> Callable[[bytes], bool]:
+        return compile_test(value, language)
+
+    def implied(self, value: Value, language: Language) -> Implied | None:
+        return implied_by(value, language)
+
+    def compute(self, value: Value, language: Language) -> Compute:
+        return compile_field(value, language)
+
+    def update(self, stages: Sequence[bytes], language: Language) -> Callable[[bytes], bytes]:
+        return compile_update(stages, language)
+
+
+_EXPRESSIONS = _AggregationExpressions()
+
+
+def language(
+    *,
+    variables: Mapping[str, Value | None] | None = None,
+    collation: Collation | None = None,
+    dice: Callable[[], float] | None = None,
+) -> Language:
+    """A language that serves expressions."""
+    return Language(collation=collation, variables=variables or {}, dice=dice, expressions=_EXPRESSIONS)
+
+
+def with_expressions(given: Language) -> Language:
+    """The language, serving expressions."""
+    return given if given.expressions is not None else replace(given, expressions=_EXPRESSIONS)
+
+
+def system_variables(now: int, timestamp: int) -> dict[str, Value | None]:
+    """NOW (`now` in milliseconds since 1970) and CLUSTER_TIME (`timestamp` as 64 bits)."""
+    return {"NOW": (DATE, int64_bytes(now)), "CLUSTER_TIME": (TIMESTAMP, timestamp.to_bytes(8, "little"))}
+
+
+def with_let(given: Language, let: bytes) -> Language:
+    """The language with the variables of a command's `let`; each may use those before it.
+
+    Errors: FailedToParse for a name, 4738901 for one of the system's, 4890500 for an expression that names a field.
+    """
+    variables = dict(given.variables)
+    for name, code, data in elements(let):
+        if name in _SYSTEM_VARIABLES:
+            raise CommandError(4738901, f"the variable {name} cannot be set")
+        _check_name(name)
+        variables[name] = evaluate_early((code, data), language=replace(given, variables=variables))
+    return replace(given, variables=variables)
+
+
+def _check_name(name: str) -> None:
+    if name == "CURRENT":
+        return
+    try:
+        check_variable_name(name)
+    except CommandError as error:
+        raise CommandError(Code.FailedToParse, f"Invalid 'let' parameter: {error.message}") from None
+
+
+def with_constants(given: Language, constants: bytes) -> Language:
+    """The language with the constants (`c`) of an update statement: values, not expressions.
+
+    Errors: 17275 for a variable of the system, FailedToParse for an empty name.
+    """
+    for name, _, _ in elements(constants):
+        if name in _SYSTEM_VARIABLES:
+            raise CommandError(17275, f"the variable {name} cannot be set")
+        if not name:
+            raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
+    bound: dict[str, Value | None] = {name: (code, data) for name, code, data in elements(constants)}
+    return replace(given, variables={**given.variables, **bound})
+
+
+FULL = with_expressions(PLAIN)
+"""Expressions and nothing else."""

@@ -1,0 +1,223 @@
+"""Windows: which documents of a partition belong to one of them.
+
+The bounds of both kinds never move back from one document to the next, so that a window slides. They are found a few
+steps at a time: whoever asks for a window may be told that it is not known yet, and asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from docstore.aggregation.expressions.date_arithmetic import add_units, is_unit
+from docstore.aggregation.window.sliding import plus
+from docstore.bson.order import compare
+from docstore.bson.walk import ARRAY, DATE, OBJECT, STRING, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.value.values import (
+    INT_MAX,
+    INT_MIN,
+    NUMBERS,
+    display,
+    int32_value,
+    int64_bytes,
+    int_of,
+    integral_of,
+    text_of,
+    type_name,
+)
+
+Bound = Value | None
+"""How far the window reaches; None: without bound."""
+
+CURRENT: Value = int32_value(0)
+"""The bound at the document itself. By values it differs from 0, which takes documents of the same value in."""
+
+Slice = tuple[int, int]
+"""The places [start, end) of a window."""
+
+Slices = Callable[[int], Slice | None]
+"""The window of each document of a partition, to be asked for one after the other; None: ask again for the same one."""
+
+STEPS = 32
+"""Documents that are looked at before others have their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """By places (`ranged` False) or by values of the sort field; `unit` for dates."""
+
+    lower: Bound = None
+    upper: Bound = None
+    ranged: bool = False
+    unit: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.lower is None and self.upper is None
+
+    def slices(self, sort_value: Callable[[int], Value | None], length: int, descending: bool) -> Slices:
+        """The windows of the documents of a partition of this length; `sort_value` gives that of each."""
+        if self.is_whole:
+            return lambda place: (0, length)
+        if not self.ranged:
+            lower = None if self.lower is None else int_of(self.lower)
+            upper = None if self.upper is None else int_of(self.upper)
+
+            def by_place(place: int) -> Slice:
+                start = 0 if lower is None else max(0, min(length, place + lower))
+                end = length if upper is None else max(0, min(length, place + upper + 1))
+                return start, max(start, end)
+
+            return by_place
+        if descending:
+            raise CommandError(5429404, "range-based bounds require an ascending sortBy")
+        return _Ranges(self, sort_value, length).slice
+
+
+class _Ranges:
+    """The windows by value of one partition."""
+
+    def __init__(self, window: Window, sort_value: Callable[[int], Value | None], length: int) -> None:
+        self._window = window
+        self._value = sort_value
+        self._length = length
+        self._start = 0
+        self._end = 0
+
+    def slice(self, place: int) -> Slice | None:
+        window = self._window
+        value = self._checked(place)
+        length = self._length
+        steps = 0
+        if window.lower is CURRENT:
+            self._start = place
+        elif window.lower is not None:
+            least = self._moved(value, window.lower)
+            while self._start < length and compare(self._checked(self._start), least) < 0:
+                self._start += 1
+                steps += 1
+                if steps == STEPS:
+                    return None
+        if window.upper is None:
+            self._end = length
+        elif window.upper is CURRENT:
+            self._end = place + 1
+        else:
+            most = self._moved(value, window.upper)
+            while self._end < length and compare(self._checked(self._end), most) <= 0:
+                self._end += 1
+                steps += 1
+                if steps == STEPS:
+                    return None
+        return self._start, max(self._start, self._end)
+
+    def _checked(self, place: int) -> Value:
+        value = self._value(place)
+        if self._window.unit is not None:
+            if value is None or value[0] != DATE:
+                raise CommandError(
+                    5429513, f"Invalid range: Expected the sortBy field to be a Date, but it was {type_name(value)}"
+                )
+        elif value is not None and value[0] == DATE:
+            raise CommandError(5429413, "Invalid range: a unit must be provided for windows over dates")
+        elif value is None or value[0] not in NUMBERS:
+            raise CommandError(
+                5429414, f"Invalid range: Expected the sortBy field to be a number, but it was {type_name(value)}"
+            )
+        return value
+
+    def _moved(self, value: Value, offset: Value) -> Value:
+        if self._window.unit is None:
+            return plus(value, offset)
+        amount = integral_of(offset)
+        assert amount is not None
+        return DATE, int64_bytes(add_units(int_of(value), self._window.unit, amount))
+
+
+WHOLE = Window()
+
+
+def unit_of(value: Value) -> str:
+    """The name of a unit of time; FailedToParse for another value."""
+    if value[0] != STRING:
+        raise CommandError(Code.FailedToParse, "'unit' must be a string")
+    if not is_unit(text_of(value)):
+        raise CommandError(Code.FailedToParse, f"unknown time unit value: {text_of(value)}")
+    return text_of(value)
+
+
+def parse_window(value: Value | None, sort_fields: int) -> Window:
+    """The `window` of an output, given how many fields the stage sorts by."""
+    if value is None:
+        return WHOLE
+    if value[0] != OBJECT:
+        raise CommandError(Code.FailedToParse, "'window' field must be an object")
+    given: dict[str, Value] = {}
+    for name, code, data in elements(value[1]):
+        if name not in ("documents", "range", "unit"):
+            raise CommandError(Code.FailedToParse, f"'window' has no option {name}")
+        given[name] = (code, data)
+    if "documents" in given and "range" in given:
+        raise CommandError(Code.FailedToParse, "Window bounds can specify either 'documents' or 'range', not both")
+    if "range" not in given and "unit" in given:
+        raise CommandError(Code.FailedToParse, "Window bounds can only specify 'unit' with range-based bounds.")
+    if "documents" in given:
+        lower, upper = (_place(bound) for bound in _bounds("documents", given["documents"]))
+        if sort_fields == 0 and not (lower is None and upper is None):
+            raise CommandError(5339901, "Document-based bounds require a sortBy")
+        return _ordered(Window(lower, upper))
+    if "range" not in given:
+        return WHOLE
+    unit = unit_of(given["unit"]) if "unit" in given else None
+    lower, upper = (_distance(bound, unit) for bound in _bounds("range", given["range"]))
+    if sort_fields != 1:
+        raise CommandError(5339902, "Range-based bounds require sortBy a single field")
+    return _ordered(Window(lower, upper, ranged=True, unit=unit))
+
+
+def _bounds(kind: str, value: Value) -> list[Value]:
+    members = values(value[1]) if value[0] == ARRAY else []
+    if len(members) != 2:
+        raise CommandError(Code.FailedToParse, f"Window bounds must be a 2-element array: {kind}: {display(value)}")
+    return members
+
+
+def _named(bound: Value) -> tuple[bool, Bound]:
+    """(whether the bound is named, what the name stands for)."""
+    if bound[0] != STRING:
+        return False, None
+    if text_of(bound) == "unbounded":
+        return True, None
+    if text_of(bound) == "current":
+        return True, CURRENT
+    raise CommandError(Code.FailedToParse, "Window bounds must be 'unbounded', 'current', or a number.")
+
+
+def _place(bound: Value) -> Bound:
+    named, found = _named(bound)
+    if named:
+        return found
+    number = integral_of(bound) if bound[0] in NUMBERS else None
+    if number is None or not INT_MIN <= number <= INT_MAX:
+        raise CommandError(Code.FailedToParse, "Numeric document-based bounds must be an integer")
+    return int32_value(number)
+
+
+def _distance(bound: Value, unit: str | None) -> Bound:
+    named, found = _named(bound)
+    if named:
+        return found
+    if bound[0] not in NUMBERS:
+        raise CommandError(Code.FailedToParse, "Range-based bounds expression must be a number")
+    if unit is not None and integral_of(bound) is None:
+        raise CommandError(Code.FailedToParse, "With 'unit', range-based bounds must be an integer")
+    return bound
+
+
+def _ordered(window: Window) -> Window:
+    if window.lower is not None and window.upper is not None and compare(window.lower, window.upper) > 0:
+        raise CommandError(
+            5339900, f"Lower bound must not exceed upper bound: {display(window.lower)}, {display(window.upper)}"
+        )
+    return window

@@ -1,0 +1,154 @@
+"""What `$setWindowFields` calculates: accumulators over windows, ranks, and functions of neighbouring documents.
+
+A function is opened on a partition and asked for each of its documents in turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, state_of
+from docstore.aggregation.accumulators.n_values import CHOOSING, parse_chosen, started
+from docstore.aggregation.expressions.array_order import count_from
+from docstore.aggregation.expressions.calculations import Compute, source_of
+from docstore.aggregation.expressions.model import Scope
+from docstore.aggregation.expressions.parse import Parser
+from docstore.aggregation.window.bounds import STEPS, Slices, Window, parse_window
+from docstore.aggregation.window.partition import NOT_YET, Partition, Placed
+from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS
+from docstore.aggregation.window.sliding import Sliding, sliding_choice, sliding_of
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.context import Language
+from docstore.query.value.values import NULL_VALUE, int32_value
+
+Open = Callable[[Partition], Placed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Accumulated:
+    """An accumulator over a window."""
+
+    argument: Compute
+    window: Window
+    start: Callable[[], Accumulator] | None
+    slide: Callable[[], Sliding]
+
+    def open(self, partition: Partition) -> Placed:
+        slices = self.window.slices(partition.sort_value, len(partition), partition.descending)
+        argument = self.argument
+
+        def at(place: int) -> Value | None:
+            return argument(partition.document(place))
+
+        if self.window.lower is None and self.start is not None:
+            return _growing(self.start(), at, slices)
+        return _sliding(self.slide(), at, slices)
+
+
+def _growing(state: Accumulator, at: Placed, slices: Slices) -> Placed:
+    """A window that only ever grows."""
+    reached = 0
+    known: Value | None = None
+
+    def result(place: int) -> Value:
+        nonlocal reached, known
+        window = slices(place)
+        if window is None:
+            return NOT_YET
+        if known is not None and reached >= window[1]:
+            return known
+        for _ in range(STEPS):
+            if reached >= window[1]:
+                known = state.result()
+                return known
+            state.add(at(reached))
+            reached += 1
+        return NOT_YET
+
+    return result
+
+
+def _sliding(state: Sliding, at: Placed, slices: Slices) -> Placed:
+    """A window of which documents leave; `members` are the values in it."""
+    first = reached = 0
+    members: deque[Value | None] = deque()
+
+    def result(place: int) -> Value | None:
+        nonlocal first, reached
+        window = slices(place)
+        if window is None:
+            return NOT_YET
+        start, end = window
+        for _ in range(STEPS):
+            if reached < end:
+                members.append(at(reached))
+                state.add(members[-1])
+                reached += 1
+            elif first < start:
+                if members:
+                    state.remove(members.popleft())
+                    first += 1
+                else:
+                    first = reached = start
+            else:
+                return state.result()
+        return NOT_YET
+
+    return result
+
+
+def parse_output(value: Value, sort_fields: tuple[tuple[str, int], ...], language: Language) -> Open:
+    """The function of one output field. Errors: FailedToParse for most."""
+    if value[0] != OBJECT:
+        raise CommandError(Code.FailedToParse, "a field of 'output' must be an object")
+    function: tuple[str, Value] | None = None
+    window: Value | None = None
+    for name, code, data in elements(value[1]):
+        if name == "window":
+            window = (code, data)
+        elif not name.startswith("$"):
+            raise CommandError(Code.FailedToParse, f"Window function found an unknown argument: {name}")
+        elif function is not None:
+            raise CommandError(Code.FailedToParse, "Cannot specify two functions in window function spec")
+        else:
+            function = name, (code, data)
+    if function is None:
+        raise CommandError(Code.FailedToParse, "Expected a $-prefixed window function")
+    name, argument = function
+    parser = Parser(language)
+    if name in NEIGHBOURS:
+        return NEIGHBOURS[name](name, argument, window, sort_fields, parser)
+    return _parse_accumulated(name, argument, window, sort_fields, parser)
+
+
+def _parse_accumulated(
+    name: str, argument: Value, window: Value | None, sort_fields: tuple[tuple[str, int], ...], parser: Parser
+) -> Open:
+    if name == "$count":
+        if argument[0] != OBJECT or elements(argument[1]):
+            raise CommandError(Code.FailedToParse, "$count only accepts an empty object as input")
+        name, argument = "$sum", int32_value(1)
+    ordering = parser.language.ordering
+    if name in CHOOSING:
+        source, count, start = parse_chosen(name, argument, parser)
+        parsed = parse_window(window, len(sort_fields))
+
+        def state() -> Accumulator:
+            return started(start, count, NULL_VALUE)
+
+        def slide() -> Sliding:
+            kept = 1 if count is None else count_from(count.evaluate(Scope(EMPTY_DOCUMENT)))
+            return sliding_choice(name, kept, ordering)
+
+        return _Accumulated(source_of(source), parsed, state, slide).open
+    sliding = sliding_of(name, ordering)
+    if sliding is None:
+        raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")
+    parsed = parse_window(window, len(sort_fields))
+    compute = source_of(parser.expression(argument))
+    # At the end of a window a missing value stays missing, as it does not at the end of a group.
+    grows = name in ACCUMULATORS and name not in ("$first", "$last")
+    return _Accumulated(compute, parsed, state_of(name, ordering) if grows else None, sliding).open

@@ -1,1 +1,0 @@
-from docstore.bson.predicate cimport Predicate

@@ -1,7 +1,0 @@
-from docstore.bson.key_pattern cimport KeyPattern
-
-cdef class FirstDocuments:
-    cdef KeyPattern _pattern
-    cdef Py_ssize_t _limit
-    cdef list _kept
-    cdef bytes _worst

@@ -1,0 +1,1 @@
+"""Which collections, views and indexes there are, their options, and the changes of both."""

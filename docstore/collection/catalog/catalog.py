@@ -1,0 +1,279 @@
+"""Which collections and indexes there are: rows in the `meta` family, all of them in memory while the process runs.
+
+A row is a BSON document under the collection's ident: `{ns, uuid, options, idIndex: ident, indexes: [{spec, ident,
+places}]}`. Invariants:
+
+* idents are drawn from one counter, whose row is never undone: a rollback must not let an ident come twice;
+* a tree that is not wanted any more, or not yet, stands in the garbage rows with the timestamp from which its
+  removal is final: 0 for an index being built (removed at the next start), 1 where nothing was logged;
+* a collection object stays the same object while its ident lives, also across `load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from docstore.bson import (
+    OBJECT,
+    Value,
+    array_documents,
+    array_value,
+    document_from,
+    document_to_python,
+    from_python,
+    get_field,
+)
+from docstore.collection.catalog.options import CollectionOptions, parse_options
+from docstore.collection.collection import Collection, Index, unpack_counters
+from docstore.collection.index.spec import id_index, parse_index_spec
+from docstore.collection.oplog.entry import uuid_value
+from docstore.key_layout import (
+    CATALOG_PREFIX,
+    COUNTERS_PREFIX,
+    GARBAGE_PREFIX,
+    NEXT_IDENT_KEY,
+    after_prefix,
+    ident_bytes,
+    ident_end,
+    ident_of,
+    long_of,
+    timestamp_key,
+)
+from docstore.storage import Batch, Family
+from docstore.widecolumn.model.keys import family_end, family_prefix
+
+if TYPE_CHECKING:
+    from docstore.collection.unit_of_work import WriteUnit
+    from docstore.storage import Engine
+
+UNLOGGED = 1
+"""The timestamp of a garbage row whose tree can go at any time: its drop is not logged."""
+
+BUILDING = 0
+"""The timestamp of a garbage row whose tree an index build is filling."""
+
+_META = Family.META
+
+
+class Catalog:
+    """The catalog of one node. `collections` is by namespace; `garbage` maps an ident to its timestamp."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.collections: dict[str, Collection] = {}
+        self.garbage: dict[int, int] = {}
+        self._by_uuid: dict[UUID, Collection] = {}
+        self._by_database: dict[str, dict[str, Collection]] = {}
+        self._next_ident = 1
+        self.load()
+
+    def load(self) -> None:
+        """Read everything from disk, as at the start of the process or after rows have changed below."""
+        engine = self._engine
+        stored = engine.get(_META, NEXT_IDENT_KEY)
+        self._next_ident = max(self._next_ident, ident_of(stored) if stored else 1)
+        known = {coll.ident: coll for coll in self.collections.values()}
+        self.collections = {}
+        for key, row in engine.items(_META, CATALOG_PREFIX, after_prefix(CATALOG_PREFIX)):
+            coll = self._read(ident_of(key, 1), row, known)
+            self.collections[coll.ns] = coll
+        self._by_uuid = {coll.uuid: coll for coll in self.collections.values()}
+        self._by_database = {}
+        for coll in self.collections.values():
+            self._by_database.setdefault(coll.database, {})[coll.ns] = coll
+        self.garbage = {
+            ident_of(key, 1): long_of(value)
+            for key, value in engine.items(_META, GARBAGE_PREFIX, after_prefix(GARBAGE_PREFIX))
+        }
+
+    def _read(self, ident: int, row: bytes, known: dict[int, Collection]) -> Collection:
+        fields = document_to_python(row)
+        ns = str(fields["ns"])
+        stored = get_field(row, "options")
+        assert stored is not None, "a catalog row without options"
+        options = parse_options(stored[1])
+        coll = known.get(ident)
+        if coll is None:
+            by_id = Index(id_index(options.collation), int(fields["idIndex"]))
+            coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), options, ident, by_id)
+            coll.next_record_id = coll.find_last_record_id(self._engine) + 1
+        elif coll.ns != ns:
+            coll.rename(ns)
+        # A rollback may have put back what was above it.
+        coll.newest_id = None
+        coll.options = options
+        coll.oldest = 0
+        indexes = {coll.id_index.name: coll.id_index}
+        listed = get_field(row, "indexes")
+        assert listed is not None, "a catalog row without indexes"
+        for item, raw in zip(fields["indexes"], array_documents(listed[1]), strict=True):
+            spec = get_field(raw, "spec")
+            assert spec is not None, "an index without specification"
+            index = Index(
+                parse_index_spec(spec[1]), int(item["ident"]), places=int.from_bytes(item["places"], "little")
+            )
+            indexes[index.name] = index
+        coll.set_indexes(indexes, {})
+        counters = self._engine.get(_META, coll.counters_key)
+        coll.count, coll.size = unpack_counters(counters) if counters else (0, 0)
+        return coll
+
+    def row(self, coll: Collection) -> tuple[bytes, bytes]:
+        """(key, value) of the collection's row as it stands in memory; indexes being built are not in it."""
+        indexes: list[Value] = [
+            (
+                OBJECT,
+                document_from(
+                    [
+                        ("spec", OBJECT, index.spec.raw),
+                        ("ident", *from_python(index.ident)),
+                        ("places", *from_python(_bytes_of(index.places))),
+                    ]
+                ),
+            )
+            for index in coll.indexes.values()
+            if not index.is_id
+        ]
+        fields: list[tuple[str, int, bytes]] = [
+            ("ns", *from_python(coll.ns)),
+            ("uuid", *uuid_value(coll.uuid)),
+            ("options", OBJECT, coll.options.raw),
+            ("idIndex", *from_python(coll.id_index.ident)),
+            ("indexes", *array_value(indexes)),
+        ]
+        return CATALOG_PREFIX + coll.prefix, document_from(fields)
+
+    def in_database(self, database: str) -> list[Collection]:
+        return list(self._by_database.get(database, {}).values())
+
+    def databases(self) -> list[str]:
+        """The databases that have a collection, in order."""
+        return sorted(self._by_database)
+
+    def by_uuid(self, uuid: UUID) -> Collection | None:
+        return self._by_uuid.get(uuid)
+
+    def take_ident(self, batch: Batch) -> int:
+        """An ident that nothing has had. It stays taken when the batch is dropped or undone."""
+        ident = self._next_ident
+        self._next_ident += 1
+        batch.put(_META, NEXT_IDENT_KEY, ident_bytes(self._next_ident))
+        return ident
+
+    def add(self, unit: WriteUnit, coll: Collection) -> None:
+        """Enter the collection under its namespace, in memory and in the unit."""
+        self._enter(coll)
+        unit.on_abort(lambda: self._forget(coll))
+        unit.touch(*self.row(coll), logged=coll.replicates)
+
+    def _enter(self, coll: Collection) -> None:
+        self._name(coll)
+        self._by_uuid[coll.uuid] = coll
+
+    def _forget(self, coll: Collection) -> None:
+        self._unname(coll)
+        del self._by_uuid[coll.uuid]
+
+    def _name(self, coll: Collection) -> None:
+        self.collections[coll.ns] = coll
+        self._by_database.setdefault(coll.database, {})[coll.ns] = coll
+
+    def _unname(self, coll: Collection) -> None:
+        del self.collections[coll.ns]
+        of_database = self._by_database[coll.database]
+        del of_database[coll.ns]
+        if not of_database:
+            del self._by_database[coll.database]
+
+    def remove(self, unit: WriteUnit, coll: Collection) -> None:
+        """Take the collection out and mark its trees as garbage."""
+        self._forget(coll)
+        unit.on_abort(lambda: self._enter(coll))
+        unit.touch(CATALOG_PREFIX + coll.prefix, None, logged=coll.replicates)
+        for ident in (coll.ident, *(index.ident for index in coll.indexes.values())):
+            self.discard(unit, coll, ident)
+
+    def rename(self, unit: WriteUnit, coll: Collection, ns: str) -> None:
+        """Move the collection to another, free, namespace."""
+        before = coll.ns
+
+        def move(target: str) -> None:
+            self._unname(coll)
+            coll.rename(target)
+            self._name(coll)
+
+        move(ns)
+        unit.on_abort(lambda: move(before))
+        unit.touch(*self.row(coll), logged=coll.replicates)
+
+    def set_options(self, unit: WriteUnit, coll: Collection, options: CollectionOptions) -> None:
+        """Replace the collection's options and rewrite its row."""
+        before = coll.options
+
+        def restore() -> None:
+            coll.options = before
+
+        coll.options = options
+        unit.on_abort(restore)
+        unit.touch(*self.row(coll), logged=coll.replicates)
+
+    def set_indexes(
+        self, unit: WriteUnit, coll: Collection, ready: dict[str, Index], building: dict[str, Index]
+    ) -> None:
+        """Replace the collection's indexes and rewrite its row."""
+        before = (coll.indexes, coll.building)
+        coll.set_indexes(ready, building)
+        unit.on_abort(lambda: coll.set_indexes(*before))
+        unit.touch(*self.row(coll), logged=coll.replicates)
+
+    def discard(self, unit: WriteUnit, coll: Collection, ident: int) -> None:
+        """Mark a tree of the collection as garbage from the unit's next entry on."""
+        timestamp = unit.next_timestamp() if coll.replicates else UNLOGGED
+        self.garbage[ident] = timestamp
+        unit.on_abort(lambda: self.removed(ident))
+        unit.touch(garbage_key(ident), timestamp_key(timestamp), logged=coll.replicates)
+
+    def adopt(self, unit: WriteUnit, coll: Collection, ident: int) -> None:
+        """A tree that was being built is wanted now; undoing makes it garbage again."""
+        self.garbage.pop(ident, None)
+        unit.on_abort(lambda: self.garbage.__setitem__(ident, BUILDING))
+        unit.touch(garbage_key(ident), None, logged=coll.replicates)
+
+    def droppable(self, limit: int | None) -> Iterator[int]:
+        """Idents whose removal is final: their timestamp is at most `limit` (None: any), and no build is using them."""
+        for ident, timestamp in list(self.garbage.items()):
+            if timestamp != BUILDING and (limit is None or timestamp <= max(limit, UNLOGGED)):
+                yield ident
+
+    def removed(self, ident: int) -> None:
+        """The tree is garbage no more: its space has been given back, or it is wanted again."""
+        self.garbage.pop(ident, None)
+
+
+def _bytes_of(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8, "little")
+
+
+def garbage_key(ident: int) -> bytes:
+    return GARBAGE_PREFIX + ident_bytes(ident)
+
+
+def remove_tree(batch: Batch, ident: int) -> None:
+    """Give the space of an ident back: it may be a collection's, an index's or a column family's."""
+    remove_trees(batch, [ident])
+
+
+def remove_trees(batch: Batch, idents: list[int]) -> None:
+    """Give the space of idents, which rise, back; those in a row are one range on disk."""
+    first = None
+    for place, ident in enumerate(idents):
+        first = ident if first is None else first
+        if place + 1 == len(idents) or idents[place + 1] != ident + 1:
+            for family in (Family.RECORDS, Family.INDEXES):
+                batch.delete_range(family, ident_bytes(first), ident_end(ident))
+            batch.delete_range(Family.WIDE, family_prefix(first), family_end(ident))
+            first = None
+        batch.delete(_META, COUNTERS_PREFIX + ident_bytes(ident))
+        batch.delete(_META, garbage_key(ident))

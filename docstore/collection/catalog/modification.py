@@ -1,0 +1,54 @@
+"""Changing the options of a collection that exists: `collMod`, as a change of the catalog with its oplog entry.
+
+The entry holds what was asked for, and what comes of it depends on nothing but that and the options before, so that
+every member ends with the same options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from docstore.bson import document_from, elements, from_python, to_python
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.collection.catalog.options import CollectionOptions, capped_maximum, capped_size
+from docstore.collection.oplog.entry import uuid_value
+
+if TYPE_CHECKING:
+    from docstore.collection.catalog.catalog import Catalog
+    from docstore.collection.collection import Collection
+    from docstore.collection.unit_of_work import WriteUnit
+
+_OBJECT = 3
+_VALIDATION = ("validator", "validationLevel", "validationAction")
+_WIDE = ("keyspace", "columnFamily")
+MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", *_WIDE))
+"""The fields of `collMod` that change options."""
+
+
+def modify_options(catalog: Catalog, unit: WriteUnit, coll: Collection, request: Mapping[str, Value]) -> None:
+    """Change the options by the fields of a `collMod`, those in MODIFIABLE; they have been checked."""
+    before = coll.options
+    catalog.set_options(unit, coll, modified(before, request))
+    asked = [(name, *value) for name, value in request.items()]
+    o = document_from([("collMod", *from_python(coll.name)), *asked])
+    old = document_from([("uuid", *uuid_value(coll.uuid)), *elements(before.raw)])
+    o2 = document_from([("collectionOptions_old", _OBJECT, old)])
+    unit.command(coll, f"{coll.database}.$cmd", o, o2)
+
+
+def modified(options: CollectionOptions, request: Mapping[str, Value]) -> CollectionOptions:
+    """The options after a `collMod`. Whoever touches validation has its level and action written down from then on."""
+    changes: dict[str, Value | None] = {}
+    if request.keys() & set(_VALIDATION):
+        changes["validationLevel"] = request.get("validationLevel", from_python(options.level))
+        changes["validationAction"] = request.get("validationAction", from_python(options.action))
+    validator = request.get("validator")
+    if validator is not None:
+        changes["validator"] = None if validator[1] == EMPTY_DOCUMENT else validator
+    if "cappedSize" in request:
+        changes["size"] = from_python(capped_size(int(to_python(request["cappedSize"]))))
+    if "cappedMax" in request:
+        changes["max"] = from_python(capped_maximum(int(to_python(request["cappedMax"]))))
+    changes.update((name, request[name]) for name in _WIDE if name in request)
+    return options.changed(changes)

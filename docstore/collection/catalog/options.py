@@ -1,0 +1,105 @@
+"""The options of a collection, as they stand in its catalog row.
+
+`raw` is what is stored, cloned and shown by listCollections: every byte of it, known here or not. The fields beside it
+are what writes and reads act upon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from docstore.bson import EMPTY_DOCUMENT, Value, document_from, elements, from_python, to_python
+from docstore.query.value.collation import Collation, parse_collation
+
+SIZE_STEP = 256
+"""The size of a capped collection is a multiple of this."""
+NO_MAXIMUM = 0x7FFFFFFF
+"""What `max` holds when a collection was told to have no maximum."""
+
+ORDER = (
+    "capped", "size", "max", "autoIndexId", "temp", "changeStreamPreAndPostImages", "storageEngine",
+    "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation", "keyspace", "columnFamily",
+)  # fmt: skip
+"""The order in which options are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionOptions:
+    """`max_bytes` and `max_documents` (0: no limit) hold for a capped collection.
+
+    `validator` is the raw filter that documents must match, None without one. `level` is off, strict or moderate,
+    `action` error or warn. `collation` is that of requests that name none, and of the `_id` index. `keyspace` and
+    `family` are the raw definitions of what is a keyspace's mark or a column family.
+    """
+
+    raw: bytes = EMPTY_DOCUMENT
+    capped: bool = False
+    max_bytes: int = 0
+    max_documents: int = 0
+    validator: bytes | None = None
+    level: str = "strict"
+    action: str = "error"
+    collation: Collation | None = None
+    keyspace: bytes | None = None
+    family: bytes | None = None
+
+    def changed(self, changes: Mapping[str, Value | None]) -> CollectionOptions:
+        """The options with some of them replaced, or removed where the new value is None."""
+        fields = {name: (code, data) for name, code, data in elements(self.raw)}
+        for name, value in changes.items():
+            if value is None:
+                fields.pop(name, None)
+            else:
+                fields[name] = value
+        return options_from(fields.items())
+
+
+NO_OPTIONS = CollectionOptions()
+
+
+def options_from(fields: Iterable[tuple[str, Value]]) -> CollectionOptions:
+    """From (name, value) pairs in any order."""
+    given = dict(fields)
+    known = [(name, *given.pop(name)) for name in ORDER if name in given]
+    return parse_options(document_from([*known, *((name, *value) for name, value in given.items())]))
+
+
+def options_of(fields: Mapping[str, Any]) -> CollectionOptions:
+    """From Python values."""
+    return options_from((name, from_python(value)) for name, value in fields.items())
+
+
+def parse_options(raw: bytes) -> CollectionOptions:
+    """From what is stored."""
+    if raw == EMPTY_DOCUMENT:
+        return NO_OPTIONS
+    fields = {name: (code, data) for name, code, data in elements(raw)}
+
+    def of(name: str, default: Any) -> Any:
+        return to_python(fields[name]) if name in fields else default
+
+    maximum = int(of("max", 0))
+    return CollectionOptions(
+        raw=raw,
+        capped=bool(of("capped", False)),
+        max_bytes=int(of("size", 0)),
+        max_documents=0 if maximum == NO_MAXIMUM else maximum,
+        validator=fields["validator"][1] if "validator" in fields else None,
+        level=of("validationLevel", "strict"),
+        action=of("validationAction", "error"),
+        collation=parse_collation(fields["collation"][1]) if "collation" in fields else None,
+        keyspace=fields["keyspace"][1] if "keyspace" in fields else None,
+        family=fields["columnFamily"][1] if "columnFamily" in fields else None,
+    )
+
+
+def capped_size(wanted: int) -> int:
+    """The size that a capped collection gets: the next multiple of 256."""
+    return max(-(-wanted // SIZE_STEP), 1) * SIZE_STEP
+
+
+def capped_maximum(wanted: int) -> int:
+    """The number of documents that a capped collection is limited to; none for zero and below."""
+    return wanted if wanted > 0 else NO_MAXIMUM

@@ -1,0 +1,226 @@
+"""Views: collections that are pipelines over others.
+
+A view is a document of its database's `system.views`, an ordinary collection: `{_id: namespace, viewOn, pipeline,
+collation}`. So
+views replicate, roll back, are cloned and survive restarts as documents do, and nothing about them is kept elsewhere.
+
+Always true of what `define` and `redefine` let in: no view leads back to itself, by `viewOn` or by a collection that a
+stage of its pipeline reads, at most 20 stand on each other, and all that do have the same collation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from docstore.bson import array_documents, array_value, document_from, elements, from_python, get_field, to_python
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
+from docstore.errors import Code, CommandError
+from docstore.namespace import split_namespace
+from docstore.query.value.collation import Collation, parse_collation
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
+    from docstore.collection.store import Store
+    from docstore.collection.unit_of_work import WriteUnit
+
+SYSTEM_VIEWS = "system.views"
+MAX_DEPTH = 20
+_READERS = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
+"""Stages that read another collection, and the field that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDefinition:
+    """`on` is the namespace of what the view stands on, `pipeline` its raw stages, `collation` that of all reads."""
+
+    ns: str
+    on: str
+    pipeline: tuple[bytes, ...]
+    collation: Collation | None = None
+
+    @property
+    def name(self) -> str:
+        return split_namespace(self.ns)[1]
+
+    def options(self) -> bytes:
+        """The options that listCollections shows."""
+        return document_from(self._fields())
+
+    def document(self) -> bytes:
+        """The document of `system.views`."""
+        return document_from([("_id", *from_python(self.ns)), *self._fields()])
+
+    def _fields(self) -> list[tuple[str, int, bytes]]:
+        stages = array_value([(OBJECT, stage) for stage in self.pipeline])
+        fields = [("viewOn", *from_python(split_namespace(self.on)[1])), ("pipeline", *stages)]
+        return fields if self.collation is None else [*fields, ("collation", OBJECT, self.collation.raw)]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedView:
+    """A view down to the collection that it stands on in the end: the stages of all views on the way, lowest first.
+
+    All of them have the same collation.
+    """
+
+    ns: str
+    pipeline: tuple[bytes, ...]
+    collation: Collation | None = None
+
+
+def find_view(store: Store, ns: str) -> ViewDefinition | None:
+    """The view of that name."""
+    database = split_namespace(ns)[0]
+    coll = store.collection(f"{database}.{SYSTEM_VIEWS}")
+    found = None if coll is None else coll.by_id(store.engine, from_python(ns))
+    return None if found is None else _from_document(database, found[1])
+
+
+def views_of(store: Store, database: str) -> list[ViewDefinition]:
+    """The views of a database."""
+    coll = store.collection(f"{database}.{SYSTEM_VIEWS}")
+    return [] if coll is None else [_from_document(database, raw) for raw in coll.documents(store.engine)]
+
+
+def resolve_view(store: Store, ns: str) -> ResolvedView | None:
+    """What a read of the view reads; None for what is no view. ViewDepthLimitExceeded."""
+    if ns in store.catalog.collections:
+        return None
+    view = find_view(store, ns)
+    if view is None:
+        return None
+    stages = view.pipeline
+    for _ in range(MAX_DEPTH - 1):
+        below = None if view.on in store.catalog.collections else find_view(store, view.on)
+        if below is None:
+            return ResolvedView(view.on, stages, view.collation)
+        view, stages = below, below.pipeline + stages
+    raise _too_deep()
+
+
+def is_view(store: Store, namespace: str) -> bool:
+    """Whether the name is a view's."""
+    return namespace not in store.catalog.collections and find_view(store, namespace) is not None
+
+
+def check_no_view(store: Store, namespace: str) -> None:
+    """CommandNotSupportedOnView for the name of a view."""
+    if is_view(store, namespace):
+        raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {namespace} is a view, not a collection")
+
+
+def define_view(store: Store, unit: WriteUnit, view: ViewDefinition) -> None:
+    """Add a view. GraphContainsCycle, ViewDepthLimitExceeded, OptionNotSupportedOnView for another collation."""
+    _check_graph(store, view)
+    namespace = f"{split_namespace(view.ns)[0]}.{SYSTEM_VIEWS}"
+    coll = store.collection(namespace) or store.create_collection(unit, namespace)
+    unit.insert(coll, view.document())
+
+
+def redefine_view(store: Store, unit: WriteUnit, view: ViewDefinition) -> None:
+    """Give a view that exists another definition. GraphContainsCycle, ViewDepthLimitExceeded."""
+    _check_graph(store, view)
+    coll, record_id, before = _stored(store, view.ns)
+    unit.replace(coll, record_id, before, view.document())
+
+
+def remove_view(store: Store, unit: WriteUnit, ns: str) -> None:
+    """Take a view away that exists."""
+    unit.remove(*_stored(store, ns))
+
+
+def _stored(store: Store, ns: str) -> tuple[Collection, int, bytes]:
+    coll = store.collection(f"{split_namespace(ns)[0]}.{SYSTEM_VIEWS}")
+    found = None if coll is None else coll.by_id(store.engine, from_python(ns))
+    assert coll is not None, f"there is no view {ns}"
+    assert found is not None, f"there is no view {ns}"
+    return coll, *found
+
+
+def _from_document(database: str, raw: bytes) -> ViewDefinition:
+    identity, on, pipeline = get_field(raw, "_id"), get_field(raw, "viewOn"), get_field(raw, "pipeline")
+    rules = get_field(raw, "collation")
+    assert identity is not None, "a view without a name"
+    assert on is not None, "a view that stands on nothing"
+    stages = () if pipeline is None else tuple(array_documents(pipeline[1]))
+    collation = None if rules is None else parse_collation(rules[1])
+    return ViewDefinition(str(to_python(identity)), f"{database}.{to_python(on)}", stages, collation)
+
+
+def _check_graph(store: Store, view: ViewDefinition) -> None:
+    """Walk down from the view through all that it reads, and up through all that read it."""
+    database = split_namespace(view.ns)[0]
+    views = {other.ns: other for other in views_of(store, database)} | {view.ns: view}
+    graph = {ns: _reads(database, other) for ns, other in views.items()}
+    _check_cycle(graph, view.ns)
+    for ns, read in graph.items():
+        for below in read:
+            if view.ns in (ns, below) and below in views and views[below].collation != views[ns].collation:
+                raise CommandError(
+                    Code.OptionNotSupportedOnView, f"the collations of the views {ns} and {below} are not the same"
+                )
+    readers: dict[str, list[str]] = {}
+    for ns, read in graph.items():
+        for below in read:
+            readers.setdefault(below, []).append(ns)
+    if _longest_way(graph, view.ns, {}) + _longest_way(readers, view.ns, {}) - 1 > MAX_DEPTH + 1:
+        raise _too_deep()
+
+
+def _check_cycle(graph: dict[str, list[str]], start: str) -> None:
+    """GraphContainsCycle when a way from `start` leads back to it."""
+    ways: list[tuple[str, ...]] = [(start,)]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop()
+        for below in graph.get(way[-1], ()):
+            if below == start:
+                raise CommandError(Code.GraphContainsCycle, f"View cycle detected: {' => '.join((*way, below))}")
+            if below not in seen:
+                seen.add(below)
+                ways.append((*way, below))
+
+
+def _longest_way(graph: dict[str, list[str]], ns: str, known: dict[str, int]) -> int:
+    """How many namespaces the longest way from one leads through, both ends counted; the graph has no cycle."""
+    if ns not in known:
+        known[ns] = 1 + max((_longest_way(graph, other, known) for other in graph.get(ns, ())), default=0)
+    return known[ns]
+
+
+def _reads(database: str, view: ViewDefinition) -> list[str]:
+    return [view.on, *(f"{database}.{name}" for name in collections_read(view.pipeline))]
+
+
+def collections_read(stages: Sequence[bytes]) -> Iterator[str]:
+    """The names of the other collections that the stages of a pipeline read, sub-pipelines included."""
+    for stage in stages:
+        for name, code, data in elements(stage):
+            yield from _read_by(name, (code, data))
+
+
+def _read_by(stage: str, value: Value) -> Iterator[str]:
+    code, data = value
+    field = _READERS.get(stage)
+    if field is not None and code == STRING:
+        yield str(to_python(value))
+    elif field is not None and code == OBJECT:
+        named, inner = get_field(data, field), get_field(data, "pipeline")
+        if named is not None and named[0] == STRING:
+            yield str(to_python(named))
+        if inner is not None and inner[0] == ARRAY:
+            yield from _read_by_stages(inner[1])
+    elif stage == "$facet" and code == OBJECT:
+        for _, inner_code, inner_data in elements(data):
+            if inner_code == ARRAY:
+                yield from _read_by_stages(inner_data)
+
+
+def _read_by_stages(raw: bytes) -> Iterator[str]:
+    yield from collections_read([stage for code, stage in values(raw) if code == OBJECT])
+
+
+def _too_deep() -> CommandError:
+    return CommandError(Code.ViewDepthLimitExceeded, f"View depth too deep: at most {MAX_DEPTH} views may be nested")

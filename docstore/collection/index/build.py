@@ -1,0 +1,160 @@
+"""Building indexes over a collection that is being written to.
+
+From its beginning the build's indexes are kept up to date by every write; the build itself goes through the records
+that were there, in the order of their ids, and adds their entries a slice at a time. Where both add the same entry,
+the second does nothing. Invariants: records up to the build's place have all their entries; an unfinished tree is
+garbage on disk, so a crash or a rollback leaves nothing; two documents under one unique key refuse the end of the
+build, not the writes during it.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from docstore.bson import document_from, elements, from_python
+from docstore.collection.catalog.catalog import BUILDING, garbage_key, remove_tree
+from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
+from docstore.collection.index.duplicates import duplicate_key
+from docstore.collection.index.spec import IndexSpec
+from docstore.errors import CommandError
+from docstore.key_layout import RECORD_ID_BYTES, record_id_bytes, timestamp_key
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+    from docstore.collection.unit_of_work import WriteUnit
+
+_CLOCK_EVERY = 128
+_SLICE_ENTRIES = 1_024
+_ABORTED = 276  # IndexBuildAborted
+
+
+class IndexBuild:
+    """Made by `Store.build_index`. Call `step` until it is done, then `finish` in a unit, which is then committed."""
+
+    def __init__(self, store: Store, coll: Collection, specs: list[IndexSpec], *, tolerant: bool) -> None:
+        self.collection = coll
+        self._tolerant = tolerant
+        self._store = store
+        batch = Batch()
+        self._indexes = [Index(spec, store.catalog.take_ident(batch), ready=False) for spec in specs]
+        for index in self._indexes:
+            batch.put(Family.META, garbage_key(index.ident), timestamp_key(BUILDING))
+            store.catalog.garbage[index.ident] = BUILDING
+        store.engine.write(batch)
+        self._last = coll.find_last_record_id(store.engine)
+        self._place = 0
+        self._open = True
+        coll.set_indexes(coll.indexes, coll.building | {index.name: index for index in self._indexes})
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """(record id reached, record id to reach)."""
+        return self._place, self._last
+
+    def step(self, deadline: float) -> bool:
+        """Go on until the monotonic time `deadline`; True when all records have their entries.
+
+        IndexBuildAborted when the collection is gone or a rollback has undone what was built; DuplicateKey as soon
+        as two stored documents collide; CannotIndexParallelArrays for a document that the index cannot hold.
+        """
+        self._check()
+        while self._place < self._last:
+            if monotonic() >= deadline:
+                return False
+            self._slice(deadline)
+        return True
+
+    def _slice(self, deadline: float) -> None:
+        batch = Batch()
+        added = batch.changes[Family.INDEXES]
+        claims: dict[bytes, bytes] = {}
+        place = self._last
+        records = self.collection.records(self._store.engine, after=self._place)
+        for seen, (record_id, raw) in enumerate(records, 1):
+            if record_id > self._last:
+                break
+            self._add(added, claims, record_id_bytes(record_id), raw)
+            if len(added) >= _SLICE_ENTRIES or (seen % _CLOCK_EVERY == 0 and monotonic() >= deadline):
+                place = record_id
+                break
+        self._store.engine.write(batch)
+        self._place = place
+
+    def _add(self, added: dict[bytes, bytes | None], claims: dict[bytes, bytes], rid: bytes, raw: bytes) -> None:
+        for index in self._indexes:
+            keys, places, marks = index.marked_keys(raw, tolerant=self._tolerant)
+            index.places |= places
+            check = index.unique and not self._tolerant
+            for key in keys:
+                entry = index.prefix + key
+                if check and (claims.setdefault(entry, rid) != rid or self._holders(entry) - {rid}):
+                    raise duplicate_key(self.collection, index, raw, key)
+                added[entry + rid] = marks
+
+    def _holders(self, entry: bytes) -> set[bytes]:
+        """Record ids of the documents that stand under a key."""
+        keys = self._store.engine.keys(Family.INDEXES, entry, entry + AFTER_RECORD_ID)
+        return {key[-RECORD_ID_BYTES:] for key in keys}
+
+    def finish(self, unit: WriteUnit) -> None:
+        """Make the indexes usable with the unit, which must not have written to the collection before.
+
+        DuplicateKey when writes during the build have left two documents under one unique key.
+        """
+        self._check()
+        assert self._place >= self._last, "the build is not complete"
+        if not self._tolerant:
+            for index in self._indexes:
+                self._check_unique(index)
+        coll = self.collection
+        catalog = self._store.catalog
+        building = {name: index for name, index in coll.building.items() if index not in self._indexes}
+        ready = dict(coll.indexes)
+        for index in self._indexes:
+            index.ready = True
+            unit.on_abort(index.unready)
+            ready[index.name] = index
+            catalog.adopt(unit, coll, index.ident)
+            catalog.set_indexes(unit, coll, dict(ready), building)
+            unit.command(coll, *create_index_entry(coll, index.spec))
+        self._open = False
+        unit.on_abort(self._reopen)
+
+    def _check_unique(self, index: Index) -> None:
+        for entry in index.collisions:
+            holders = self._holders(entry)
+            if len(holders) > 1:
+                raw = self._store.engine.get(Family.RECORDS, self.collection.prefix + max(holders))
+                assert raw is not None, f"{self.collection.ns}: an index leads to no record"
+                raise duplicate_key(self.collection, index, raw, entry[len(index.prefix) :])
+
+    def _check(self) -> None:
+        building = self.collection.building
+        kept = self._store.collection(self.collection.ns) is self.collection
+        if not (self._open and kept and all(building.get(index.name) is index for index in self._indexes)):
+            raise CommandError(_ABORTED, f"the index build on {self.collection.ns} has been given up")
+
+    def _reopen(self) -> None:
+        self._open = True
+
+    def abort(self) -> None:
+        """Drop what was built. After `finish` has been committed, or a second time: nothing."""
+        if not self._open:
+            return
+        self._open = False
+        coll = self.collection
+        left = {name: index for name, index in coll.building.items() if index not in self._indexes}
+        coll.set_indexes(coll.indexes, left)
+        batch = Batch()
+        for index in self._indexes:
+            remove_tree(batch, index.ident)
+            self._store.catalog.removed(index.ident)
+        self._store.engine.write(batch)
+
+
+def create_index_entry(coll: Collection, spec: IndexSpec) -> tuple[str, bytes]:
+    """(`ns`, `o`) of the oplog entry of a new index."""
+    o = document_from([("createIndexes", *from_python(coll.name)), *elements(spec.raw)])
+    return f"{coll.database}.$cmd", o

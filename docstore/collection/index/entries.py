@@ -1,0 +1,134 @@
+"""Which index entries a document has, and whether it may have them.
+
+Entries of secondary indexes are key + record id, so a unique key is free when no other record id stands behind it,
+counting what the unit has added and removed. An index that is still being built refuses nothing: a collision is
+noted and decided when the build ends, because the other document may be gone by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
+from docstore.collection.index.duplicates import duplicate_key
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Engine
+
+Marked = dict[bytes, bytes]
+"""Entries, with the marks that each holds as its value."""
+
+Grown = list[tuple[Index, int]]
+"""Indexes, with the places of arrays (see `Index.places`) that one of a document's values is the first to be at."""
+
+_INDEXES = Family.INDEXES
+
+
+class Entries:
+    """The index entries of one write unit. Without `enforce`, unique keys may collide."""
+
+    __slots__ = ("_claims", "_enforce", "_engine", "_pending")
+
+    def __init__(self, engine: Engine, batch: Batch, *, enforce: bool) -> None:
+        self._engine = engine
+        self._pending = batch.changes[_INDEXES]
+        self._enforce = enforce
+        # Unique keys taken by the unit itself, with the record id that took each.
+        self._claims: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """What stands behind a key of an `_id` index."""
+        pending = self._pending
+        if key in pending:
+            return pending[key]
+        return self._engine.get(_INDEXES, key)
+
+    def new_keys(self, coll: Collection, raw: bytes, rid: bytes) -> tuple[Marked, Grown]:
+        """(entries of a new document outside the `_id` index, what it adds to the indexes' places); DuplicateKey."""
+        added: Marked = {}
+        grown: Grown = []
+        for index in coll.secondary:
+            keys, places, marks = index.marked_keys(raw, tolerant=not self._enforce)
+            if places & ~index.places:
+                grown.append((index, places))
+            for key in keys:
+                entry = index.prefix + key
+                if index.unique:
+                    self._check(coll, index, raw, entry, rid)
+                added[entry + rid] = marks
+        return added, grown
+
+    def old_keys(self, coll: Collection, raw: bytes, rid: bytes) -> Marked:
+        """The entries of a stored document outside the `_id` index."""
+        found: Marked = {}
+        for index in coll.secondary:
+            keys, _, marks = index.marked_keys(raw, tolerant=not self._enforce)
+            for key in keys:
+                found[index.prefix + key + rid] = marks
+        return found
+
+    def changed_keys(
+        self, coll: Collection, before: bytes, after: bytes, rid: bytes, changed: frozenset[bytes] | None = None
+    ) -> tuple[Marked, Marked, Grown]:
+        """(entries that go, entries that come, what is added to the indexes' places) when a document changes;
+        DuplicateKey.
+
+        An entry whose marks change goes and comes. `changed`: no other top-level field differs.
+        """
+        removed: Marked = {}
+        added: Marked = {}
+        grown: Grown = []
+        for index in coll.secondary:
+            if changed is not None and index.reads is not None and index.reads.isdisjoint(changed):
+                continue
+            old, _, old_marks = index.marked_keys(before, tolerant=not self._enforce)
+            new, places, marks = index.marked_keys(after, tolerant=not self._enforce)
+            if places & ~index.places:
+                grown.append((index, places))
+            if old == new and old_marks == marks:
+                continue
+            gone = set(old)
+            for key in new:
+                if key in gone and old_marks == marks:
+                    gone.discard(key)
+                    continue
+                entry = index.prefix + key
+                if index.unique and key not in gone:
+                    self._check(coll, index, after, entry, rid)
+                added[entry + rid] = marks
+            for key in gone:
+                removed[index.prefix + key + rid] = old_marks
+        return removed, added, grown
+
+    def move(self, coll: Collection, removed: Marked, added: Marked) -> None:
+        """Put entries in and out of the batch."""
+        pending = self._pending
+        for key in removed:
+            pending[key] = None
+        pending.update(added)
+        if coll.has_unique:
+            claims = self._claims
+            for key in removed:
+                if claims.get(key[:-8]) == key[-8:]:
+                    del claims[key[:-8]]
+            for key in added:
+                claims[key[:-8]] = key[-8:]
+
+    def _check(self, coll: Collection, index: Index, raw: bytes, entry: bytes, rid: bytes) -> None:
+        if not self._taken(entry, rid):
+            return
+        if not index.ready:
+            index.collisions.add(entry)
+        elif self._enforce:
+            raise duplicate_key(coll, index, raw, entry[len(index.prefix) :])
+
+    def _taken(self, entry: bytes, rid: bytes) -> bool:
+        claim = self._claims.get(entry)
+        if claim is not None and claim != rid:
+            return True
+        pending = self._pending
+        for key in self._engine.keys(_INDEXES, entry, entry + AFTER_RECORD_ID):
+            if key[-8:] != rid and pending.get(key, b"") is not None:
+                return True
+        return False

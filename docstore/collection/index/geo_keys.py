@@ -1,0 +1,104 @@
+"""The encoded keys of a document in an index of geometry.
+
+A document has a key for each cell of its geometry with each key of its other fields. One without geometry has none,
+unless the index is of the first version of `2dsphere`. In a `2d` index the other fields are taken as they are: what an
+array on the way leads to is one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+from docstore.bson import ARRAY, NULL, OBJECT, Value
+from docstore.bson.build import array_value
+from docstore.collection.index.spec import IndexSpec
+from docstore.errors import CommandError
+from docstore.kernel.keys.encoding import KEY_OF_NULL
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.geo.cell_keys import NOT_GEOMETRY, NOT_LOCATIONS, GeoKeys, PlaneKeys, SphereKeys
+from docstore.query.geo.values_at_path import values_at
+from docstore.query.value.values import display
+
+KeysOf = Callable[[bytes], tuple[list[bytes], int, bytes]]
+"""Document -> (its encoded keys, distinct and in order; where arrays were expanded; the marks of its entries)."""
+
+_FieldKeys = Callable[[bytes], tuple[list[bytes], int]]
+"""Document -> (keys of one field, its places of arrays, the bit of the last name being the last)."""
+
+_NULL: Value = (NULL, b"")
+
+
+def geometry_keys(spec: IndexSpec, geometry: GeoKeys) -> KeysOf:
+    """The keys of any document that the index covers. Errors: `NOT_GEOMETRY`, `NOT_PAIRS`."""
+    fields: list[tuple[_FieldKeys, int]] = []
+    shift = 0
+    for path, direction in spec.fields:
+        fields.append((_field(spec, path, direction, geometry), shift))
+        shift += path.count(".") + 1
+    located = [place for place, (_, direction) in enumerate(spec.fields) if direction == 0]
+    keeps_all = isinstance(geometry, SphereKeys) and geometry.version == 1
+
+    def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
+        places = 0
+        found: list[list[bytes]] = []
+        for own, moved in fields:
+            members, arrays = own(raw)
+            found.append(members)
+            places |= arrays << moved
+        if not keeps_all and all(found[place] == [KEY_OF_NULL] for place in located):
+            return [], 0, b""
+        return sorted({b"".join(members) for members in product(*found)}), places, b""
+
+    return keys
+
+
+def _field(spec: IndexSpec, path: str, direction: int, geometry: GeoKeys) -> _FieldKeys:
+    names = path.split(".")
+    whole = 1 << len(names) - 1
+    if direction:
+        pattern = KeyPattern([(path, direction)], spec.collation.fold if spec.collation is not None else None)
+        if isinstance(geometry, SphereKeys):
+            return pattern.keys
+        return lambda raw: _taken_whole(raw, names, pattern, whole)
+    cells = _plane_cells if isinstance(geometry, PlaneKeys) else _sphere_cells
+
+    def located(raw: bytes) -> tuple[list[bytes], int]:
+        keys = cells(geometry, raw, names)
+        return (keys, whole if len(keys) > 1 else 0) if keys else ([KEY_OF_NULL], 0)
+
+    return located
+
+
+def _sphere_cells(geometry: GeoKeys, raw: bytes, names: list[str]) -> list[bytes]:
+    found: set[bytes] = set()
+    for value in values_at((OBJECT, raw), names):
+        try:
+            found |= set(geometry.cells(value))
+        except CommandError as error:
+            shown = display((OBJECT, raw))
+            raise CommandError(NOT_GEOMETRY, f"Can't extract geo keys: {shown}  {error.message}") from error
+    return sorted(found)
+
+
+def _plane_cells(geometry: GeoKeys, raw: bytes, names: list[str]) -> list[bytes]:
+    found: set[bytes] = set()
+    for value in values_at((OBJECT, raw), names):
+        try:
+            found |= set(geometry.cells(value))
+        except CommandError as error:
+            if error.code == NOT_LOCATIONS:
+                raise
+            raise CommandError(error.code, f"{error.message} :: caused by :: {display((OBJECT, raw))}") from error
+    return sorted(found)
+
+
+def _taken_whole(raw: bytes, names: list[str], pattern: KeyPattern, whole: int) -> tuple[list[bytes], int]:
+    value = whole_value(raw, names)
+    return [pattern.encode([value])], whole if value[0] == ARRAY else 0
+
+
+def whole_value(raw: bytes, names: list[str]) -> Value:
+    """The value at a path; null for none, an array for several."""
+    found = list(values_at((OBJECT, raw), names))
+    return found[0] if len(found) == 1 else array_value(found) if found else _NULL

@@ -1,0 +1,85 @@
+"""The encoded keys of a document by the kind of the index.
+
+Whatever the kind, a document has the same keys each time it is asked, so entries can be found again to be removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docstore.bson import ARRAY, INT64, NULL, OBJECT, Value, get_field
+from docstore.collection.index.geo_keys import KeysOf, geometry_keys
+from docstore.collection.index.spec import IndexSpec
+from docstore.collection.index.text_keys import ARRAY_BESIDE_WORDS, word_entries
+from docstore.errors import Code, CommandError
+from docstore.kernel.keys.hashing import hashed_key
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.match.path_predicates import Exists
+from docstore.kernel.match.predicate import Or, Predicate
+from docstore.query.filter.compile import compile_filter
+from docstore.query.geo.cell_keys import NOT_GEOMETRY, NOT_PAIRS
+from docstore.query.text.terms import NOT_A_LANGUAGE
+
+ARRAY_UNDER_HASH = 16766
+
+REFUSALS = (
+    frozenset((Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH, ARRAY_BESIDE_WORDS, NOT_GEOMETRY))
+    | NOT_PAIRS
+    | NOT_A_LANGUAGE
+)
+"""The codes of documents that an index cannot hold."""
+
+
+def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
+    """The keys of any document that the index covers."""
+    if spec.geometry is not None:
+        return geometry_keys(spec, spec.geometry)
+    if spec.words is not None:
+        return word_entries(spec, spec.words)
+    if spec.wildcard is None and not spec.hashed:
+        return pattern.marked_keys
+    keys = spec.wildcard.keys if spec.wildcard is not None else _hashed_keys(spec, pattern)
+    collation = spec.collation
+    if collation is None:
+        return lambda raw: (*keys(raw), b"")
+    return lambda raw: (*keys(collation.fold_document(raw)), b"")
+
+
+def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> Callable[[bytes], tuple[list[bytes], int]]:
+    return lambda raw: ([pattern.encode(hashed_members(spec, raw))], 0)
+
+
+def coverage_of(spec: IndexSpec) -> Predicate | None:
+    """Which documents the index holds; None: all."""
+    if spec.partial is not None:
+        return compile_filter(spec.partial)
+    if spec.sparse and spec.over_values:
+        return Or([Exists(path, True) for path, _ in spec.fields])
+    return None
+
+
+def hashed_members(spec: IndexSpec, raw: bytes) -> list[Value]:
+    """What a hashed index holds for each field of a document; error 16766 where there is an array on the way."""
+    return [_member(raw, path.split("."), direction == 0) for path, direction in spec.fields]
+
+
+def _member(raw: bytes, names: list[str], hashed: bool) -> Value:
+    value: Value | None = (OBJECT, raw)
+    for depth, name in enumerate(names, 1):
+        assert value is not None
+        value = get_field(value[1], name) if value[0] == OBJECT else None
+        if value is None:
+            break
+        if value[0] == ARRAY:
+            raise CommandError(
+                ARRAY_UNDER_HASH,
+                f"hashed indexes do not currently support array values. Found array at path: {'.'.join(names[:depth])}",
+            )
+    if hashed:
+        return hash_value(value)
+    return (NULL, b"") if value is None else value
+
+
+def hash_value(value: Value | None) -> Value:
+    """What a hashed field of an index holds for a value."""
+    return INT64, hashed_key(value).to_bytes(8, "little", signed=True)

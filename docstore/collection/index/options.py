@@ -1,0 +1,169 @@
+"""The options of an index specification: what each may be, alone and beside others."""
+
+from __future__ import annotations
+
+from math import isnan, nan
+
+from docstore.bson import BOOL, OBJECT, Value, elements, to_python
+from docstore.errors import Code, CommandError
+from docstore.query.context import Language
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Or, TypeIs
+from docstore.query.plan.wildcard import WildcardPaths, paths_of
+from docstore.query.projection.parse import parse_projection
+from docstore.query.value.collation import Collation, parse_collation
+from docstore.query.value.values import NUMBERS, TYPE_NAMES, display
+
+MAX_EXPIRE_SECONDS = 2**31 - 1
+_QUERY_FEATURE_NOT_ALLOWED = 224
+_FOREIGN = {
+    "$expr": _QUERY_FEATURE_NOT_ALLOWED,
+    "$jsonSchema": _QUERY_FEATURE_NOT_ALLOWED,
+    "$where": Code.BadValue,
+    "$text": Code.BadValue,
+}
+"""What a query may say and the filter of a partial index may not, at the top or in a disjunction."""
+
+
+def shown(raw: bytes) -> str:
+    """A document in a message."""
+    return display((OBJECT, raw))
+
+
+def refused(raw: bytes, reason: str, code: Code | int = Code.CannotCreateIndex) -> CommandError:
+    """The refusal of the specification `raw`."""
+    return CommandError(code, f"Error in specification {shown(raw)} :: caused by :: {reason}")
+
+
+def expire_seconds(raw: bytes, value: Value, fields: int) -> int:
+    """The seconds after which documents of a TTL index expire; CannotCreateIndex."""
+    seconds = checked_expire_seconds(value, Code.CannotCreateIndex)
+    if fields > 1:
+        raise CommandError(Code.CannotCreateIndex, f"a TTL index has a single field. Index spec: {shown(raw)}")
+    return seconds
+
+
+def checked_expire_seconds(value: Value, code: Code) -> int:
+    """The whole seconds of an `expireAfterSeconds`, refused with `code` when they are none."""
+    if value[0] not in NUMBERS:
+        raise CommandError(
+            code, f"TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{_type(value)}'"
+        )
+    number = number_of(value)
+    if isnan(number):
+        return MAX_EXPIRE_SECONDS
+    if number > MAX_EXPIRE_SECONDS:
+        raise CommandError(code, "TTL index 'expireAfterSeconds' option must be within an acceptable range")
+    if number <= -1:
+        raise CommandError(code, "TTL index 'expireAfterSeconds' option cannot be less than 0")
+    return int(number)
+
+
+def partial_filter(raw: bytes, value: Value, collation: Collation | None = None) -> Filter:
+    """The filter of a partial index, of the operators that one may have, under the collation of the index."""
+    if value[0] != OBJECT:
+        raise refused(
+            raw, f"The field 'partialFilterExpression' must be an object, but got {_type(value)}", Code.TypeMismatch
+        )
+    _refuse_foreign(raw, value[1])
+    try:
+        tree = parse_filter(value[1], language=Language(collation=collation))
+    except CommandError as error:
+        raise refused(raw, error.message, error.code) from error
+    _check_partial(raw, tree)
+    return tree
+
+
+def _refuse_foreign(raw: bytes, document: bytes) -> None:
+    for name, _, _ in elements(document):
+        if name in _FOREIGN:
+            raise refused(raw, f"{name} is not allowed in this context", _FOREIGN[name])
+
+
+def _check_partial(raw: bytes, tree: Filter) -> None:
+    if isinstance(tree, And | Or):
+        for child in tree.children:
+            _check_partial(raw, child)
+    elif not isinstance(tree, Comparison | In | Exists | TypeIs):
+        raise refused(raw, f"Expression not supported in partial index: {type(tree).__name__}")
+
+
+def wildcard_paths(raw: bytes, key: str, projection: Value | None) -> WildcardPaths:
+    """The paths that a wildcard index on `key` ("$**", "a.b.$**") holds."""
+    if projection is None:
+        if key == "$**":
+            return paths_of(["_id"], excluding=True)
+        return paths_of([key[: -len(".$**")]], excluding=False)
+    if projection[0] != OBJECT:
+        raise refused(
+            raw, f"The field 'wildcardProjection' must be an object, but got {_type(projection)}", Code.TypeMismatch
+        )
+    fields = elements(projection[1])
+    if not fields:
+        raise refused(raw, "The 'wildcardProjection' field can't be an empty object", Code.FailedToParse)
+    if key != "$**":
+        raise refused(raw, "The field 'wildcardProjection' is for the key {\"$**\": 1} only", Code.FailedToParse)
+    return _projected_paths(raw, projection[1])
+
+
+def _projected_paths(raw: bytes, projection: bytes) -> WildcardPaths:
+    chosen = _flags(raw, projection, "")
+    try:
+        parse_projection(projection)
+    except CommandError as error:
+        if not _only_mixes_id(chosen):
+            raise refused(
+                raw, f"Failed to parse: wildcardProjection :: caused by :: {error.message}", error.code
+            ) from error
+    others = {path: flag for path, flag in chosen.items() if path != "_id"}
+    excluding = not any(others.values()) if others else not chosen["_id"]
+    named = [path for path, flag in others.items() if flag != excluding]
+    if excluding and not chosen.get("_id", False):
+        named.append("_id")
+    if not excluding and chosen.get("_id", False):
+        named.append("_id")
+    return paths_of(named, excluding=excluding)
+
+
+def _only_mixes_id(chosen: dict[str, bool]) -> bool:
+    """Whether `_id` alone is chosen the other way round, which a projection of an index may do."""
+    others = {flag for path, flag in chosen.items() if path != "_id"}
+    return "_id" in chosen and len(others) == 1 and chosen["_id"] not in others
+
+
+def _flags(raw: bytes, projection: bytes, prefix: str) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for name, code, data in elements(projection):
+        value = (code, data)
+        if code == OBJECT and not any(inner.startswith("$") for inner, _, _ in elements(data)):
+            found |= _flags(raw, data, f"{prefix}{name}.")
+        elif code in NUMBERS:
+            found[prefix + name] = number_of(value) != 0
+        elif code == BOOL:
+            found[prefix + name] = data == b"\1"
+        else:
+            raise refused(
+                raw,
+                "Failed to parse: wildcardProjection :: caused by :: Bad projection specification",
+                51271,
+            )
+    return found
+
+
+def collation_of(raw: bytes, value: Value) -> Collation | None:
+    """The collation of the index; None for the simple one."""
+    if value[0] != OBJECT:
+        raise refused(raw, f"The field 'collation' must be an object, but got {_type(value)}", Code.TypeMismatch)
+    if not elements(value[1]):
+        raise refused(raw, "The field 'collation' cannot be an empty object.", Code.BadValue)
+    return parse_collation(value[1], "createIndexes.indexes.collation")
+
+
+def number_of(value: Value) -> float:
+    """A value of a number type, as near as a double comes to it."""
+    text = display(value)
+    return nan if text.startswith("nan") else float(str(to_python(value)))
+
+
+def _type(value: Value) -> str:
+    return TYPE_NAMES[value[0]]

@@ -1,0 +1,42 @@
+"""The encoded keys of a document in an index of words: one for each of its terms, between those of the other fields."""
+
+from __future__ import annotations
+
+from docstore.bson import ARRAY, NULL, OBJECT, Value
+from docstore.collection.index.geo_keys import KeysOf
+from docstore.collection.index.spec import IndexSpec
+from docstore.collection.index.text_options import TERMS
+from docstore.errors import CommandError
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.geo.values_at_path import values_at
+from docstore.query.text.terms import WordKeys
+from docstore.query.value.values import display, string_value
+
+ARRAY_BESIDE_WORDS = 201
+
+_NULL: Value = (NULL, b"")
+
+
+def word_entries(spec: IndexSpec, words: WordKeys) -> KeysOf:
+    """The keys of any document that the index covers. Errors: `NOT_A_LANGUAGE`, 201 for an array in another field."""
+    place = [path for path, _ in spec.fields].index(TERMS)
+    before = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[:place]]
+    behind = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[place + 1 :]]
+    several = 1 << sum(path.count(".") + 1 for path, _ in before)
+
+    def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
+        head = b"".join(_beside(raw, path, pattern) for path, pattern in before)
+        tail = b"".join(_beside(raw, path, pattern) for path, pattern in behind)
+        found = sorted(head + encode_key(string_value(term)) + tail for term in words.scores(raw))
+        return found, several if len(found) > 1 else 0, b""
+
+    return keys
+
+
+def _beside(raw: bytes, path: str, pattern: KeyPattern) -> bytes:
+    found = list(values_at((OBJECT, raw), path.split("."))) or [_NULL]
+    if len(found) > 1 or found[0][0] == ARRAY:
+        shown = display((OBJECT, raw))
+        raise CommandError(ARRAY_BESIDE_WORDS, f"Field '{path}' of text index contains an array in document: {shown}")
+    return pattern.encode(found)

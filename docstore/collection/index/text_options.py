@@ -1,0 +1,106 @@
+"""Indexes of words: their options, checked as MongoDB does, and the form in which they are kept.
+
+Whatever fields an index of words has, their place in its key pattern is taken by `_fts` and `_ftsx`; `weights` names
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from docstore.bson import OBJECT, Value, document_from, elements, from_python
+from docstore.collection.index.geo_options import kinds_of, refuse_collation
+from docstore.collection.index.options import number_of, refused
+from docstore.errors import Code, CommandError
+from docstore.query.text.languages import language_named
+from docstore.query.text.terms import EVERYWHERE, WordKeys
+from docstore.query.value.collation import Collation
+from docstore.query.value.values import NUMBERS, display, integer_value, string_value, text_of
+
+TERMS = "_fts"
+_SCORES = "_ftsx"
+_MAX_WEIGHT = 100_000
+_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WordsSpec:
+    """What is kept of an index of words: its key pattern, the fields that entries have, and the options as listed."""
+
+    keys: WordKeys
+    key: bytes
+    fields: tuple[tuple[str, int], ...]
+    options: Mapping[str, Value]
+
+
+def words_of(
+    raw: bytes,
+    key: bytes,
+    fields: Sequence[tuple[str, int]],
+    options: Mapping[str, Value],
+    collation: Collation | None,
+) -> WordsSpec | None:
+    """The specification of an index of words; None for another one. Errors: CannotCreateIndex, and NotImplemented for
+    the forms of servers before 3.2.
+    """
+    kinds = kinds_of(key)
+    places = [place for place, (_, kind) in enumerate(kinds) if kind == "text"]
+    if not places:
+        return None
+    refuse_collation(raw, "text", collation)
+    if places[-1] - places[0] >= len(places):
+        raise refused(raw, "'text' fields in index must all be adjacent")
+    weights = {kinds[place][0]: 1 for place in places if kinds[place][0] != TERMS}
+    for path, code, data in elements(options["weights"][1]) if "weights" in options else ():
+        weights[path] = _weight(raw, path, (code, data))
+    if not weights:
+        raise refused(raw, "text index option 'weights' must specify fields or the wildcard")
+    _check_version(raw, options)
+    name = text_of(options["default_language"]) if "default_language" in options else "english"
+    language = language_named(name)
+    if language is None:
+        raise refused(raw, "default_language is not valid")
+    override = text_of(options["language_override"]) if "language_override" in options else "language"
+    if not override or override.startswith("$") or "." in override:
+        raise refused(raw, "language_override is not valid")
+    ordered = tuple(sorted(weights.items()))
+    before, behind = list(fields[: places[0]]), [each for each in fields[places[-1] + 1 :] if each[0] != _SCORES]
+    given = {path: (code, data) for path, code, data in elements(key)}
+    kept: list[tuple[str, int, bytes]] = [(path, *given[path]) for path, _ in before]
+    kept += [(TERMS, *string_value("text")), (_SCORES, *from_python(1))]
+    kept += [(path, *given[path]) for path, _ in behind]
+    return WordsSpec(
+        WordKeys(ordered, language, override),
+        document_from(kept),
+        (*before, (TERMS, 0), *behind),
+        {
+            "weights": (OBJECT, document_from([(path, *integer_value(weight)) for path, weight in ordered])),
+            "default_language": string_value(name),
+            "language_override": string_value(override),
+            "textIndexVersion": from_python(_VERSION),
+        },
+    )
+
+
+def _check_version(raw: bytes, options: Mapping[str, Value]) -> None:
+    version = number_of(options["textIndexVersion"]) // 1 if "textIndexVersion" in options else _VERSION
+    if version not in (1, 2, _VERSION):
+        raise refused(raw, f"bad textIndexVersion: {version:g}")
+    if version != _VERSION:
+        raise CommandError(Code.NotImplemented, f"text indexes of version {version:g} are not supported")
+
+
+def _weight(raw: bytes, path: str, value: Value) -> int:
+    if value[0] not in NUMBERS:
+        raise refused(raw, "weight for text index needs numeric type")
+    weight = number_of(value)
+    if not 0 < weight < _MAX_WEIGHT:
+        raise refused(
+            raw, f"text index weight must be in the exclusive interval (0,{_MAX_WEIGHT}) but found: {display(value)}"
+        )
+    if not path:
+        raise refused(raw, "weight cannot be on an empty field")
+    if path != EVERYWHERE and any(name.startswith("$") for name in path.split(".")):
+        raise refused(raw, "weight cannot have path component with $ prefix")
+    return int(weight)

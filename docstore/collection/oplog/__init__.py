@@ -1,0 +1,1 @@
+"""The oplog: entries written beside the changes that they tell of, applied on other members, undone by rollback."""

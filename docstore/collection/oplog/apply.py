@@ -1,0 +1,320 @@
+"""Applying another member's oplog entries: in units of one or several, each entry with itself in the oplog, an undo
+record of its own and its session row.
+
+A unit of several entries takes effect as a whole, so no reader sees a state between them; what it sees is a state that
+the primary was in, since entries go in order. Commands have units of their own.
+
+Strict (steady state): the data stands exactly where the entry expects it; anything else is a broken invariant.
+Tolerant (initial sync): the data may already hold what later entries did. An insert on an existing `_id` takes its
+place, an update or removal of what is missing does nothing, an existing collection or index is left, and unique keys
+may collide until the end is reached. Applying a suffix of the oplog a second time then ends in the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from types import TracebackType
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from docstore.bson import Value, document_from, document_to_python, elements, get_field, to_python
+from docstore.collection.catalog.ddl import modify_index, truncate_family
+from docstore.collection.catalog.modification import MODIFIABLE, modify_options
+from docstore.collection.catalog.options import options_from
+from docstore.collection.collection import Collection
+from docstore.collection.index.build import IndexBuild
+from docstore.collection.index.spec import IndexSpec, parse_index_spec
+from docstore.collection.oplog.diff import apply_update
+from docstore.collection.oplog.oplog import optime_of
+from docstore.collection.oplog.replay_journal import ReplayJournal
+from docstore.collection.rows import apply_document
+from docstore.collection.unit_of_work import WriteUnit
+from docstore.namespace import split_namespace
+from docstore.storage import Batch
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+
+
+class ApplyError(Exception):
+    """An entry does not fit the data that it is applied to: this member differs from the one that wrote it."""
+
+
+def apply_entry(store: Store, entry: bytes, *, tolerant: bool = False, build: IndexBuild | None = None) -> None:
+    """Apply one entry in a unit of its own. ApplyError when, strictly, the data is not what the entry expects.
+
+    A new index on a collection that holds documents is built on the spot, which takes its time, unless `build` is what
+    `begin_build` gave for the entry, stepped to its end.
+    """
+    with EntryUnit(store, tolerant=tolerant) as unit:
+        unit.apply(entry, build)
+        unit.commit()
+
+
+class EntryUnit:
+    """Entries on their way into one unit. Nothing may be awaited between the first and the commit.
+
+    Use as a context manager: what is not committed has no effect. A command shares its unit with no other entry.
+    """
+
+    def __init__(self, store: Store, *, tolerant: bool = False) -> None:
+        oplog = store.oplog
+        assert oplog is not None, "entries are applied where there is an oplog"
+        batch = Batch()
+        self._store = store
+        self._tolerant = tolerant
+        self._journal = ReplayJournal(batch, oplog, store.sessions, tolerant=tolerant)
+        self._unit = WriteUnit(store, batch, self._journal, tolerant=tolerant)
+        self._collections: dict[bytes, Collection | None] = {}
+
+    def apply(self, entry: bytes, build: IndexBuild | None = None) -> None:
+        """Carry out one more entry. ApplyError: see `apply_entry`; the unit must not be committed then."""
+        fields = {name: (code, data) for name, code, data in elements(entry)}
+        unit = self._unit
+        unit.from_migrate = "fromMigrate" in fields
+        self._journal.begin(optime_of(fields["ts"], fields.get("t")))
+        _Applier(self._store, unit, fields, self._collections, self._tolerant, build).run()
+        self._journal.end(entry, fields)
+
+    def commit(self) -> None:
+        """Write all of it. OutOfDiskSpace: nothing has an effect."""
+        self._unit.commit()
+
+    def __enter__(self) -> EntryUnit:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unit.abort()
+
+
+def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexBuild | None:
+    """The build that the entry asks for, when it is one of an index over documents; else None.
+
+    To be stepped to its end before `apply_entry`; the collection may be written to meanwhile.
+    """
+    o = get_field(entry, "o")
+    ui = get_field(entry, "ui")
+    if o is None or ui is None or get_field(o[1], "createIndexes") is None:
+        return None
+    coll = _collection_of(store, ui)
+    spec = _spec_of(o[1])
+    if coll is None or spec.name in coll.indexes or coll.count == 0:
+        return None
+    return store.build_index(coll, [spec], tolerant=tolerant)
+
+
+class _Applier:
+    """One entry on its way into one unit."""
+
+    def __init__(
+        self,
+        store: Store,
+        unit: WriteUnit,
+        fields: Mapping[str, Value],
+        collections: dict[bytes, Collection | None],
+        tolerant: bool,
+        build: IndexBuild | None,
+    ) -> None:
+        self._store = store
+        self._unit = unit
+        self._fields = fields
+        self._collections = collections
+        self._tolerant = tolerant
+        self._build = build
+        self._o = self._field("o")[1]
+
+    def _field(self, name: str) -> Value:
+        value = self._fields.get(name)
+        if value is None:
+            raise ApplyError(f"an oplog entry has no {name!r}")
+        return value
+
+    def _text(self, name: str) -> str:
+        return str(to_python(self._field(name)))
+
+    def run(self) -> None:
+        op = self._text("op")
+        if op == "n":
+            self._unit.noop(self._o)
+        elif op == "c":
+            self._command()
+        elif op in ("i", "u", "d", "m"):
+            coll = self._collection()
+            if coll is None:
+                return
+            if op == "i":
+                self._insert(coll)
+            elif op == "u":
+                self._update(coll)
+            elif op == "m":
+                apply_document(self._unit, coll, self._o)
+            else:
+                self._remove(coll)
+        else:
+            raise ApplyError(f"an oplog entry has the unknown op {op!r}")
+
+    def _collection(self) -> Collection | None:
+        """The collection that the entry names by its UUID; None when that is gone, which only a tolerant run allows."""
+        ui = self._fields.get("ui")
+        if ui is None:
+            coll = None
+        elif ui[1] in self._collections:
+            coll = self._collections[ui[1]]
+        else:
+            coll = self._collections[ui[1]] = _collection_of(self._store, ui)
+        if coll is None and not self._tolerant:
+            raise ApplyError(f"there is no collection {self._text('ns')}")
+        return coll
+
+    def _insert(self, coll: Collection) -> None:
+        existing = coll.by_id(self._unit, _id_of(self._o)) if self._tolerant else None
+        if existing is None:
+            self._unit.insert(coll, self._o)
+        else:
+            self._unit.replace(coll, *existing, self._o)
+
+    def _update(self, coll: Collection) -> None:
+        identity = _id_of(self._field("o2")[1])
+        found = coll.by_id(self._unit, identity)
+        if found is not None:
+            self._unit.replace(coll, *found, apply_update(found[1], self._o))
+        elif not self._tolerant:
+            raise ApplyError(f"there is no document to update in {coll.ns}")
+
+    def _remove(self, coll: Collection) -> None:
+        found = coll.by_id(self._unit, _id_of(self._o))
+        if found is not None:
+            self._unit.remove(coll, *found)
+        elif not self._tolerant:
+            raise ApplyError(f"there is no document to remove in {coll.ns}")
+
+    def _command(self) -> None:
+        name = elements(self._o)[0][0]
+        if name == "create":
+            self._create()
+        elif name == "dropDatabase":
+            # Its collections have been dropped by entries of their own.
+            self._unit.command(None, self._text("ns"), self._o)
+        elif name == "renameCollection":
+            self._rename()
+        elif name in ("drop", "createIndexes", "dropIndexes", "collMod", "truncate"):
+            coll = self._collection()
+            if coll is None:
+                return
+            if name == "drop":
+                self._store.drop_collection(self._unit, coll.ns)
+            elif name == "truncate":
+                truncate_family(self._store.catalog, self._unit, coll)
+            elif name == "createIndexes":
+                self._create_index(coll)
+            elif name == "dropIndexes":
+                self._drop_index(coll)
+            else:
+                self._modify(coll)
+        else:
+            raise ApplyError(f"an oplog entry has the unknown command {name!r}")
+
+    def _create(self) -> None:
+        uuid = UUID(bytes=self._field("ui")[1][5:])
+        fields = {name: (code, data) for name, code, data in elements(self._o)}
+        ns = f"{split_namespace(self._text('ns'))[0]}.{to_python(fields.pop('create'))}"
+        fields.pop("idIndex", None)
+        existing = self._store.catalog.by_uuid(uuid)
+        if existing is None:
+            self._clear_name(ns)
+            self._store.create_collection(self._unit, ns, options_from(fields.items()), uuid=uuid)
+        elif not self._tolerant:
+            raise ApplyError(f"a collection with the UUID {uuid} exists already")
+        elif existing.ns != ns:
+            self._clear_name(ns)
+            self._store.rename_collection(self._unit, existing.ns, ns)
+
+    def _clear_name(self, ns: str) -> None:
+        """Where the name belongs to a later collection already, move that out of the way.
+
+        The entry that gave it the name is still to come, and will find it by its UUID.
+        """
+        standing = self._store.collection(ns)
+        if standing is not None and self._tolerant:
+            spare = f"{standing.database}.tmp.{standing.uuid.hex}"
+            self._store.rename_collection(self._unit, ns, spare)
+
+    def _rename(self) -> None:
+        target = str(to_python(_part(self._o, "to")))
+        dropped = get_field(self._o, "dropTarget")
+        replaced = None if dropped is None else self._store.catalog.by_uuid(UUID(bytes=dropped[1][5:]))
+        coll = self._collection()
+        if replaced is not None and (replaced.ns != target or coll is None):
+            self._store.drop_collection(self._unit, replaced.ns)
+            replaced = None
+        if coll is None or coll.ns == target:
+            return
+        if replaced is None:
+            self._clear_name(target)
+        self._store.rename_collection(self._unit, coll.ns, target, drop_target=replaced is not None)
+
+    def _create_index(self, coll: Collection) -> None:
+        spec = _spec_of(self._o)
+        if spec.name in coll.indexes:
+            if not self._tolerant:
+                raise ApplyError(f"{coll.ns} has an index {spec.name} already")
+            return
+        if coll.count == 0:
+            self._store.create_index(self._unit, coll, spec)
+            return
+        build = self._build or self._store.build_index(coll, [spec], tolerant=self._tolerant)
+        while not build.step(inf):
+            continue
+        build.finish(self._unit)
+
+    def _drop_index(self, coll: Collection) -> None:
+        name = str(to_python(_part(self._o, "index")))
+        if name in coll.indexes:
+            self._store.drop_index(self._unit, coll, name)
+        elif not self._tolerant:
+            raise ApplyError(f"{coll.ns} has no index {name}")
+
+    def _modify(self, coll: Collection) -> None:
+        index = get_field(self._o, "index")
+        if index is not None:
+            self._modify_index(coll, index)
+        request = {name: (code, data) for name, code, data in elements(self._o) if name in MODIFIABLE}
+        if request:
+            modify_options(self._store.catalog, self._unit, coll, request)
+
+    def _modify_index(self, coll: Collection, value: Value) -> None:
+        change = document_to_python(value[1])
+        name = str(change["name"])
+        if name in coll.indexes:
+            modify_index(
+                self._store.catalog,
+                self._unit,
+                coll,
+                name,
+                hidden=change.get("hidden"),
+                expire_after=change.get("expireAfterSeconds"),
+            )
+        elif not self._tolerant:
+            raise ApplyError(f"{coll.ns} has no index {name}")
+
+
+def _collection_of(store: Store, ui: Value) -> Collection | None:
+    return store.catalog.by_uuid(UUID(bytes=ui[1][5:]))
+
+
+def _spec_of(o: bytes) -> IndexSpec:
+    return parse_index_spec(document_from(elements(o)[1:]))
+
+
+def _part(o: bytes, name: str) -> Value:
+    value = get_field(o, name)
+    if value is None:
+        raise ApplyError(f"an oplog entry has no {name!r} in its o")
+    return value
+
+
+def _id_of(raw: bytes) -> Value:
+    return _part(raw, "_id")

@@ -1,0 +1,181 @@
+"""The logging half of a write unit: oplog entries, undo records and the session row, put into the unit's batch.
+
+Each logged operation gets a timestamp, an entry and an undo record of the keys noted since the entry before. A unit
+that applies another member's entries has a `docstore.collection.oplog.replay_journal` instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from docstore.collection.oplog.entry import build_entry, entry_head, optime_field, session_head, statement_field
+from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog
+from docstore.collection.oplog.sessions import SessionTable, SessionWrite, pack_row
+from docstore.collection.oplog.undo import undo_head, undo_key
+from docstore.key_layout import SESSION_PREFIX, timestamp_key
+from docstore.optime import OpTime
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_META = Family.META
+_FROM_MIGRATE = b"\x08fromMigrate\0\1"
+_NO_OPTIME = OpTime(-1, 0)
+
+NOOP_HEAD = entry_head("n", "", None)
+
+
+class Image(NamedTuple):
+    """The document that a retried findAndModify must answer with: `field` is "preImage" or "postImage".
+
+    It is logged as a no-op before the operation's own entry, which refers to it by `preImageOpTime` or
+    `postImageOpTime`.
+    """
+
+    field: str
+    document: bytes
+
+
+class Journal:
+    """See the module. `last` is the optime of the newest entry put into the batch."""
+
+    __slots__ = (
+        "_batch",
+        "_from_migrate",
+        "_head",
+        "_logged",
+        "_logged_bytes",
+        "_oplog",
+        "_reserved",
+        "_row",
+        "_row_key",
+        "_session",
+        "_session_last",
+        "_sessions",
+        "_statements",
+        "_undo",
+        "_wall_ms",
+        "last",
+    )
+    replaying = False
+
+    def __init__(
+        self,
+        batch: Batch,
+        oplog: Oplog,
+        sessions: SessionTable,
+        *,
+        session: SessionWrite | None,
+        from_migrate: bool,
+        wall_ms: int,
+    ) -> None:
+        self._batch = batch
+        self._oplog = oplog
+        self._sessions = sessions
+        self._from_migrate = from_migrate
+        self._wall_ms = wall_ms
+        self._undo: list[bytes] = []
+        self._reserved = 0
+        self._logged = 0
+        self._logged_bytes = 0
+        self.last: OpTime | None = None
+        self._session = session
+        if session is not None:
+            self._open_session(session)
+
+    def _open_session(self, session: SessionWrite) -> None:
+        self._sessions.check(session.lsid, session.txn_number)
+        state = self._sessions.state(session.lsid)
+        self._row_key = SESSION_PREFIX + session.lsid
+        self._row = state.row
+        self._head = session_head(session.lsid, session.txn_number)
+        self._session_last = state.last if state.txn_number == session.txn_number else _NO_OPTIME
+        self._statements: dict[int, OpTime] = {}
+
+    def next_timestamp(self) -> int:
+        """The timestamp that the next entry will have."""
+        if not self._reserved:
+            self._reserved = self._oplog.next_timestamp()
+        return self._reserved
+
+    def note(self, family: Family, key: bytes, previous: bytes | None) -> None:
+        """The operation that is logged next has changed `key`, where `previous` stood."""
+        self._undo.append(undo_key(family, key, previous))
+
+    def note_absent(self, family: Family, keys: Iterable[bytes]) -> None:
+        """The operation that is logged next has made these keys."""
+        for key in keys:
+            self._undo.append(undo_key(family, key, None))
+
+    def note_marked(self, family: Family, entries: Mapping[bytes, bytes]) -> None:
+        """The operation that is logged next has removed or changed these keys, which had these values."""
+        for key, value in entries.items():
+            self._undo.append(undo_key(family, key, value))
+
+    def log(
+        self,
+        head: bytes,
+        o: bytes,
+        middle: bytes = b"",
+        *,
+        counted: tuple[int, int, int] = (0, 0, 0),
+        stmt_id: int | None = None,
+        image: Image | None = None,
+    ) -> None:
+        """An entry for what has been noted: `head` holds op, ns and ui, `middle` what follows `o`.
+
+        `counted` is (ident, count change, size change) of the collection whose counters move.
+        """
+        if self._from_migrate:
+            middle += _FROM_MIGRATE
+        session = self._session
+        if stmt_id is None or session is None:
+            self._append(head, o, middle, b"", undo_head(*counted) + b"".join(self._undo))
+            self._undo.clear()
+            return
+        last = optime_field(b"prevOpTime", self._session_last)
+        if image is not None:
+            self._reserved = 0  # an image stands before the entry that refers to it, and so has the lower timestamp
+            self._append(NOOP_HEAD, image.document, b"", b"", undo_head(0, 0, 0))
+            assert self.last is not None, "an image has been logged"
+            last += optime_field(image.field.encode() + b"OpTime", self.last)
+        timestamp = self.next_timestamp()
+        self._undo.append(undo_key(_META, self._row_key, self._row))
+        self._row = pack_row(session.txn_number, self._oplog.term, timestamp, self._wall_ms)
+        self._batch.changes[_META][self._row_key] = self._row
+        undo = undo_head(*counted) + b"".join(self._undo)
+        self._append(self._head + head, o, middle + statement_field(stmt_id), last, undo)
+        self._undo.clear()
+        assert self.last is not None, "the entry has been logged"
+        self._session_last = self._statements[stmt_id] = self.last
+
+    def _append(self, head: bytes, o: bytes, middle: bytes, last: bytes, undo: bytes) -> None:
+        oplog = self._oplog
+        timestamp = self._reserved or oplog.next_timestamp()
+        self._reserved = 0
+        term = oplog.term
+        entry = build_entry(head, o, middle, timestamp, term, self._wall_ms, last)
+        key = timestamp_key(timestamp)
+        changes = self._batch.changes
+        changes[Family.OPLOG][key] = entry
+        changes[Family.UNDO][key] = undo
+        self.last = OpTime(term, timestamp)
+        self._logged += 1
+        self._logged_bytes += len(entry)
+
+    def finish(self) -> None:
+        """Put into the batch what is written once a unit: the oplog's counters."""
+        if self._logged:
+            self._batch.changes[_META][COUNTERS_KEY] = self._oplog.counters(self._logged, self._logged_bytes)
+
+    def written(self) -> None:
+        """The batch stands: bring the oplog and the session table up to it."""
+        if self.last is not None:
+            self._oplog.written(self.last, self._logged, self._logged_bytes)
+            self._sessions_written()
+
+    def _sessions_written(self) -> None:
+        if self._session is not None and self._statements:
+            assert self._row is not None, "statements have a session row"
+            self._sessions.committed(self._session.lsid, self._session.txn_number, self._row, self._statements)

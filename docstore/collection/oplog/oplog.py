@@ -1,0 +1,169 @@
+"""The oplog: one entry for each change that replicates, in the order of its timestamps.
+
+Invariants:
+
+* timestamps strictly increase, also across restarts, clock steps backwards and gossiped cluster times (hybrid clock:
+  seconds of the wall clock or of the highest time heard of, whichever is later, and a counter);
+* an entry is written in the batch of the change it describes, never alone, so an entry that stands has been applied;
+* entries are what MongoDB 6.0 writes: `{op, ns, ui, o, o2, ts, t, v: 2, wall}` with `lsid, txnNumber` before and
+  `stmtId, fromMigrate, prevOpTime` among them (protocol facts, rule 11), each re-appliable;
+* nothing is truncated that has not been majority-committed: `discard_undo` sets the limit, the size only the wish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from docstore.bson import Value, get_field
+from docstore.collection.collection import pack_counters, unpack_counters
+from docstore.key_layout import COUNTERS_PREFIX, OPLOG_IDENT, ident_bytes, long_of, timestamp_key
+from docstore.optime import NULL_OPTIME, OpTime
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Engine, Reader
+
+OPLOG_NS = "local.oplog.rs"
+MIN_KEY = timestamp_key(0)
+END_KEY = b"\xff" * 9
+COUNTERS_KEY = COUNTERS_PREFIX + ident_bytes(OPLOG_IDENT)
+
+_TRUNCATED_AT_ONCE = 20_000
+
+
+def entry_optime(entry: bytes) -> OpTime:
+    """`(t, ts)` of an entry; entries from before the first election have no term, which counts as -1."""
+    timestamp, term = get_field(entry, "ts"), get_field(entry, "t")
+    assert timestamp is not None, "an oplog entry without ts"
+    return optime_of(timestamp, term)
+
+
+def optime_of(timestamp: Value, term: Value | None) -> OpTime:
+    """The optime of the fields `ts` and `t` of an entry."""
+    number = -1 if term is None else int.from_bytes(term[1], "little", signed=True)
+    return OpTime(number, int.from_bytes(timestamp[1], "little"))
+
+
+class Oplog:
+    """The oplog of one node. `clock` gives seconds since 1970; `max_bytes` is what `truncate_old` comes back to.
+
+    `last` is the newest entry's optime, `first` the oldest one's (both NULL_OPTIME while there is none), `term` what
+    new entries are written under: the replica set sets it when an election is won. `commit_limit` is the highest
+    timestamp that may be truncated, `written_entries` how many have been written since the start of the process.
+    """
+
+    def __init__(self, engine: Engine, *, max_bytes: int, clock: Callable[[], float]) -> None:
+        self._engine = engine
+        self._clock = clock
+        self.max_bytes = max_bytes
+        self.term = 1
+        self.commit_limit = 0
+        self.written_entries = 0
+        self.count = 0
+        self.size = 0
+        self.first = self.last = NULL_OPTIME
+        self._time = 0
+        self.load()
+
+    def load(self) -> None:
+        """Read the ends and the counters from disk. The clock does not go back: what was given out stays used."""
+        counters = self._engine.get(Family.META, COUNTERS_KEY)
+        self.count, self.size = unpack_counters(counters) if counters else (0, 0)
+        self.first = self._end(reverse=False)
+        self.last = self._end(reverse=True)
+        self._time = max(self._time, self.last.timestamp)
+
+    def _end(self, *, reverse: bool) -> OpTime:
+        for entry in self._engine.values(Family.OPLOG, MIN_KEY, END_KEY, reverse):
+            return entry_optime(entry)
+        return NULL_OPTIME
+
+    def next_timestamp(self) -> int:
+        """A timestamp above all that were given out, applied or heard of."""
+        now = int(self._clock())
+        if now > self._time >> 32:
+            self._time = now << 32 | 1
+        else:
+            self._time += 1
+        return self._time
+
+    def observe(self, timestamp: int) -> None:
+        """A cluster time heard of: later timestamps will be above it."""
+        if timestamp > self._time:
+            self._time = timestamp
+
+    @property
+    def cluster_time(self) -> int:
+        """The highest timestamp given out, applied or heard of."""
+        return self._time
+
+    def scan(self, reader: Reader, after: int) -> Iterator[bytes]:
+        """Entries with a timestamp above `after`, oldest first."""
+        return reader.values(Family.OPLOG, timestamp_key(after + 1), END_KEY)
+
+    def scan_back(self, reader: Reader, before: int | None = None) -> Iterator[bytes]:
+        """Entries with a timestamp below `before` (all without it), newest first."""
+        return reader.values(Family.OPLOG, MIN_KEY, END_KEY if before is None else timestamp_key(before), True)
+
+    def entry(self, timestamp: int) -> bytes | None:
+        """The entry with exactly that timestamp."""
+        return self._engine.get(Family.OPLOG, timestamp_key(timestamp))
+
+    def written(self, last: OpTime, entries: int, added: int) -> None:
+        """A batch with `entries` more entries of `added` bytes together has been written, ending in `last`."""
+        self.count += entries
+        self.written_entries += entries
+        self.size += added
+        self.last = max(last, self.last)
+        if last.timestamp > self._time:
+            self._time = last.timestamp
+        if self.first is NULL_OPTIME:
+            self.first = self._end(reverse=False)
+
+    def undone(self, size: int) -> None:
+        """The newest entry, of `size` bytes, has been removed; `load` must follow the last of them."""
+        self.count -= 1
+        self.size -= size
+
+    def counters(self, entries: int, added: int) -> bytes:
+        """The counters row after `entries` more entries of `added` bytes."""
+        return pack_counters(self.count + entries, self.size + added)
+
+    def truncate_old(self, deadline: float | None = None) -> int:
+        """Remove the oldest entries while the size is above `max_bytes`; returns how many went.
+
+        Stops at `commit_limit`, at the newest entry, at 20,000 entries and at the monotonic time `deadline` (checked
+        every 128 entries); call again while it returns more than zero.
+        """
+        excess = self.size - self.max_bytes
+        removed = freed = 0
+        cut = 0
+        if excess <= 0:
+            return 0
+        for key, entry in self._engine.items(Family.OPLOG, timestamp_key(self.first.timestamp), END_KEY):
+            cut = long_of(key)
+            stop = freed >= excess or removed == _TRUNCATED_AT_ONCE or removed == self.count - 1
+            if stop or cut > self.commit_limit:
+                break
+            removed += 1
+            freed += len(entry)
+            if deadline is not None and removed % 128 == 0 and monotonic() > deadline:
+                cut += 1
+                break
+        if removed:
+            batch = Batch()
+            batch.delete_range(Family.OPLOG, MIN_KEY, timestamp_key(cut))
+            batch.put(Family.META, COUNTERS_KEY, self.counters(-removed, -freed))
+            self._engine.write(batch)
+            self.count -= removed
+            self.size -= freed
+            self.first = self._first_from(cut)
+        return removed
+
+    def _first_from(self, timestamp: int) -> OpTime:
+        # From the cut, not from zero: the removed range would be walked over each time until it is compacted.
+        for entry in self._engine.values(Family.OPLOG, timestamp_key(timestamp), END_KEY):
+            return entry_optime(entry)
+        return NULL_OPTIME

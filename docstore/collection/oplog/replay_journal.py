@@ -1,0 +1,102 @@
+"""The logging half of a unit that applies another member's oplog entries: each is logged as it is.
+
+Each entry has one undo record for all that was noted between its `begin` and its `end`, and moves its session's row, so
+that any of them can be undone without those before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docstore.collection.oplog.journal import Image, Journal
+from docstore.collection.oplog.oplog import Oplog
+from docstore.collection.oplog.sessions import SessionTable, entry_session, pack_row
+from docstore.collection.oplog.undo import undo_head, undo_key
+from docstore.key_layout import SESSION_PREFIX, timestamp_key
+from docstore.optime import NULL_OPTIME, OpTime
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from docstore.bson import Value
+
+_NOTHING_COUNTED = undo_head(0, 0, 0)
+
+
+class ReplayJournal(Journal):
+    """`tolerant`: the data may already be ahead of the entries (initial sync), so undo records would be of no use, and
+    an entry may have been logged before.
+    """
+
+    __slots__ = ("_optime", "_rows", "_tolerant", "_undo_head", "_writes")
+    replaying = True
+
+    def __init__(self, batch: Batch, oplog: Oplog, sessions: SessionTable, *, tolerant: bool) -> None:
+        super().__init__(batch, oplog, sessions, session=None, from_migrate=False, wall_ms=0)
+        self._tolerant = tolerant
+        self._optime = NULL_OPTIME
+        self._undo_head = _NOTHING_COUNTED
+        # The sessions' rows as this unit leaves them, and what it tells the table, in order.
+        self._rows: dict[bytes, bytes] = {}
+        self._writes: list[tuple[bytes, int, bytes, int, OpTime]] = []
+
+    def begin(self, optime: OpTime) -> None:
+        """What is noted from here on belongs to the entry of that optime."""
+        self._optime = optime
+
+    def next_timestamp(self) -> int:
+        return self._optime.timestamp
+
+    def log(
+        self,
+        head: bytes,
+        o: bytes,
+        middle: bytes = b"",
+        *,
+        counted: tuple[int, int, int] = (0, 0, 0),
+        stmt_id: int | None = None,
+        image: Image | None = None,
+    ) -> None:
+        """The entry is there already; only what it counted is noted."""
+        self._undo_head = undo_head(*counted)
+
+    def end(self, entry: bytes, fields: Mapping[str, Value]) -> None:
+        """Log the entry that has been carried out; `fields` are its top-level ones."""
+        optime = self._optime
+        if not self._logged_before(optime):
+            self._move_session(fields)
+            key = timestamp_key(optime.timestamp)
+            changes = self._batch.changes
+            changes[Family.OPLOG][key] = entry
+            if not self._tolerant:
+                changes[Family.UNDO][key] = self._undo_head + b"".join(self._undo)
+            self.last = optime
+            self._logged += 1
+            self._logged_bytes += len(entry)
+        self._undo.clear()
+        self._undo_head = _NOTHING_COUNTED
+
+    def _logged_before(self, optime: OpTime) -> bool:
+        newest = max(self._oplog.last.timestamp, 0 if self.last is None else self.last.timestamp)
+        if optime.timestamp > newest:
+            return False
+        assert self._tolerant, f"entry {optime} is applied behind {newest}"
+        return self._oplog.entry(optime.timestamp) is not None
+
+    def _move_session(self, fields: Mapping[str, Value]) -> None:
+        found = entry_session(fields)
+        if found is None:
+            return
+        session, stmt_id, wall_ms = found
+        lsid, optime = session.lsid, self._optime
+        key = SESSION_PREFIX + lsid
+        before = self._rows.get(lsid) or self._sessions.state(lsid).row
+        self._undo.append(undo_key(Family.META, key, before))
+        row = pack_row(session.txn_number, optime.term, optime.timestamp, wall_ms)
+        self._batch.changes[Family.META][key] = self._rows[lsid] = row
+        self._writes.append((lsid, session.txn_number, row, stmt_id, optime))
+
+    def _sessions_written(self) -> None:
+        for lsid, txn_number, row, stmt_id, optime in self._writes:
+            self._sessions.committed(lsid, txn_number, row, {stmt_id: optime})

@@ -1,0 +1,190 @@
+"""What has been done under which retryable write: the table behind exactly-once statements.
+
+A retryable write names a session, a transaction number that grows with each command of the session, and a number for
+each of its statements. The newest one of each session has a row in the `meta` family, written in the batch of the
+write itself and restored by its undo record; the statements before it are found by walking `prevOpTime` through the
+oplog, as the reference does (protocol facts, rule 22). Rows are read when first asked for and kept in memory, the
+least recently used go first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from docstore.bson import Value, get_field
+from docstore.errors import Code, CommandError
+from docstore.key_layout import SESSION_PREFIX, after_prefix
+from docstore.optime import NULL_OPTIME, OpTime
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Engine
+
+_CACHED_SESSIONS = 20_000
+_REAPED_AT_ONCE = 1_000
+
+_ROW = struct.Struct(">qqQq")
+pack_row = _ROW.pack
+"""(transaction number, term, timestamp, milliseconds since 1970 of the last write) as a session's row."""
+
+_INCOMPLETE_HISTORY = 217  # IncompleteTransactionHistory
+_INT = struct.Struct("<i")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWrite:
+    """Under which session and transaction number a unit writes. `lsid` is the 16 bytes of the id and the 32 of the
+    user.
+    """
+
+    lsid: bytes
+    txn_number: int
+
+
+class SessionState:
+    """The newest retryable write of one session.
+
+    `statements` maps a statement number to the optime of its entry; None until the oplog has been walked.
+    `complete` is false when the walk ran into the oplog's beginning.
+    """
+
+    __slots__ = ("complete", "last", "row", "statements", "txn_number")
+
+    def __init__(self, txn_number: int, last: OpTime, row: bytes | None) -> None:
+        self.txn_number = txn_number
+        self.last = last
+        self.row = row
+        self.statements: dict[int, OpTime] | None = None
+        self.complete = True
+
+
+class SessionTable:
+    """The rows of one node. `read_entry` gives the oplog entry of a timestamp."""
+
+    def __init__(self, engine: Engine, read_entry: Callable[[int], bytes | None]) -> None:
+        self._engine = engine
+        self._read_entry = read_entry
+        self._states: OrderedDict[bytes, SessionState] = OrderedDict()
+
+    def state(self, lsid: bytes) -> SessionState:
+        """The session's newest write; a session that never wrote has the transaction number -1."""
+        state = self._states.get(lsid)
+        if state is not None:
+            self._states.move_to_end(lsid)
+            return state
+        row = self._engine.get(Family.META, SESSION_PREFIX + lsid)
+        if row is None:
+            state = SessionState(-1, NULL_OPTIME, None)
+            state.statements = {}
+        else:
+            txn_number, term, timestamp, _ = _ROW.unpack(row)
+            state = SessionState(txn_number, OpTime(term, timestamp), row)
+        self._states[lsid] = state
+        if len(self._states) > _CACHED_SESSIONS:
+            self._states.popitem(last=False)
+        return state
+
+    def check(self, lsid: bytes, txn_number: int) -> None:
+        """TransactionTooOld when the session has already written under a higher number."""
+        known = self.state(lsid).txn_number
+        if txn_number < known:
+            raise CommandError(
+                Code.TransactionTooOld,
+                f"Retryable write with txnNumber {txn_number} is prohibited on session {lsid[:16].hex()} "
+                f"because a newer retryable write with txnNumber {known} has already started on this session.",
+            )
+
+    def statement(self, lsid: bytes, txn_number: int, stmt_id: int) -> OpTime | None:
+        """The optime of the statement's oplog entry when it has been executed, else None.
+
+        IncompleteTransactionHistory when the oplog no longer reaches back far enough to tell.
+        """
+        state = self.state(lsid)
+        if state.txn_number != txn_number:
+            return None
+        if state.statements is None:
+            self._walk(state)
+        assert state.statements is not None
+        found = state.statements.get(stmt_id)
+        if found is None and not state.complete:
+            raise CommandError(
+                _INCOMPLETE_HISTORY,
+                f"Incomplete history detected for transaction {txn_number} on session {lsid[:16].hex()}",
+            )
+        return found
+
+    def _walk(self, state: SessionState) -> None:
+        statements: dict[int, OpTime] = {}
+        step = state.last
+        while step.timestamp:
+            entry = self._read_entry(step.timestamp)
+            if entry is None:
+                state.complete = False
+                break
+            stmt_id = get_field(entry, "stmtId")
+            if stmt_id is not None:
+                statements.setdefault(_INT.unpack(stmt_id[1])[0], step)
+            step = entry_previous(entry)
+        state.statements = statements
+
+    def committed(self, lsid: bytes, txn_number: int, row: bytes, statements: dict[int, OpTime]) -> None:
+        """A unit of the session has been written: `row` is on disk, `statements` are its own."""
+        state = self.state(lsid)
+        if state.txn_number != txn_number:
+            state.txn_number = txn_number
+            state.statements = {}
+            state.complete = True
+        _, term, timestamp, _ = _ROW.unpack(row)
+        state.last = OpTime(term, timestamp)
+        state.row = row
+        if state.statements is not None:
+            state.statements.update(statements)
+
+    def forget(self) -> None:
+        """Drop what is in memory: the rows on disk have changed under it."""
+        self._states.clear()
+
+    def reap(self, before_ms: int) -> int:
+        """Remove up to 1,000 rows last written before `before_ms` (milliseconds since 1970); returns how many."""
+        batch = Batch()
+        for key, row in self._engine.items(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX)):
+            if _ROW.unpack(row)[3] < before_ms:
+                batch.delete(Family.META, key)
+                self._states.pop(key[len(SESSION_PREFIX) :], None)
+                if len(batch.changes[Family.META]) == _REAPED_AT_ONCE:
+                    break
+        if batch:
+            self._engine.write(batch)
+        return len(batch.changes[Family.META])
+
+
+def entry_previous(entry: bytes) -> OpTime:
+    """The `prevOpTime` of an oplog entry, the null timestamp when it has none."""
+    found = get_field(entry, "prevOpTime")
+    if found is None:
+        return OpTime(-1, 0)
+    timestamp, term = get_field(found[1], "ts"), get_field(found[1], "t")
+    assert timestamp is not None, "prevOpTime without ts"
+    assert term is not None, "prevOpTime without t"
+    return OpTime(int.from_bytes(term[1], "little", signed=True), int.from_bytes(timestamp[1], "little"))
+
+
+def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, int, int] | None:
+    """(session, statement number, milliseconds since 1970) of an oplog entry that is a retryable write, else None.
+
+    `fields` are the entry's top-level ones.
+    """
+    stmt_id = fields.get("stmtId")
+    if stmt_id is None:
+        return None
+    lsid = fields["lsid"][1]
+    ident, user = get_field(lsid, "id"), get_field(lsid, "uid")
+    assert ident is not None, "lsid without id"
+    assert user is not None, "lsid without uid"
+    txn_number = int.from_bytes(fields["txnNumber"][1], "little", signed=True)
+    session = SessionWrite(ident[1][5:] + user[1][5:], txn_number)
+    return session, _INT.unpack(stmt_id[1])[0], int.from_bytes(fields["wall"][1], "little", signed=True)

@@ -1,0 +1,128 @@
+"""How many documents a query finds: from the collection's counter, from the entries of an index, or by looking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from docstore.collection.collection import Collection
+from docstore.collection.read.covered import covers_filter
+from docstore.collection.read.execute import Clock, PlanStats, count_uses, documents_of, plan_query, predicate_of
+from docstore.collection.read.index_access import entries_of
+from docstore.collection.read.script_filter import has_scripts, screened
+from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.scan.documents import count_scan
+from docstore.kernel.scan.fetch import Examined
+from docstore.key_layout import RECORD_ID_BYTES
+from docstore.query.find import FindQuery
+from docstore.query.plan.access import CollectionScan, IndexScan, Plan
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+
+class Counting:
+    """The number of documents that a query finds. Done when `advance` says so.
+
+    `examined`: what has been passed over in an index whose entries are counted.
+    """
+
+    def __init__(
+        self,
+        coll: Collection | None,
+        query: FindQuery,
+        plan: Plan,
+        reader: Reader,
+        owned: Predicate | None,
+        clock: Clock,
+    ) -> None:
+        self._clock = clock
+        self._skip = query.skip
+        self._limit = query.limit
+        scripted = has_scripts(plan.residual)
+        self._predicate = None if scripted else predicate_of(plan, owned)
+        self._found = 0
+        self._dropped = 0
+        self.examined = Examined()
+        self._values: Iterator[bytes] = iter(())
+        access = plan.access
+        if coll is None:
+            return
+        if counts_at_once(plan, owned):
+            self._found = coll.count
+            return
+        count_uses(coll, access)
+        if counts_entries(plan, owned):
+            assert isinstance(access, IndexScan)
+            self._values = self._once(entries_of(coll, access, reader, self.examined), access)
+        else:
+            stats = PlanStats(plan, covered=owned is None and covers_filter(plan))
+            self._values = documents_of(coll, reader, stats)
+        if scripted:
+            assert plan.residual is not None, "the filter with the scripts"
+            self._values = screened(self._values, plan.residual, owned, clock, pairs=False)
+
+    def _once(self, entries: Iterator[bytes], access: IndexScan) -> Iterator[bytes]:
+        """The entries; one for each document."""
+        return self._different(entries) if access.index.multikey else entries
+
+    def _different(self, entries: Iterator[bytes]) -> Iterator[bytes]:
+        seen: set[bytes] = set()
+        for entry in entries:
+            rid = entry[-RECORD_ID_BYTES:]
+            if rid in seen:
+                self._dropped += 1
+            else:
+                seen.add(rid)
+                yield entry
+
+    @property
+    def entries(self) -> int:
+        """How many entries have been counted so far, those that lead to a document a second time too."""
+        return self._found + self._dropped
+
+    @property
+    def found(self) -> int:
+        """The number found so far, before skip and limit."""
+        return self._found
+
+    @property
+    def count(self) -> int:
+        """The number found so far, after skip and limit."""
+        found = max(0, self._found - self._skip)
+        return min(found, self._limit) if self._limit else found
+
+    def advance(self, deadline: float) -> bool:
+        """Go on counting until `deadline`; True when all has been counted."""
+        found, exhausted = count_scan(self._values, self._predicate, self._clock, deadline)
+        self._found += found
+        return exhausted or (self._limit > 0 and self._found >= self._skip + self._limit)
+
+
+def counts_at_once(plan: Plan, owned: Predicate | None) -> bool:
+    """Whether a count is the collection's own counter."""
+    return owned is None and plan.residual is None and isinstance(plan.access, CollectionScan)
+
+
+def counts_entries(plan: Plan, owned: Predicate | None) -> bool:
+    """Whether a count needs no documents: each entry of an index stands for one that matches."""
+    access = plan.access
+    return owned is None and plan.residual is None and isinstance(access, IndexScan)
+
+
+def plan_count(coll: Collection | None, query: FindQuery, reader: Reader | None) -> Plan:
+    """The plan of a count: entries that stand for documents are taken before all else."""
+    plan = plan_query(coll, query.filter, hint=query.hint)
+    for each in (plan, *plan.rejected):
+        if counts_entries(each, None):
+            return replace(each, rejected=())
+    return plan_query(coll, query.filter, hint=query.hint, reader=reader)
+
+
+def open_count(
+    coll: Collection | None, query: FindQuery, reader: Reader, *, owned: Predicate | None = None, clock: Clock
+) -> Counting:
+    """A count of what the query finds. Without filter and `owned` it is the collection's counter, its newest value."""
+    plan = plan_count(coll, query, reader)
+    return Counting(coll, query, plan, reader, owned, clock)

@@ -1,0 +1,110 @@
+"""Reads that an index answers by itself: what of the documents is asked for stands in its entries.
+
+Such an index has one entry for each document, holds values as they are, and has every path that the answer, the rest
+of the filter and the order are about. What it answers are the documents' values, a missing field included; only the
+order of the fields is the index's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from docstore.bson.walk import NULL, UNDEFINED
+from docstore.collection.collection import Collection
+from docstore.collection.read.index_access import items_of
+from docstore.kernel.scan.covered import Covering
+from docstore.kernel.scan.fetch import Examined
+from docstore.key_layout import IDENT_BYTES
+from docstore.query.filter.tree import And, Bits, Comparison, Filter, In, Mod, Nor, Not, Or, RegexMatch, TypeIs
+from docstore.query.find import FindQuery
+from docstore.query.plan.access import IndexScan, Plan
+from docstore.query.plan.bounds import arrays_on
+from docstore.query.plan.index_bounds import IndexInfo
+from docstore.query.projection.projection import kept_paths
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+_RECORDS = Family.RECORDS
+
+
+def covers_query(query: FindQuery, plan: Plan) -> bool:
+    """Whether the plan's index answers the query without its documents."""
+    asked = asked_paths(query, plan)
+    if asked is None or not covers_filter(plan):
+        return False
+    if not plan.provides_sort:
+        asked |= {path for path, _ in query.sort.fields}
+    assert isinstance(plan.access, IndexScan)
+    return asked <= _told_paths(plan.access.index)
+
+
+def asked_paths(query: FindQuery, plan: Plan) -> frozenset[str] | None:
+    """The paths that the answer is made of; None for whole documents, or for what says more than the values."""
+    if query.show_record_id:
+        return None
+    if query.return_key:
+        # The keys are made again from the fields, which takes those of a partial index's filter too.
+        access = plan.access
+        plain = isinstance(access, IndexScan) and access.index.partial is None and not access.index.multikey
+        return frozenset() if plain else None
+    if query.projection is None:
+        return query.needs
+    return kept_paths(query.projection)
+
+
+def covers_filter(plan: Plan) -> bool:
+    """Whether the entries of the plan's index tell which documents the filter finds."""
+    access = plan.access
+    if not isinstance(access, IndexScan) or not _is_plain(access.index):
+        return False
+    return plan.residual is None or _is_about(plan.residual, _told_paths(access.index))
+
+
+def _told_paths(index: IndexInfo) -> set[str]:
+    """The fields of the index whose values its entries tell: those without arrays."""
+    return {path for path, _ in index.fields if not arrays_on(path, index.arrays)}
+
+
+def _is_plain(index: IndexInfo) -> bool:
+    """Whether the entries of the index hold the values of its documents."""
+    if index.collation is not None or index.wildcard is not None:
+        return False
+    paths = [path.split(".") for path, direction in index.fields if direction]
+    nested = any(one != other and other[: len(one)] == one for one in paths for other in paths)
+    numbered = any(name.isdigit() for path in paths for name in path)
+    return len(paths) == len(index.fields) and not nested and not numbered
+
+
+def _is_about(tree: Filter, paths: set[str]) -> bool:
+    """Whether the filter asks for nothing but values at the paths, and not for those that are missing."""
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            return all(_is_about(child, paths) for child in children)
+        case Not(child):
+            return _is_about(child, paths)
+        case Comparison(path, _, value):
+            return path in paths and value[0] not in (NULL, UNDEFINED)
+        case In(path, values, _):
+            return path in paths and all(value[0] not in (NULL, UNDEFINED) for value in values)
+        case RegexMatch() | Mod() | TypeIs() | Bits():
+            return tree.path in paths
+        case _:
+            return False
+
+
+def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Covering:
+    """The documents of the fields of the index, for the entries in the plan's ranges."""
+    index = coll.indexes[access.index.name]
+    return Covering(
+        items_of(coll, access, reader, examined),
+        index.fields,
+        IDENT_BYTES,
+        index.is_id,
+        partial(reader.get, _RECORDS),
+        coll.prefix,
+        examined,
+        set() if index.multikey and not access.once else None,
+    )

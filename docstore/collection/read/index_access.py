@@ -1,0 +1,124 @@
+"""The entries of indexes that a plan reads, in its order: of one scan, or of several merged into one order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from heapq import merge
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from docstore.collection.collection import Collection, Index
+from docstore.kernel.scan.fetch import Examined
+from docstore.kernel.scan.index_bounds import Bounded, field_end
+from docstore.key_layout import IDENT_BYTES
+from docstore.query.plan.access import IndexScan, Merge
+from docstore.storage import Family
+from docstore.storage.engine import keys_of_ranges, values_of_ranges
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+_INDEXES = Family.INDEXES
+_SEVERAL = 16
+"""Ranges that are sought one by one: that costs less for a range, and more for each of its entries."""
+
+
+def items_of(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Iterator[tuple[bytes, bytes]]:
+    """The entries that the scan leads to with their values. What it passes over is counted in `examined`."""
+    return _read(coll.indexes[access.index.name], access, partial(reader.items, _INDEXES), examined, pairs=True)
+
+
+def entries_of(
+    coll: Collection, access: IndexScan, reader: Reader, examined: Examined, *, counted: bool = True
+) -> Iterator[bytes]:
+    """What ends in the record ids of the entries that the scan leads to, as `items_of`.
+
+    Unless what is passed over has to be `counted`, many ranges of one field are sought one by one.
+    """
+    index = coll.indexes[access.index.name]
+    if not counted and access.direction > 0 and len(access.bounds) == 1 and not access.once and not access.wildcard:
+        (ranges,) = access.field_ranges()
+        if len(ranges) >= _SEVERAL:
+            read = values_of_ranges if index.is_id else keys_of_ranges
+            return read(reader, _INDEXES, [(index.prefix + lo, index.prefix + hi) for lo, hi in ranges])
+    if not index.is_id:
+        return _read(index, access, partial(reader.keys, _INDEXES), examined, pairs=False)
+    # Entries of the `_id` index hold the record id as their value.
+    if access.checked:
+        return map(itemgetter(1), items_of(coll, access, reader, examined))
+    return _read(index, access, partial(reader.values, _INDEXES), examined, pairs=False)
+
+
+def keys_within(access: IndexScan, keys: list[bytes]) -> list[bytes]:
+    """Those of a document's keys in the scan's index that the scan leads to, in its order."""
+    ordered = sorted(keys, reverse=access.direction < 0)
+
+    def between(start: bytes, end: bytes, _reverse: bool) -> Iterator[bytes]:
+        return (key for key in ordered if start <= key < end)
+
+    return list(_opened(access, between, b"", b"\xff", Examined(), pairs=False))
+
+
+def _read(
+    index: Index, access: IndexScan, read: Callable[..., Iterator[Any]], examined: Examined, *, pairs: bool
+) -> Iterator[Any]:
+    return _opened(access, read, index.prefix, index.end, examined, pairs=pairs)
+
+
+def _opened(
+    access: IndexScan,
+    read: Callable[[bytes, bytes, bool], Iterator[Any]],
+    prefix: bytes,
+    end: bytes,
+    examined: Examined,
+    *,
+    pairs: bool,
+) -> Iterator[Any]:
+    reverse = access.direction < 0
+    if access.checked or access.once:
+        descending = [direction < 0 for _, direction in access.index.fields]
+        ranges = access.field_ranges()
+        return Bounded(
+            lambda lo, hi: read(lo, hi, reverse), prefix, end, ranges, descending, reverse, pairs, examined, access.once
+        )
+    if len(access.ranges) == 1:
+        lo, hi = access.ranges[0]
+        return read(prefix + lo, prefix + hi, reverse)
+    return chain.from_iterable(
+        read(prefix + lo, prefix + hi, reverse) for lo, hi in (reversed(access.ranges) if reverse else access.ranges)
+    )
+
+
+def merged_entries(coll: Collection, access: Merge, reader: Reader, examined: list[Examined]) -> Iterator[bytes]:
+    """The entries that the branches lead to, in the order of what stands behind the fields that each has fixed.
+
+    `examined` has what each of the branches has looked at.
+    """
+    streams = [
+        _counted(entries_of(coll, branch, reader, seen), seen)
+        for branch, seen in zip(access.branches, examined, strict=True)
+    ]
+    reverse = access.branches[0].direction < 0
+    keyed = [
+        _behind_fields(stream, [direction < 0 for _, direction in branch.index.fields[:count]])
+        for stream, branch, count in zip(streams, access.branches, access.fixed, strict=True)
+    ]
+    return map(itemgetter(1), merge(*keyed, key=itemgetter(0), reverse=reverse))
+
+
+def _counted(entries: Iterator[bytes], examined: Examined) -> Iterator[bytes]:
+    for entry in entries:
+        examined.keys += 1
+        yield entry
+
+
+def _behind_fields(entries: Iterator[bytes], descending: list[bool]) -> Iterator[tuple[bytes, bytes]]:
+    """(the part of an entry's key behind its first fields, the entry)."""
+    masks = [0xFF if each else 0 for each in descending]
+    for entry in entries:
+        at = IDENT_BYTES
+        for mask in masks:
+            at = field_end(entry, at, mask)
+        yield entry[at:], entry

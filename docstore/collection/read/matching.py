@@ -1,0 +1,117 @@
+"""What a write is to change: the documents that a filter finds, one after the other, with pauses in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from docstore.collection.collection import Collection
+from docstore.collection.read.execute import (
+    NO_LIMIT,
+    Clock,
+    Pair,
+    PlanStats,
+    count_uses,
+    pairs_of,
+    plan_query,
+    predicate_of,
+)
+from docstore.collection.read.script_filter import has_scripts, screened
+from docstore.collection.read.sorter import Sorter
+from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.scan.documents import EXHAUSTED, FULL, TIME_IS_UP, scan_pairs
+from docstore.key_layout import long_of
+from docstore.query.filter.tree import Filter
+from docstore.query.find import Hint
+from docstore.query.metadata import Order
+from docstore.query.sort import UNSORTED, Sort
+
+if TYPE_CHECKING:
+    from docstore.storage import Reader
+
+Match = tuple[int, bytes]
+"""(record id, document)."""
+
+_SEARCH_SECONDS = 0.002
+_SEARCH_AHEAD = 128
+_FIRST_MATCHES = 32
+
+
+def find_matches(
+    coll: Collection,
+    tree: Filter,
+    reader: Reader,
+    *,
+    sort: Sort = UNSORTED,
+    hint: Hint | None = None,
+    owned: Predicate | None = None,
+    clock: Clock,
+) -> Iterator[Match | None]:
+    """What a write is to change: each document once, as it stood when it was read.
+
+    Gives None now and then while it finds nothing, so that the caller can look at its own clock; and before each wait
+    for scripts, while which others write. `clock` counts
+    seconds. A caller that lets others write in between looks again at what it is given (`Collection.record`).
+    """
+    plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
+    count_uses(coll, plan.access)
+    scripted = has_scripts(plan.residual)
+    predicate = None if scripted else predicate_of(plan, owned)
+
+    def opened() -> Iterator[Pair]:
+        pairs = pairs_of(coll, reader, PlanStats(plan))
+        if not scripted:
+            return pairs
+        assert plan.residual is not None, "the filter with the scripts"
+        return screened(pairs, plan.residual, owned, clock, pairs=True)
+
+    if sort.fields and not plan.provides_sort:
+        return _sorted_matches(opened, predicate, sort.pattern(), clock)
+    return _matches(opened(), predicate, clock, scripted)
+
+
+def _matches(
+    pairs: Iterator[Pair], predicate: Predicate | None, clock: Clock, scripted: bool
+) -> Iterator[Match | None]:
+    ahead = 1
+    status = FULL
+    while status != EXHAUSTED:
+        found: list[Pair] = []
+        status = scan_pairs(pairs, predicate, found, ahead, NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
+        ahead = min(2 * ahead, _SEARCH_AHEAD)
+        for rid, raw in found:
+            yield long_of(rid), raw
+        if status == TIME_IS_UP or scripted:
+            yield None
+
+
+def _sorted_matches(
+    opened: Callable[[], Iterator[Pair]], predicate: Predicate | None, pattern: Order, clock: Clock
+) -> Iterator[Match | None]:
+    """The first one is all that is wanted, unless it is passed over: all are sorted only when the first few were."""
+    first = Sorter[Match](pattern, _FIRST_MATCHES)
+    yield from _gathered(opened(), predicate, first, clock)
+    given: set[int] = set()
+    for match in first.result():
+        given.add(match[0])
+        yield match
+    if not first.cut:
+        return
+    rest = Sorter[Match](pattern, 0)
+    yield from _gathered(opened(), predicate, rest, clock)
+    for match in rest.result():
+        yield None if match[0] in given else match
+
+
+def _gathered(
+    pairs: Iterator[Pair], predicate: Predicate | None, sorter: Sorter[Match], clock: Clock
+) -> Iterator[None]:
+    """Take in what is to be sorted."""
+    status = FULL
+    while status != EXHAUSTED:
+        found: list[Pair] = []
+        status = scan_pairs(pairs, predicate, found, _SEARCH_AHEAD, NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
+        sort_key = sorter.pattern.sort_key
+        keyed = [(sort_key(raw), (long_of(rid), raw)) for rid, raw in found]
+        sorter.add(keyed, sum(len(raw) for _, raw in found))
+        yield None

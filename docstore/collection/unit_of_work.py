@@ -1,0 +1,367 @@
+"""A write unit: several changes that become visible and durable together, or not at all.
+
+One engine batch holds the records, index entries, counters, catalog rows, oplog entries, undo records and the
+session row of everything done in the unit. Invariants:
+
+* operations of a unit see those before them (the unit is a `Reader` over its own changes); nobody else sees them before
+  `commit`, except changes of the catalog, which nobody meets because nothing awaits between creation and commit;
+* an operation that is refused (DuplicateKey, CannotIndexParallelArrays) leaves the unit as it was;
+* each logged operation has one oplog entry and one undo record under the same timestamp;
+* `local.*`, unlogged units and nodes without an oplog write neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+
+from docstore.bson import Value, get_field
+from docstore.bson.build import enclosed
+from docstore.collection.capped import OldestRecords, exceeded
+from docstore.collection.catalog.catalog import UNLOGGED
+from docstore.collection.collection import Collection, pack_counters
+from docstore.collection.index.duplicates import duplicate_key
+from docstore.collection.index.entries import Entries, Grown, Marked
+from docstore.collection.oplog.diff import make_update
+from docstore.collection.oplog.entry import entry_head
+from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
+from docstore.collection.read.overlay import overlaid
+from docstore.errors import Code, CommandError
+from docstore.key_layout import record_id_bytes
+from docstore.optime import OpTime
+from docstore.storage import Batch, DiskFull, Family
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+    from docstore.kernel.columns.mutations import RowUpdate
+
+_RECORDS = Family.RECORDS
+_INDEXES = Family.INDEXES
+_META = Family.META
+_WIDE = Family.WIDE
+
+
+class Change(NamedTuple):
+    """One operation of a committed unit.
+
+    `op` is the oplog's letter: i, u, d, m, c or n. `before` and `after` are the document on both sides of it; for m, c
+    and n `after` is the entry's `o`, and for c and n `ns` its `ns` ("db.$cmd", "").
+    """
+
+    ns: str
+    op: str
+    before: bytes | None
+    after: bytes | None
+    from_migrate: bool
+
+
+class Commit(NamedTuple):
+    """What the listeners of a store are told. `optime` is that of the last entry; None when nothing was logged."""
+
+    optime: OpTime | None
+    changes: list[Change]
+
+
+class WriteUnit:
+    """Made by `Store.unit`. Use as a context manager, or call `commit` or `abort`; nothing may be awaited meanwhile.
+
+    `batch` is the unit's own; `tolerant` lets unique keys collide (a clone that is not yet consistent). Without `trims`
+    capped collections are let grow: what goes from them is known from elsewhere. `from_migrate` tells listeners that
+    the operations from then on are a migration's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        batch: Batch,
+        journal: Journal | None,
+        *,
+        from_migrate: bool = False,
+        tolerant: bool = False,
+        trims: bool = True,
+    ) -> None:
+        self.batch = batch
+        self.tolerant = tolerant
+        self._store = store
+        self.engine = self._engine = store.engine
+        self._records = batch.changes[_RECORDS]
+        self._indexes = batch.changes[_INDEXES]
+        self._journal = journal
+        self.from_migrate = from_migrate
+        self._entries = Entries(store.engine, batch, enforce=not tolerant)
+        self._deltas: dict[Collection, list[int]] = {}
+        self._changes: list[Change] | None = [] if store.has_listeners else None
+        self._on_abort: list[Callable[[], None]] = []
+        self._trims = trims and not (journal is not None and journal.replaying)
+        self._oldest: dict[Collection, OldestRecords] = {}
+        self._trimmed: dict[Collection, int] = {}
+        self._sequence = store.sequence
+        self._open = True
+
+    def insert(self, coll: Collection, raw: bytes, *, stmt_id: int | None = None) -> int:
+        """Add a document, which has an `_id`; its record id. DuplicateKey when a unique key is taken."""
+        id_key = coll.id_key(raw)
+        newest = coll.newest_id
+        if newest is None:
+            newest = coll.find_newest_id(self._engine)
+        if id_key > newest:
+            # Most identities are given out in order: above the highest there is nothing to look for.
+            coll.newest_id = id_key
+        elif self._entries.get(id_key) is not None:
+            raise duplicate_key(coll, coll.id_index, raw, id_key[4:])
+        record_id = coll.next_record_id
+        if coll.options.capped and self._trims and coll not in self._oldest:
+            self._oldest[coll] = OldestRecords(self._engine, self._records, coll)
+        rid = record_id_bytes(record_id)
+        added: Marked = {}
+        if coll.secondary:
+            added, grown = self._entries.new_keys(coll, raw, rid)
+            if grown:
+                self._grow_multikey(coll, grown)
+            self._entries.move(coll, {}, added)
+        coll.next_record_id = record_id + 1
+        record_key = coll.prefix + rid
+        self._records[record_key] = raw
+        self._indexes[id_key] = coll.id_entry(raw, rid)
+        size = len(raw)
+        self._count(coll, 1, size)
+        journal = self._journal
+        if journal is not None and coll.replicates:
+            journal.note_absent(_RECORDS, (record_key,))
+            journal.note_absent(_INDEXES, (id_key, *added))
+            o2 = b"\x03o2\0" + _id_document(_id_of(raw))
+            journal.log(coll.heads["i"], raw, o2, counted=(coll.ident, 1, size), stmt_id=stmt_id)
+        if self._changes is not None:
+            self._changes.append(Change(coll.ns, "i", None, raw, self.from_migrate))
+        if coll.options.capped and self._trims:
+            self._trim(coll, record_id)
+        return record_id
+
+    def replace(
+        self,
+        coll: Collection,
+        record_id: int,
+        before: bytes,
+        after: bytes,
+        *,
+        stmt_id: int | None = None,
+        image: Image | None = None,
+        changed: frozenset[bytes] | None = None,
+    ) -> None:
+        """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
+
+        `changed`: the top-level fields in which they may differ, where that is known.
+        """
+        rid = record_id_bytes(record_id)
+        removed: Marked = {}
+        added: Marked = {}
+        if coll.secondary:
+            removed, added, grown = self._entries.changed_keys(coll, before, after, rid, changed)
+            if grown:
+                self._grow_multikey(coll, grown)
+            self._entries.move(coll, removed, added)
+        touched = get_field(before, "_id") != get_field(after, "_id") if changed is None else b"_id" in changed
+        if touched:
+            old, new = coll.id_entry(before, rid), coll.id_entry(after, rid)
+            if old != new:
+                # An equal `_id` of another type.
+                id_key = coll.id_key(after)
+                self._indexes[id_key] = added[id_key] = new
+                removed[id_key] = old
+        record_key = coll.prefix + rid
+        self._records[record_key] = after
+        growth = len(after) - len(before)
+        if growth:
+            self._count(coll, 0, growth)
+        journal = self._journal
+        if journal is not None and coll.replicates:
+            journal.note(_RECORDS, record_key, before)
+            journal.note_marked(_INDEXES, removed)
+            journal.note_absent(_INDEXES, [key for key in added if key not in removed])
+            o = after if journal.replaying else make_update(before, after)
+            o2 = b"\x03o2\0" + _id_document(_id_of(after))
+            journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
+        if self._changes is not None:
+            self._changes.append(Change(coll.ns, "u", before, after, self.from_migrate))
+
+    def remove(
+        self,
+        coll: Collection,
+        record_id: int,
+        before: bytes,
+        *,
+        stmt_id: int | None = None,
+        image: Image | None = None,
+    ) -> None:
+        """Remove the document `before`, which must be what stands at the record id."""
+        rid = record_id_bytes(record_id)
+        record_key = coll.prefix + rid
+        id_key = coll.id_key(before)
+        removed: Marked = {}
+        if coll.secondary:
+            removed = self._entries.old_keys(coll, before, rid)
+            self._entries.move(coll, removed, {})
+        self._records[record_key] = None
+        self._indexes[id_key] = None
+        self._count(coll, -1, -len(before))
+        journal = self._journal
+        if journal is not None and coll.replicates:
+            journal.note(_RECORDS, record_key, before)
+            journal.note(_INDEXES, id_key, coll.id_entry(before, rid))
+            journal.note_marked(_INDEXES, removed)
+            counted = (coll.ident, -1, -len(before))
+            journal.log(coll.heads["d"], _id_document(_id_of(before)), counted=counted, stmt_id=stmt_id, image=image)
+        if self._changes is not None:
+            self._changes.append(Change(coll.ns, "d", before, None, self.from_migrate))
+
+    def _trim(self, coll: Collection, kept: int) -> None:
+        """Remove the oldest documents of a capped collection that is too full, those before the record `kept`."""
+        options, delta, oldest = coll.options, self._deltas[coll], self._oldest[coll]
+        while exceeded(options, coll.count + delta[0], coll.size + delta[1]):
+            found = oldest.take_before(kept)
+            if found is None:
+                return
+            self.remove(coll, *found)
+            self._trimmed[coll] = found[0]
+
+    def put_row(self, coll: Collection, update: RowUpdate, document: Callable[[], bytes]) -> None:
+        """Write what `docstore.collection.rows` has found out; `document` makes the `o` of its entry. What changes
+        nothing is not logged.
+        """
+        if not update.keys:
+            return
+        added, size = update.added, update.size
+        self.batch.changes[_WIDE].update(update.keys)
+        if added or size:
+            self._count(coll, added, size)
+        journal = self._journal
+        o = document() if self._changes is not None or (journal is not None and not journal.replaying) else b""
+        if journal is not None and coll.replicates:
+            for key, previous in update.previous:
+                journal.note(_WIDE, key, previous)
+            journal.log(coll.heads["m"], o, counted=(coll.ident, added, size))
+        if self._changes is not None:
+            self._changes.append(Change(coll.ns, "m", None, o, self.from_migrate))
+
+    def noop(self, o: bytes) -> None:
+        """Log an entry that changes nothing, with the document `o`."""
+        if self._journal is not None:
+            self._journal.log(NOOP_HEAD, o)
+        if self._changes is not None:
+            self._changes.append(Change("", "n", None, o, self.from_migrate))
+
+    def command(self, coll: Collection | None, ns: str, o: bytes, o2: bytes | None = None) -> None:
+        """Log a change of the catalog, whose rows have been touched; `ns` is "db.$cmd"."""
+        if self._journal is not None and (coll is None or coll.replicates):
+            middle = b"" if o2 is None else b"\x03o2\0" + o2
+            self._journal.log(entry_head("c", ns, coll.uuid if coll is not None else None), o, middle)
+        if self._changes is not None:
+            self._changes.append(Change(ns, "c", None, o, self.from_migrate))
+
+    def touch(self, key: bytes, value: bytes | None, *, logged: bool) -> None:
+        """Change a row of the `meta` family; where it is `logged`, the undo record of the next entry puts it back."""
+        if self._journal is not None and logged:
+            self._journal.note(_META, key, self.get(_META, key))
+        self.batch.changes[_META][key] = value
+
+    def next_timestamp(self) -> int:
+        """The timestamp of the entry that will be logged next; UNLOGGED where nothing is logged."""
+        return UNLOGGED if self._journal is None else self._journal.next_timestamp()
+
+    def on_abort(self, action: Callable[[], None]) -> None:
+        """Call `action` if the unit does not commit; the newest first."""
+        self._on_abort.append(action)
+
+    def _grow_multikey(self, coll: Collection, grown: Grown) -> None:
+        for index, places in grown:
+            self._on_abort.append(index.grow(places))
+        if any(index.ready for index, _ in grown):
+            self.touch(*self._store.catalog.row(coll), logged=coll.replicates)
+
+    def _count(self, coll: Collection, count: int, size: int) -> None:
+        deltas = self._deltas.get(coll)
+        if deltas is None:
+            self._deltas[coll] = [count, size]
+        else:
+            deltas[0] += count
+            deltas[1] += size
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        pending = self.batch.changes[family]
+        if key in pending:
+            return pending[key]
+        return self._engine.get(family, key)
+
+    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        stored = self._engine.items(family, start, end, reverse)
+        return overlaid(self.batch.changes[family], stored, start, end, reverse)
+
+    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        return (key for key, _ in self.items(family, start, end, reverse))
+
+    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        return (value for _, value in self.items(family, start, end, reverse))
+
+    def commit(self) -> OpTime | None:
+        """Write everything; the optime of the last entry, None when nothing was logged. Listeners are told.
+
+        OutOfDiskSpace when there is no room for it: the unit has been aborted.
+        """
+        assert self._open, "the unit has ended"
+        assert self._sequence == self._store.sequence, "another unit has committed since this one began"
+        self._open = False
+        meta = self.batch.changes[_META]
+        for coll, (count, size) in self._deltas.items():
+            meta[coll.counters_key] = pack_counters(coll.count + count, coll.size + size)
+        journal = self._journal
+        if journal is not None:
+            journal.finish()
+        if not self.batch:
+            return None
+        try:
+            self._engine.write(self.batch)
+        except DiskFull as error:
+            self._take_back()
+            raise CommandError(Code.OutOfDiskSpace, str(error)) from error
+        for coll, (count, size) in self._deltas.items():
+            coll.count += count
+            coll.size += size
+        for coll, record_id in self._trimmed.items():
+            coll.oldest = record_id
+        optime = None
+        if journal is not None:
+            journal.written()
+            optime = journal.last
+        self._store.committed(optime, self._changes)
+        return optime
+
+    def abort(self) -> None:
+        """Drop everything, changes of the catalog in memory included."""
+        if self._open:
+            self._open = False
+            self._take_back()
+
+    def _take_back(self) -> None:
+        for action in reversed(self._on_abort):
+            action()
+
+    def __enter__(self) -> WriteUnit:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Abort unless it has been committed."""
+        self.abort()
+
+
+def _id_of(raw: bytes) -> Value:
+    value = get_field(raw, "_id")
+    assert value is not None, "a stored document has an _id"
+    return value
+
+
+def _id_document(value: Value) -> bytes:
+    code, data = value
+    return enclosed(code.to_bytes(1, "little") + b"_id\0" + data)

@@ -1,0 +1,1 @@
+"""Operations in progress: their registry, their ids, and how currentOp shows them."""

@@ -1,0 +1,106 @@
+"""Operations in progress, connections and cursors as currentOp and `$currentOp` show them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from bson.binary import Binary
+from bson.datetime_ms import DatetimeMS
+from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
+
+from docstore.bson import to_python
+from docstore.commands.client_connection import Peer
+from docstore.commands.context import Services
+from docstore.commands.cursors import ClientCursor
+from docstore.commands.operations.registry import Operation
+
+_KINDS = {"find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
+
+
+def in_progress(
+    services: Services, own: Operation, *, host: str, connections: bool = False, cursors: bool = False
+) -> list[dict[str, Any]]:
+    """All operations, the asking one last; if wanted also the connections and the cursors that are idle."""
+    others = [operation for operation in services.operations if operation is not own]
+    found = [describe(operation, host=host, services=services) for operation in (*others, own)]
+    if connections:
+        busy = {operation.context.connection for operation in services.operations}
+        idle = sorted(services.peers - busy, key=lambda peer: peer.id)
+        found += [describe_connection(peer, host=host, services=services) for peer in idle]
+    if cursors:
+        found += [
+            describe_cursor(cursor, host=host, services=services) for cursor in services.cursors if not cursor.pinned
+        ]
+    return found
+
+
+def describe(operation: Operation, *, host: str, services: Services) -> dict[str, Any]:
+    """One operation; what the command tells of its progress stands at the end. `host`: the process's address."""
+    context = operation.context
+    running = max(services.clock() - operation.started, 0.0)
+    entry = _connection(context.connection, host, services, active=True)
+    entry["opid"] = operation.id
+    if context.session is not None:
+        entry["lsid"] = _lsid(context.session.lsid)
+    entry |= {
+        "secs_running": Int64(int(running)),
+        "microsecs_running": Int64(int(running * 1_000_000)),
+        "op": _KINDS.get(context.command.name, "command"),
+        "ns": context.namespace or f"{context.db}.$cmd",
+        "command": RawBSONDocument(context.raw),
+    }
+    if context.comment is not None:
+        entry["comment"] = to_python(context.comment)
+    if operation.killed:
+        entry["killPending"] = True
+    return {**entry, "numYields": 0, "locks": {}, "waitingForLock": False, "lockStats": {}, **operation.progress}
+
+
+def describe_connection(peer: Peer, *, host: str, services: Services) -> dict[str, Any]:
+    """A connection on which nothing is asked at the moment."""
+    return _connection(peer, host, services, active=False)
+
+
+def describe_cursor(cursor: ClientCursor, *, host: str, services: Services) -> dict[str, Any]:
+    """An open cursor that no command is using."""
+    entry: dict[str, Any] = {"type": "idleCursor", "host": host, "ns": cursor.namespace}
+    if cursor.lsid is not None:
+        entry["lsid"] = _lsid(cursor.lsid)
+    epoch = services.wall_clock() - services.clock()
+    figures: dict[str, Any] = {
+        "cursorId": Int64(cursor.id),
+        "createdDate": DatetimeMS(int((epoch + cursor.created) * 1000)),
+        "lastAccessDate": DatetimeMS(int((epoch + cursor.last_used) * 1000)),
+        "nDocsReturned": Int64(cursor.returned),
+        "nBatchesReturned": Int64(cursor.batches),
+        "noCursorTimeout": cursor.no_timeout,
+    }
+    if cursor.origin:
+        figures["originatingCommand"] = RawBSONDocument(cursor.origin)
+    return entry | {"cursor": figures}
+
+
+def _connection(peer: Peer, host: str, services: Services, *, active: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "type": "op",
+        "host": host,
+        "desc": f"conn{peer.id}",
+        "connectionId": peer.id,
+        "client": peer.remote,
+    }
+    if peer.application_name:
+        entry["appName"] = peer.application_name
+    if peer.metadata is not None:
+        entry["clientMetadata"] = RawBSONDocument(peer.metadata)
+    now = datetime.fromtimestamp(services.wall_clock(), UTC)
+    return entry | {
+        "active": active,
+        "currentOpTime": now.isoformat(timespec="milliseconds"),
+        "threaded": True,
+    }
+
+
+def _lsid(lsid: bytes) -> dict[str, Any]:
+    return {"id": Binary(lsid[:16], 4), "uid": lsid[16:]}

@@ -1,0 +1,157 @@
+"""Requests that resemble one before them on their connection, opened without being parsed as a whole.
+
+A driver sends the same command again and again, with the same fields in the same order, and only a few values differ:
+a filter, a transaction number, a cluster time. What was read from the other fields then still holds, and each value
+that differs is read as `docstore.commands.envelope` reads it.
+
+Always true: the outcome is that of reading the whole document. Fields are judged each by itself, in an order that does
+not matter while none is refused; the few rules that join several (the API version, transactions, concerns) are about
+fields that must be the same here, or whose new value cannot break them. Whatever might makes `again` answer None.
+"""
+
+from __future__ import annotations
+
+from docstore.bson import changed_fields, elements, validate
+from docstore.commands.arguments import Arguments, convert, take
+from docstore.commands.context import Context
+from docstore.commands.declaration import Parameter, Type
+from docstore.commands.limits import MAX_REQUEST_DEPTH
+from docstore.commands.sessions.fields import plain_lsid
+from docstore.wire.message import EXHAUST_ALLOWED, Message
+
+_MOST_BYTES = 1024
+"""Longer documents carry data, and what their fields take to compare is not worth it."""
+_MOST_KINDS = 8
+_KIND = slice(4, 20)
+"""Where the command's name stands, and some of what it is asked about."""
+_FREE = frozenset(("$clusterTime", "lsid", "txnNumber"))
+"""Fields of the envelope that may have another value; the types are the same, so what the types decide is decided."""
+_OWN = ""
+"""Stands for the command's own field, where that holds a text: of a statement, say."""
+
+
+class Opened:
+    """A request as it was read, before anything ran."""
+
+    __slots__ = ("_fields", "_readers", "_state", "_taken_as_given", "_value", "body")
+
+    def __init__(self, context: Context, arguments: Arguments, names: list[str]) -> None:
+        by_name = context.command.by_name
+        self.body = context.raw
+        self._state = dict(vars(context))
+        # Each request brings its own; those of this one may be megabytes, and are not needed any longer than it is.
+        del self._state["sequences"]
+        self._fields = dict(arguments.given())
+        self._value = arguments.value
+        # By the field's position: the name of a free field, the declaration of a parameter, None for any other.
+        self._readers: list[Parameter | str | None] = [
+            name if name in _FREE else by_name.get(name) if position else None for position, name in enumerate(names)
+        ]
+        if context.command.value is Type.STRING:
+            self._readers[0] = _OWN
+        # The names of parameters that may hold anything, by position; None for all others.
+        self._taken_as_given = [
+            name if isinstance(reader, Parameter) and _is_free(reader) else None
+            for name, reader in zip(names, self._readers, strict=True)
+        ]
+
+    def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
+        """A context and arguments for a request whose document is this one, or differs in values only; else None."""
+        body = request.body
+        context: Context = Context.__new__(Context)
+        vars(context).update(self._state)
+        arguments = Arguments(context.command.by_name, self._fields.copy(), self._value)
+        if body != self.body:
+            validate(body, MAX_REQUEST_DEPTH)
+            changed = changed_fields(self.body, body)
+            if changed is None or not self._read(changed, context, arguments):
+                return None
+            context.raw = body
+        context.started = started
+        context.sequences = request.sequences
+        context.exhaust = bool(request.flags & EXHAUST_ALLOWED)
+        if context.max_time_ms:
+            context.deadline = started + context.max_time_ms / 1000
+        return context, arguments
+
+    def _read(self, changed: list[tuple[int, int, bytes]], context: Context, arguments: Arguments) -> bool:
+        """Take in the values that differ; False when one of them needs the whole document to be judged."""
+        own: list[tuple[Parameter, int, bytes]] = []
+        for position, code, data in changed:
+            given = self._taken_as_given[position]
+            if given is not None:
+                arguments.values[given] = (code, data)
+                continue
+            reader = self._readers[position]
+            if reader is None:
+                return False
+            if not isinstance(reader, str):
+                own.append((reader, code, data))
+            elif reader is _OWN:
+                arguments.value = convert(context.command.name, Type.STRING, code, data, context.db)
+            elif reader == "$clusterTime":
+                context.cluster_time = data
+            elif not _take_session_field(context, reader, data):
+                return False
+        for parameter, code, data in own:
+            take(context.command.name, parameter, code, data, context.db, arguments.values)
+        return True
+
+
+def _take_session_field(context: Context, name: str, data: bytes) -> bool:
+    session = context.session
+    if session is None:
+        return False
+    if name == "lsid":
+        lsid = plain_lsid(data)
+        if lsid is None:
+            return False
+        context.session = session._replace(lsid=lsid)
+    else:
+        if data[7] & 0x80:
+            # Negative, which is refused.
+            return False
+        context.session = session._replace(txn_number=int.from_bytes(data, "little"))
+    return True
+
+
+def _is_free(parameter: Parameter) -> bool:
+    """Whether the parameter takes every value as it is."""
+    bounds = (parameter.unsupported, parameter.minimum, parameter.maximum)
+    return parameter.type is Type.ANY and bounds == (None, None, None)
+
+
+def _own_kind(body: bytes) -> bytes:
+    """The kind of a request whose command's own field may hold any text: the field's type and name."""
+    return body[4 : body.find(b"\0", 5)]
+
+
+class OpenedRequests:
+    """The last requests of one connection, one of each kind; the kind is how a document begins."""
+
+    __slots__ = ("_by_kind",)
+
+    def __init__(self) -> None:
+        self._by_kind: dict[bytes, Opened] = {}
+
+    def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
+        """What was read from a request like this one, with this one's own values; None when it must be read anew."""
+        body = request.body
+        opened = self._by_kind.get(body[_KIND]) or self._by_kind.get(_own_kind(body))
+        return None if opened is None else opened.again(request, started)
+
+    def keep(self, context: Context, arguments: Arguments) -> None:
+        """Remember a request that was read as a whole and has not run yet."""
+        if len(context.raw) > _MOST_BYTES:
+            return
+        names = [name for name, _, _ in elements(context.raw)]
+        if len(set(names)) < len(names):
+            # Which of two values of one field counts depends on their order.
+            return
+        if len(self._by_kind) == _MOST_KINDS:
+            self._by_kind.clear()
+        kind = _own_kind(context.raw) if context.command.value is Type.STRING else context.raw[_KIND]
+        self._by_kind[kind] = Opened(context, arguments, names)
+
+    def __len__(self) -> int:
+        return len(self._by_kind)

@@ -1,0 +1,1 @@
+"""What commands of nodes and routers have in common: parameters, requests and replies by subject."""

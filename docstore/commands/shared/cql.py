@@ -1,0 +1,136 @@
+"""The command `cql` on any executable: from its fields to a request, from a result to the reply.
+
+    {cql: "<statement>", params: [...] or {...}, consistency, pageSize, pagingState}
+
+The database that the command runs on is the keyspace in use, if it is one. Replies, with `warnings` where there are
+any:
+
+    {columns: [{name, type}], rows: [[...]], pagingState?}    of a SELECT
+    {keyspace}                                                of USE
+    {schemaChange: {change, keyspace, table?}}                of a change of the schema
+    {}                                                        of a write
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.bson import ARRAY, BINARY, NULL, OBJECT, UNDEFINED, Value, elements, values
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Parameter, Type
+from docstore.errors import CommandError
+from docstore.query.value.values import TYPE_NAMES
+from docstore.widecolumn.cql.errors import invalid, protocol, translated
+from docstore.widecolumn.cql.plan.batch import BatchPlan
+from docstore.widecolumn.cql.plan.bindings import Bound
+from docstore.widecolumn.cql.plan.select import SelectPlan
+from docstore.widecolumn.cql.plan.write import WritePlan
+from docstore.widecolumn.cql.run.execution import Request, Surroundings, execute
+from docstore.widecolumn.cql.run.prepare import Prepared
+from docstore.widecolumn.cql.run.prepared_cache import Statements
+from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
+from docstore.widecolumn.cql.run.select import Pause
+from docstore.widecolumn.cql.types.bson_forms import bound_of, shower_of
+from docstore.widecolumn.model.consistency import level_named
+from docstore.widecolumn.model.executor import Executor
+
+_SLICE = 500
+
+PARAMETERS = (
+    Parameter("params", Type.ANY),
+    Parameter("consistency", Type.STRING, default="ONE"),
+    Parameter("pageSize", Type.INT, default=0, minimum=0),
+    Parameter("pagingState", Type.ANY),
+)
+
+
+async def run_statement(
+    executor: Executor, statements: Statements, surroundings: Surroundings, context: Context, arguments: Arguments
+) -> dict[str, Any]:
+    """The reply to a statement. Errors: CqlError; those of the executor, with `cqlCode` where they have one."""
+    try:
+        return await _run(executor, statements, surroundings, context, arguments)
+    except CommandError as error:
+        raise translated(error) from error
+
+
+async def _run(
+    executor: Executor, statements: Statements, surroundings: Surroundings, context: Context, arguments: Arguments
+) -> dict[str, Any]:
+    in_use = await executor.keyspace(context.db)
+    prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)
+    if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
+        # What may wait for others goes on as a task, whatever it was begun as.
+        await surroundings.pause()
+    request = Request(
+        values=_values(prepared, arguments["params"]),
+        level=level_named(arguments["consistency"]),
+        page_size=arguments["pageSize"],
+        paging_state=_paging_state(arguments["pagingState"]),
+    )
+    result = await execute(executor, surroundings, prepared, request)
+    return await reply_of(result, surroundings.pause)
+
+
+def _values(prepared: Prepared, params: Value | None) -> list[Bound] | dict[str, Bound]:
+    """The values for the markers: in their order, or by name. CqlError."""
+    if params is None or params[0] in (NULL, UNDEFINED):
+        return []
+    if params[0] == ARRAY:
+        given = list(values(params[1]))
+        if len(given) != len(prepared.variables):
+            raise invalid("Invalid amount of bind variables")
+        pairs = zip(prepared.variables, given, strict=True)
+        return [bound_of(variable.type, value, variable.name) for variable, value in pairs]
+    if params[0] != OBJECT:
+        raise invalid(f"params must be an array or a document, not {TYPE_NAMES[params[0]]}")
+    named = {name: (code, raw) for name, code, raw in elements(params[1])}
+    found: dict[str, Bound] = {}
+    for variable in prepared.variables:
+        name = variable.marker or variable.name
+        if name in named:
+            found[name] = bound_of(variable.type, named[name], name)
+    return found
+
+
+def _paging_state(value: Value | None) -> bytes | None:
+    if value is None or value[0] in (NULL, UNDEFINED):
+        return None
+    if value[0] != BINARY:
+        raise protocol("Invalid value for the paging state")
+    return value[1][5:]
+
+
+async def reply_of(result: Result, pause: Pause) -> dict[str, Any]:
+    """The reply's fields; `pause` is awaited between slices of many rows."""
+    reply: dict[str, Any] = {}
+    if isinstance(result, Rows):
+        reply = await _rows_reply(result, pause)
+    elif isinstance(result, KeyspaceSet):
+        reply["keyspace"] = result.keyspace
+    elif isinstance(result, SchemaChanged):
+        change = {"change": result.change, "keyspace": result.keyspace}
+        reply["schemaChange"] = change if result.table is None else {**change, "table": result.table}
+    if isinstance(result, Done | Rows) and result.warnings:
+        reply["warnings"] = list(result.warnings)
+    return reply
+
+
+async def _rows_reply(found: Rows, pause: Pause) -> dict[str, Any]:
+    showers = [shower_of(column.type) for column in found.columns]
+    rows: list[list[Any]] = []
+    for at in range(0, len(found.rows), _SLICE):
+        if at:
+            await pause()
+        rows += [
+            [None if value is None else show(value) for show, value in zip(showers, row, strict=True)]
+            for row in found.rows[at : at + _SLICE]
+        ]
+    reply: dict[str, Any] = {
+        "columns": [{"name": column.name, "type": column.type.name} for column in found.columns],
+        "rows": rows,
+    }
+    if found.paging_state is not None:
+        reply["pagingState"] = found.paging_state
+    return reply

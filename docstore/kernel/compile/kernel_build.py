@@ -1,0 +1,138 @@
+"""The build backend: setuptools, plus the kernel's modules compiled by Cython; used while installing only.
+
+Where the kernel cannot be compiled (no C compiler, no headers, a big-endian machine) it is left to the interpreter: the
+installation succeeds, and the same `.py` files run. It is compiled as a whole or not at all, since compiled modules
+call each other in C. Finished modules are moved into place, so that no process sees half of one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
+from setuptools.errors import BaseError, CCompilerError
+from setuptools.extension import Extension
+
+COMPILED = (
+    "bson.walk",
+    "bson.build",
+    "kernel.compute.field_updates",
+    "bson.validation",
+    "bson.number",
+    "bson.order",
+    "kernel.keys.writer",
+    "kernel.keys.encoding",
+    "kernel.keys.pattern",
+    "kernel.match.predicate",
+    "kernel.match.bit_predicates",
+    "kernel.match.path_predicates",
+    "kernel.scan.documents",
+    "kernel.scan.fetch",
+    "kernel.scan.index_bounds",
+    "kernel.scan.covered",
+    "kernel.group.sources",
+    "kernel.group.accumulators",
+    "kernel.group.grouping",
+    "kernel.scan.sort",
+    "kernel.compute.calendar",
+    "kernel.compute.expressions",
+    "kernel.compute.dates",
+    "kernel.compute.projection",
+    "kernel.scan.watched",
+    "kernel.columns.murmur3",
+    "kernel.columns.encoding",
+    "kernel.columns.mutations",
+)
+"""The modules of docstore that run per document."""
+
+DIRECTIVES = {
+    "language_level": "3",
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "cdivision": True,
+}
+"""Offsets are checked by `docstore.bson.walk` itself and are never negative."""
+
+
+class CompileKernel(build_ext):
+    """`build_ext` with the kernel's directives: all of its modules are compiled, or none."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.cython_c_in_temp = True
+        self.cython_directives = DIRECTIVES
+
+    def build_extensions(self) -> None:
+        from Cython.Compiler.Errors import CompileError
+
+        try:
+            if sys.byteorder != "little":
+                raise CCompilerError("the kernel reads numbers as they lie in memory, which must be little-endian")
+            super().build_extensions()
+        except (CCompilerError, BaseError, CompileError) as error:
+            self.warn(f"the kernel is not compiled and will be interpreted: {error}")
+            for extension in self.extensions:
+                Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
+            self.extensions = []
+
+    def copy_extensions_to_source(self) -> None:
+        """Put the modules beside their sources; one from an earlier build must not stay in between."""
+        super().copy_extensions_to_source()
+        fresh = {extension.name.replace(".", "/") for extension in self.extensions}
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        for path in Path("docstore").rglob(f"*{suffix}"):
+            if str(path).removesuffix(suffix) not in fresh:
+                path.unlink()
+
+    def copy_file(self, infile: Any, outfile: Any, *args: Any, **kwargs: Any) -> Any:
+        """Copy beside the target, then rename over it."""
+        target = Path(outfile)
+        fresh = target.with_name(target.name + ".new")
+        shutil.copyfile(infile, fresh)
+        os.replace(fresh, target)
+        return str(target), True
+
+
+class CompleteSdist(sdist):
+    """`sdist` with this file, which lies in no package."""
+
+    def make_distribution(self) -> None:
+        self.filelist.append(os.path.relpath(__file__))
+        super().make_distribution()
+
+
+class Backend(build_meta._BuildMetaBackend):
+    """setuptools' backend, told of the extensions, which setup.cfg cannot name."""
+
+    def run_setup(self, setup_script: str = "setup.py") -> None:
+        setup(
+            cmdclass={"build_ext": CompileKernel, "sdist": CompleteSdist},
+            ext_modules=[
+                Extension(
+                    f"docstore.{name}",
+                    [f"docstore/{name.replace('.', '/')}.py"],
+                    extra_compile_args=["-O3", "-g0"],
+                )
+                for name in COMPILED
+            ],
+        )
+
+
+_backend = Backend()
+
+build_wheel = _backend.build_wheel
+build_editable = _backend.build_editable
+build_sdist = _backend.build_sdist
+get_requires_for_build_wheel = _backend.get_requires_for_build_wheel
+get_requires_for_build_editable = _backend.get_requires_for_build_editable
+get_requires_for_build_sdist = _backend.get_requires_for_build_sdist
+prepare_metadata_for_build_wheel = _backend.prepare_metadata_for_build_wheel
+prepare_metadata_for_build_editable = _backend.prepare_metadata_for_build_editable

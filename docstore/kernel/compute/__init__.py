@@ -1,0 +1,1 @@
+"""Documents calculated from documents: expressions, dates, projections, the commonest updates."""

@@ -1,0 +1,76 @@
+from docstore.kernel.group.sources cimport Place, Source, put_result
+from docstore.kernel.keys.writer cimport KeyWriter
+from docstore.bson.order cimport compare_at
+from docstore.bson.walk cimport (
+    ARRAY, BOOL, DATE, DECIMAL, DOUBLE, INT32, INT64, MIN_KEY, NULL, STRING, UNDEFINED, document_stop, double_at, int32_at,
+    int64_at, name_end, value_end,
+)
+
+cdef bint _is_integer(Place place) noexcept
+cdef bint _is_binary(Place place) noexcept
+cdef long long _integer(Place place) noexcept
+cdef double _double(Place place) noexcept
+cdef bytes _integer_bytes(long long number, int size)
+cdef bytes _double_bytes(double number)
+cdef int put_integer(Place found, int code, long long number) except -1
+cdef int _put_boolean(Place found, bint truth) except -1
+cdef int _truth(Place place) noexcept
+cdef bint _is_small(long long number) noexcept
+cdef int _above_missing(Place place) noexcept
+cdef long long _member(Place array, long long index, Place found) except -1
+
+cdef class Calculation(Source):
+    cdef list _operands
+    cdef object _otherwise
+    cdef Place _one
+    cdef Place _two
+    cdef int locate(self, bytes document, Place member, Place found) except -1
+    cdef bint _calculated(self, bytes document, Place found) except -1
+    cdef int _locate(self, Py_ssize_t position, bytes document, Place found) except -1
+    cdef bint _two_numbers(self, bytes document) except -1
+
+cdef class Sum(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+    cdef bint _of_doubles(self, bytes document, Place found) except -1
+
+cdef class Difference(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Product(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Quotient(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Remainder(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Comparison(Calculation):
+    cdef list _answers
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Connective(Calculation):
+    cdef int _stop
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Negation(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Choice(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class FirstPresent(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Concatenation(Calculation):
+    cdef KeyWriter _out
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Size(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Member(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1
+
+cdef class Membership(Calculation):
+    cdef bint _calculated(self, bytes document, Place found) except -1

@@ -1,0 +1,477 @@
+"""Values calculated from other values of a document, for the types that are common.
+
+A `Calculation` takes its operands from sources. Where one of them is of a type, or of a size, that is not provided for
+here, it asks `otherwise` about the document, which knows all cases and all errors; so what comes out is always what
+`otherwise` would say. Operands are looked for in the order in which they are needed, and no more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import cython
+
+from docstore.bson.walk import Value
+from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from struct import pack
+
+    from docstore.bson.order import compare_at
+    from docstore.bson.walk import (
+        ARRAY,
+        BOOL,
+        DATE,
+        DECIMAL,
+        DOUBLE,
+        INT32,
+        INT64,
+        MIN_KEY,
+        NULL,
+        STRING,
+        UNDEFINED,
+        document_stop,
+        double_at,
+        int32_at,
+        int64_at,
+        name_end,
+        value_end,
+    )
+    from docstore.kernel.group.sources import put_result
+
+_UNKNOWN = -2
+_ONCE_ROUNDED = 1 << 53
+"""Integers below this are doubles without rounding."""
+
+
+def _is_integer(place: Place) -> cython.bint:
+    return place.code in (INT32, INT64)
+
+
+def _is_binary(place: Place) -> cython.bint:
+    """Whether it is a number that a machine can calculate with."""
+    return place.code in (INT32, INT64, DOUBLE)
+
+
+def _integer(place: Place) -> cython.longlong:
+    return int32_at(place.raw, place.at) if place.code == INT32 else int64_at(place.raw, place.at)
+
+
+def _double(place: Place) -> cython.double:
+    return double_at(place.raw, place.at) if place.code == DOUBLE else float(_integer(place))
+
+
+def _integer_bytes(number: cython.longlong, size: cython.int) -> bytes:
+    if cython.compiled:
+        return cython.cast(cython.p_char, cython.address(number))[:size]  # type: ignore[index, return-value]
+    return number.to_bytes(size, "little", signed=True)
+
+
+def _double_bytes(number: cython.double) -> bytes:
+    if cython.compiled:
+        return cython.cast(cython.p_char, cython.address(number))[:8]  # type: ignore[index, return-value]
+    return pack("<d", number)
+
+
+def put_integer(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
+    """An int that does not fit becomes a long."""
+    if code == INT32 and -0x80000000 <= number <= 0x7FFFFFFF:
+        return found.put(INT32, _integer_bytes(number, 4))
+    return found.put(INT64, _integer_bytes(number, 8))
+
+
+def _put_boolean(found: Place, truth: cython.bint) -> cython.int:
+    return found.put(BOOL, b"\1" if truth else b"\0")
+
+
+def _truth(place: Place) -> cython.int:
+    """1 for what is true, 0 for false, `_UNKNOWN` for decimals."""
+    if place.code in (0, NULL, UNDEFINED):
+        return 0
+    if place.code == BOOL:
+        return 1 if place.raw[place.at] else 0
+    if place.code in (INT32, INT64):
+        return 1 if _integer(place) != 0 else 0
+    if place.code == DOUBLE:
+        return 1 if double_at(place.raw, place.at) != 0.0 else 0
+    return _UNKNOWN if place.code == DECIMAL else 1
+
+
+class Calculation(Source):
+    """What an operator makes of the values from `operands`; see the module for `otherwise`.
+
+    Cannot be used with `unwind`.
+    """
+
+    _operands: list[Source]
+    _otherwise: Callable[[bytes], Value | None]
+    _one: Place
+    _two: Place
+
+    def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None]) -> None:
+        self._operands = list(operands)
+        self._otherwise = otherwise
+        self._one = Place()
+        self._two = Place()
+
+    def bind(self, unwind: list[str]) -> None:
+        raise ValueError("a calculation needs the unwound document")
+
+    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
+        if not self._calculated(document, found):
+            put_result(found, self._otherwise(document))
+        return 0
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        """Let `found` be the value; False where that is for `otherwise`."""
+        raise NotImplementedError
+
+    def _locate(self, position: cython.Py_ssize_t, document: bytes, found: Place) -> cython.int:
+        """Let `found` be the value of an operand."""
+        operand: Source = self._operands[position]
+        return operand.locate(document, None, found)
+
+    def _two_numbers(self, document: bytes) -> cython.bint:
+        """Locate both operands; whether they are numbers that a machine can calculate with."""
+        self._locate(0, document, self._one)
+        self._locate(1, document, self._two)
+        return _is_binary(self._one) and _is_binary(self._two)
+
+
+def _is_small(number: cython.longlong) -> cython.bint:
+    """Whether sums and differences of two such numbers are still within 64 bits."""
+    return -1 <= number >> 61 <= 0
+
+
+class Sum(Calculation):
+    """`$add` of integers, or of two numbers."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        position: cython.Py_ssize_t
+        number: cython.longlong
+        total: cython.longlong = 0
+        code: cython.int = INT32
+        one: Place = self._one
+        for position in range(len(self._operands)):
+            self._locate(position, document, one)
+            if not _is_integer(one):
+                return self._of_doubles(document, found)
+            number = _integer(one)
+            if one.code == INT64:
+                code = INT64
+            if not (_is_small(number) and _is_small(total)):
+                return False
+            total += number
+        put_integer(found, code, total)
+        return True
+
+    def _of_doubles(self, document: bytes, found: Place) -> cython.bint:
+        """A sum of two that is rounded once; a long that comes second is added in parts."""
+        total: cython.double
+        if len(self._operands) != 2 or not self._two_numbers(document) or self._two.code == INT64:
+            return False
+        if self._one.code == INT64 and not -_ONCE_ROUNDED < _integer(self._one) < _ONCE_ROUNDED:
+            return False
+        total = _double(self._one) + _double(self._two)
+        if total == 0.0 or total - total != 0.0:
+            return False
+        found.put(DOUBLE, _double_bytes(total))
+        return True
+
+
+class Difference(Calculation):
+    """`$subtract` of numbers, or of dates."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        difference: cython.double
+        number: cython.longlong
+        other: cython.longlong
+        if not self._two_numbers(document):
+            if self._one.code != DATE or self._two.code != DATE:
+                return False
+            number, other = int64_at(self._one.raw, self._one.at), int64_at(self._two.raw, self._two.at)
+            if not (_is_small(number) and _is_small(other)):
+                return False
+            put_integer(found, INT64, number - other)
+            return True
+        if self._one.code == DOUBLE or self._two.code == DOUBLE:
+            difference = _double(self._one) - _double(self._two)
+            if difference != difference:
+                return False
+            found.put(DOUBLE, _double_bytes(difference))
+            return True
+        number, other = _integer(self._one), _integer(self._two)
+        if not (_is_small(number) and _is_small(other)):
+            return False
+        put_integer(found, INT64 if INT64 in (self._one.code, self._two.code) else INT32, number - other)
+        return True
+
+
+class Product(Calculation):
+    """`$multiply` of numbers; of integers as long as they stay within 32 bits before each step."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        position: cython.Py_ssize_t
+        number: cython.longlong
+        whole: cython.longlong = 1
+        product: cython.double = 1.0
+        code: cython.int = INT32
+        one: Place = self._one
+        for position in range(len(self._operands)):
+            self._locate(position, document, one)
+            if not _is_binary(one):
+                return False
+            if code == DOUBLE:
+                product *= _double(one)
+            elif one.code == DOUBLE:
+                product = float(whole) * double_at(one.raw, one.at)
+                code = DOUBLE
+            else:
+                number = _integer(one)
+                if not (-1 <= number >> 31 <= 0 and -1 <= whole >> 31 <= 0):
+                    return False
+                whole *= number
+                if one.code == INT64 or not -1 <= whole >> 31 <= 0:
+                    code = INT64
+        if code == DOUBLE:
+            if product != product:
+                return False
+            found.put(DOUBLE, _double_bytes(product))
+        else:
+            put_integer(found, code, whole)
+        return True
+
+
+class Quotient(Calculation):
+    """`$divide` by a number other than zero."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        quotient: cython.double
+        divisor: cython.double
+        if not self._two_numbers(document):
+            return False
+        divisor = _double(self._two)
+        if divisor == 0.0:
+            return False
+        quotient = _double(self._one) / divisor
+        if quotient != quotient:
+            return False
+        found.put(DOUBLE, _double_bytes(quotient))
+        return True
+
+
+class Remainder(Calculation):
+    """`$mod` of integers that are not negative."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        number: cython.longlong
+        divisor: cython.longlong
+        if not self._two_numbers(document) or DOUBLE in (self._one.code, self._two.code):
+            return False
+        number, divisor = _integer(self._one), _integer(self._two)
+        if number < 0 or divisor <= 0:
+            return False
+        put_integer(found, INT64 if INT64 in (self._one.code, self._two.code) else INT32, number % divisor)
+        return True
+
+
+class Comparison(Calculation):
+    """What stands in `answers` for less, equal and greater."""
+
+    _answers: list[Value]
+
+    def __init__(
+        self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], answers: Sequence[Value]
+    ) -> None:
+        super().__init__(operands, otherwise)
+        self._answers = list(answers)
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        order: cython.int
+        one: Place = self._one
+        two: Place = self._two
+        self._locate(0, document, one)
+        self._locate(1, document, two)
+        if one.code == 0 or two.code == 0:
+            order = _above_missing(one) - _above_missing(two)
+        else:
+            order = compare_at(one.code, one.raw, one.at, one.end, two.code, two.raw, two.at, two.end, 0)
+        put_result(found, self._answers[1 if order == 0 else (2 if order > 0 else 0)])
+        return True
+
+
+def _above_missing(place: Place) -> cython.int:
+    """A missing value stands between MinKey and all others."""
+    if place.code == 0:
+        return 0
+    return -1 if place.code == MIN_KEY else 1
+
+
+class Connective(Calculation):
+    """`$and` (stops at the first false operand) and `$or` (at the first true one)."""
+
+    _stop: cython.int
+
+    def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], stop: bool) -> None:
+        super().__init__(operands, otherwise)
+        self._stop = 1 if stop else 0
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        position: cython.Py_ssize_t
+        truth: cython.int
+        for position in range(len(self._operands)):
+            self._locate(position, document, self._one)
+            truth = _truth(self._one)
+            if truth == _UNKNOWN:
+                return False
+            if truth == self._stop:
+                _put_boolean(found, truth == 1)
+                return True
+        _put_boolean(found, self._stop == 0)
+        return True
+
+
+class Negation(Calculation):
+    """`$not`."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        truth: cython.int
+        self._locate(0, document, self._one)
+        truth = _truth(self._one)
+        if truth == _UNKNOWN:
+            return False
+        _put_boolean(found, truth == 0)
+        return True
+
+
+class Choice(Calculation):
+    """`$cond`, `$switch`: operands are conditions, each with its result behind it, and what holds otherwise."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        position: cython.Py_ssize_t = 0
+        truth: cython.int
+        while position + 1 < len(self._operands):
+            self._locate(position, document, self._one)
+            truth = _truth(self._one)
+            if truth == _UNKNOWN:
+                return False
+            if truth == 1:
+                self._locate(position + 1, document, found)
+                return True
+            position += 2
+        if position == len(self._operands):
+            return False
+        self._locate(position, document, found)
+        return True
+
+
+class FirstPresent(Calculation):
+    """`$ifNull`."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        position: cython.Py_ssize_t
+        for position in range(len(self._operands)):
+            self._locate(position, document, found)
+            if found.code not in (0, NULL, UNDEFINED):
+                return True
+        return True
+
+
+class Concatenation(Calculation):
+    """`$concat` of strings."""
+
+    _out: KeyWriter
+
+    def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None]) -> None:
+        super().__init__(operands, otherwise)
+        self._out = KeyWriter()
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        position: cython.Py_ssize_t
+        one: Place = self._one
+        out: KeyWriter = self._out
+        out.clear()
+        out.put_little(0, 4)
+        for position in range(len(self._operands)):
+            self._locate(position, document, one)
+            if one.code != STRING:
+                return False
+            out.put_part(one.raw, one.at + 4, one.end - 1)
+        out.put(0)
+        out.set_little(0, out.size - 4, 4)
+        found.put(STRING, out.taken())
+        return True
+
+
+def _member(array: Place, index: cython.longlong, found: Place) -> cython.longlong:
+    """Let `found` be a member of an array, or missing; how many members stand before it, or are there."""
+    raw: bytes = array.raw
+    stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)
+    at: cython.Py_ssize_t = array.at + 4
+    begin: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    position: cython.longlong = 0
+    while at < stop:
+        begin = name_end(raw, at + 1, stop) + 1
+        end = value_end(raw, raw[at], begin, stop)
+        if position == index:
+            found.raw = raw
+            found.code = raw[at]
+            found.at = begin
+            found.end = end
+            return position
+        position += 1
+        at = end
+    found.code = 0
+    return position
+
+
+class Size(Calculation):
+    """`$size` of an array."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        self._locate(0, document, self._one)
+        if self._one.code != ARRAY:
+            return False
+        put_integer(found, INT32, _member(self._one, -1, self._two))
+        return True
+
+
+class Member(Calculation):
+    """`$arrayElemAt` with an int from the beginning."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        self._locate(0, document, self._one)
+        self._locate(1, document, self._two)
+        if self._one.code != ARRAY or self._two.code != INT32 or _integer(self._two) < 0:
+            return False
+        _member(self._one, _integer(self._two), found)
+        return True
+
+
+class Membership(Calculation):
+    """`$in`."""
+
+    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+        one: Place = self._one
+        array: Place = self._two
+        stop: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        begin: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        self._locate(0, document, one)
+        self._locate(1, document, array)
+        if one.code == 0 or array.code != ARRAY:
+            return False
+        stop = document_stop(array.raw, array.at, array.end)
+        at = array.at + 4
+        while at < stop:
+            begin = name_end(array.raw, at + 1, stop) + 1
+            end = value_end(array.raw, array.raw[at], begin, stop)
+            if compare_at(one.code, one.raw, one.at, one.end, array.raw[at], array.raw, begin, end, 0) == 0:
+                _put_boolean(found, True)
+                return True
+            at = end
+        _put_boolean(found, False)
+        return True

@@ -1,0 +1,117 @@
+"""Documents made over at their top level: fields kept or left out, calculated ones put in place or behind the others.
+
+What is kept is kept byte for byte and in its stored order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import cython
+
+from docstore.bson.walk import encoded_name
+from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import document_stop, name_end, value_end
+
+
+class TopFields:
+    """The fields in `names` are kept, or with `exclude` left out; `added` are (name, source of the value) pairs.
+
+    With `in_place` an added field stands where the document has one of its name. Missing values are left out.
+    """
+
+    _names: list[bytes]
+    _exclude: cython.bint
+    _in_place: cython.bint
+    _added: list[bytes]
+    _sources: list[Source]
+    _placed: bytearray
+    _found: Place
+    _out: KeyWriter
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        exclude: bool = False,
+        added: Sequence[tuple[str, Source]] = (),
+        in_place: bool = False,
+    ) -> None:
+        self._names = [encoded_name(name) for name in names]
+        self._exclude = exclude
+        self._in_place = in_place
+        self._added = [encoded_name(name) + b"\0" for name, _ in added]
+        self._sources = [source for _, source in added]
+        self._placed = bytearray(len(added))
+        self._found = Place()
+        self._out = KeyWriter()
+
+    def apply(self, raw: bytes) -> bytes:
+        """The document that is made of one."""
+        stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+        at: cython.Py_ssize_t = 4
+        kept_from: cython.Py_ssize_t = 4
+        named: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        position: cython.Py_ssize_t
+        out: KeyWriter = self._out
+        out.clear()
+        out.put_little(0, 4)
+        for position in range(len(self._sources)):
+            self._placed[position] = 0
+        while at < stop:
+            named = name_end(raw, at + 1, stop)
+            end = value_end(raw, raw[at], named + 1, stop)
+            position = _place_of(raw, at + 1, named + 1, self._added) if self._in_place else -1
+            if position >= 0 or (_place_of(raw, at + 1, named, self._names) >= 0) == self._exclude:
+                out.put_part(raw, kept_from, at)
+                kept_from = end
+            if position >= 0:
+                self._add(position, raw)
+            at = end
+        out.put_part(raw, kept_from, at)
+        for position in range(len(self._sources)):
+            if self._placed[position] == 0:
+                self._add(position, raw)
+        out.put(0)
+        out.set_little(0, out.size, 4)
+        return out.taken()
+
+    def apply_all(self, documents: Iterable[bytes]) -> list[bytes]:
+        """The documents that are made of some."""
+        document: bytes
+        made: list[bytes] = []
+        for document in documents:
+            made.append(self.apply(document))
+        return made
+
+    def _add(self, position: cython.Py_ssize_t, raw: bytes) -> cython.int:
+        """Write an added field."""
+        found: Place = self._found
+        source: Source = self._sources[position]
+        self._placed[position] = 1
+        source.locate(raw, None, found)
+        if found.code != 0:
+            self._out.put(found.code)
+            self._out.put_bytes(self._added[position])
+            self._out.put_part(found.raw, found.at, found.end)
+        return 0
+
+
+def _place_of(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, names: list[bytes]) -> cython.Py_ssize_t:
+    """Which of the names stands at [at, end), or -1."""
+    name: bytes
+    same: cython.Py_ssize_t
+    position: cython.Py_ssize_t
+    size: cython.Py_ssize_t = end - at
+    for position in range(len(names)):
+        name = names[position]
+        if len(name) == size:
+            same = 0
+            while same < size and raw[at + same] == name[same]:
+                same += 1
+            if same == size:
+                return position
+    return -1

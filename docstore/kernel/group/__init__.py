@@ -1,0 +1,1 @@
+"""`$group` on raw bytes: where values come from, the states of accumulators, the groups."""

@@ -1,0 +1,428 @@
+"""The states of accumulators over raw values, one for each field of each group.
+
+States hand out what they have gathered in parts, so that the caller's own accumulators can go on from there and decide
+about the result: see `State.partial`. What machine arithmetic cannot add exactly (decimals, infinities, sums beyond 62
+bits) is kept aside as `State.extras`; without such a state knows its result.
+
+There may be hundreds of thousands of states: they lead to nothing that could lead back to them, and are no business of
+the garbage collector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import pack
+
+import cython
+
+from docstore.bson.build import array_from, document_from
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.kernel.group.sources import Place
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.order import compare_at
+    from docstore.bson.walk import (
+        ARRAY,
+        DECIMAL,
+        DOUBLE,
+        INT32,
+        INT64,
+        NULL,
+        OBJECT,
+        UNDEFINED,
+        document_stop,
+        double_at,
+        int32_at,
+        int64_at,
+        name_end,
+        part,
+        value_end,
+    )
+    from docstore.kernel.keys.encoding import append_key
+
+_NO_DECIMAL = (0x3040 << 112).to_bytes(16, "little")
+_ZERO_DECIMAL: Value = (0x13, _NO_DECIMAL)
+
+
+@cython.no_gc
+@cython.cclass
+class State:
+    """What one accumulator has gathered for one group; `following` is that of the group's next field."""
+
+    extras: list[Value] | None
+    following: State | None
+
+    def __init__(self) -> None:
+        self.extras = None
+        self.following = None
+
+    def add(self, found: Place) -> cython.int:
+        """Take in a value; how many bytes of memory it costs."""
+        raise NotImplementedError
+
+    def merge(self, found: Place) -> cython.bint:
+        """Take in another state's `partial`; False, and nothing is changed, where that takes more than this can do."""
+        raise NotImplementedError
+
+    def partial(self) -> Value:
+        """What has been gathered, without `extras`."""
+        raise NotImplementedError
+
+    def result(self) -> Value:
+        """What comes of all that was added. Not for a state with `extras`."""
+        raise NotImplementedError
+
+
+@cython.no_gc
+@cython.cclass
+class SumState(State):
+    """Sums; as parts [type byte of the widest number, integers, two doubles, decimals].
+
+    With `counted`, the number of numbers comes first. The steps are those of `docstore.query.value.summation`, but that
+    as long as there are only integers within 53 bits, the doubles are left out: they would be the sum and zero.
+    """
+
+    _counted: cython.bint
+    _count: cython.longlong
+    _kind: cython.int
+    _whole: cython.longlong
+    _binary: cython.bint
+    _high: cython.double
+    _low: cython.double
+
+    def __init__(self, counted: bool) -> None:
+        super().__init__()
+        self._counted = counted
+        self._count = 0
+        self._kind = INT32
+        self._whole = 0
+        self._binary = False
+        self._high = 0.0
+        self._low = 0.0
+
+    def add(self, found: Place) -> cython.int:
+        if found.code == INT32:
+            return self._add_integer(int32_at(found.raw, found.at), found)
+        if found.code == INT64:
+            return self._add_integer(int64_at(found.raw, found.at), found)
+        if found.code == DOUBLE:
+            return self._add_double(double_at(found.raw, found.at), found)
+        if found.code == DECIMAL:
+            return self._keep(found)
+        return 0
+
+    def _add_integer(self, number: cython.longlong, found: Place) -> cython.int:
+        top: cython.longlong = number >> 61
+        held: cython.longlong = self._whole >> 61
+        if not (-1 <= top <= 0 and -1 <= held <= 0):
+            return self._keep(found)
+        if self._binary or not (-1 <= number >> 53 <= 0 and -1 <= (self._whole + number) >> 53 <= 0):
+            self._begin_binary()
+            if found.code == INT32:
+                self._plus(cython.cast(cython.double, number))
+            else:
+                self._plus_long(number)
+        self._whole += number
+        self._count += 1
+        if found.code == INT64 and self._kind == INT32:
+            self._kind = INT64
+        return 0
+
+    def _add_double(self, number: cython.double, found: Place) -> cython.int:
+        total: cython.double
+        self._begin_binary()
+        total = self._high + number
+        if total - total != 0.0:
+            return self._keep(found)
+        self._plus(number)
+        self._count += 1
+        self._kind = DOUBLE
+        return 0
+
+    def _begin_binary(self) -> cython.int:
+        """From now on the doubles are kept."""
+        if not self._binary:
+            self._binary = True
+            self._plus_long(self._whole)
+        return 0
+
+    def _keep(self, found: Place) -> cython.int:
+        if self.extras is None:
+            self.extras = []
+        self.extras.append(found.value())
+        return 100
+
+    def merge(self, found: Place) -> cython.bint:
+        raw: bytes = found.raw
+        stop: cython.Py_ssize_t = document_stop(raw, found.at, found.end)
+        at: cython.Py_ssize_t = found.at + 4
+        count: cython.longlong = 0
+        whole: cython.longlong
+        kind: cython.int
+        high: cython.double
+        low: cython.double
+        total: cython.double
+        if self._counted:
+            at = name_end(raw, at + 1, stop) + 1
+            count = int64_at(raw, at)
+            at += 8
+        at = name_end(raw, at + 1, stop) + 1
+        kind = int32_at(raw, at)
+        at += 4
+        if raw[at] != INT64:
+            return False
+        at = name_end(raw, at + 1, stop) + 1
+        whole = int64_at(raw, at)
+        at = name_end(raw, at + 9, stop) + 1
+        high = double_at(raw, at)
+        at = name_end(raw, at + 9, stop) + 1
+        low = double_at(raw, at)
+        at = name_end(raw, at + 9, stop) + 1
+        if kind == DECIMAL or part(raw, at, at + 16) != _NO_DECIMAL:
+            return False
+        total = self._high + high + low
+        if total - total != 0.0 or not (-1 <= whole >> 61 <= 0 and -1 <= self._whole >> 61 <= 0):
+            return False
+        if self._binary or kind == DOUBLE or not (-1 <= (self._whole + whole) >> 53 <= 0):
+            self._begin_binary()
+            self._plus_long(whole)
+            self._plus(high)
+            self._plus(low)
+        self._whole += whole
+        self._count += count
+        if kind == DOUBLE or (kind == INT64 and self._kind == INT32):
+            self._kind = kind
+        return True
+
+    def _plus(self, number: cython.double) -> cython.int:
+        term: cython.double = number + self._low
+        rest: cython.double = self._low - (term - number)
+        total: cython.double = self._high + term
+        part: cython.double = total - self._high
+        self._low = rest + ((self._high - (total - part)) + (term - part))
+        self._high = total
+        return 0
+
+    def _plus_long(self, number: cython.longlong) -> cython.int:
+        """In two parts, of which each is a double exactly: the lowest 32 bits, cut towards zero, and the others."""
+        upper: cython.longlong
+        upper = number >> 32 << 32 if number >= 0 else -(-number >> 32 << 32)
+        self._plus(cython.cast(cython.double, number - upper))
+        self._plus(cython.cast(cython.double, upper))
+        return 0
+
+    def partial(self) -> Value:
+        only_integers: cython.bint = self._kind != DOUBLE
+        parts = [
+            (INT32, self._kind.to_bytes(4, "little")),
+            (INT64, (self._whole if only_integers else 0).to_bytes(8, "little", signed=True)),
+            (DOUBLE, pack("<d", 0.0 if only_integers else self._high)),
+            (DOUBLE, pack("<d", 0.0 if only_integers else self._low)),
+            _ZERO_DECIMAL,
+        ]
+        if self._counted:
+            parts.insert(0, (INT64, self._count.to_bytes(8, "little")))
+        return ARRAY, array_from(parts)
+
+    def result(self) -> Value:
+        total: cython.double = self._high if self._kind == DOUBLE else cython.cast(cython.double, self._whole)
+        if self._counted:
+            if self._count == 0:
+                return NULL, b""
+            return DOUBLE, pack("<d", total / self._count)
+        if self._kind == DOUBLE:
+            return DOUBLE, pack("<d", total)
+        if self._kind == INT32 and -0x80000000 <= self._whole <= 0x7FFFFFFF:
+            return INT32, self._whole.to_bytes(4, "little", signed=True)
+        return INT64, self._whole.to_bytes(8, "little", signed=True)
+
+
+@cython.no_gc
+@cython.cclass
+class ExtremeState(State):
+    """The least (`sign` -1) or greatest (1) value, null when there was none; null and missing values do not count.
+
+    Of equal values the first one stays, or with `last` the last.
+    """
+
+    _sign: cython.int
+    _last: cython.bint
+    _code: cython.int
+    _raw: bytes
+
+    def __init__(self, sign: int, last: bool) -> None:
+        super().__init__()
+        self._sign = sign
+        self._last = last
+        self._code = NULL
+        self._raw = b""
+
+    def add(self, found: Place) -> cython.int:
+        if found.code in (0, NULL, UNDEFINED):
+            return 0
+        order: cython.int = self._sign
+        if self._code != NULL:
+            order = compare_at(found.code, found.raw, found.at, found.end, self._code, self._raw, 0, len(self._raw), 0)
+        if order != self._sign and not (self._last and order == 0):
+            return 0
+        grown: cython.int = found.end - found.at - len(self._raw)
+        self._code = found.code
+        self._raw = part(found.raw, found.at, found.end)
+        # Less than zero would be taken for an exception where this is compiled.
+        return grown if grown > 0 else 0
+
+    def merge(self, found: Place) -> cython.bint:
+        self.add(found)
+        return True
+
+    def partial(self) -> Value:
+        return self._code, self._raw
+
+    def result(self) -> Value:
+        return self._code, self._raw
+
+
+@cython.no_gc
+@cython.cclass
+class EndState(State):
+    """The first or the last value, a missing one as null; as {v: value}, or {} when there was no document."""
+
+    _last: cython.bint
+    _value: Value | None
+
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self._last = last
+        self._value = None
+
+    def add(self, found: Place) -> cython.int:
+        if self._value is None or self._last:
+            self._value = (NULL, b"") if found.code == 0 else found.value()
+        return 0
+
+    def merge(self, found: Place) -> cython.bint:
+        at: cython.Py_ssize_t = found.at + 7
+        if found.end - found.at > 5 and (self._value is None or self._last):
+            self._value = (
+                found.raw[found.at + 4],
+                part(found.raw, at, value_end(found.raw, found.raw[at - 3], at, found.end)),
+            )
+        return True
+
+    def partial(self) -> Value:
+        if self._value is None:
+            return OBJECT, EMPTY_DOCUMENT
+        return OBJECT, document_from([("v", *self._value)])
+
+    def result(self) -> Value:
+        return (NULL, b"") if self._value is None else self._value
+
+
+_key_writer = KeyWriter()
+_array_writer = KeyWriter()
+"""Where keys of members, and arrays, are written; nobody is asked in between."""
+
+_KEPT_ROOM = 1 << 16
+_PER_KEY = 150
+"""Bytes of memory that a remembered key costs besides its own."""
+
+_FIRST_MEMBER = 100
+"""Bytes of memory that what holds the members costs besides them."""
+
+
+@cython.no_gc
+@cython.cclass
+class MembersState(State):
+    """The values that are not missing, in order of arrival; those that compare equal to an earlier one only where
+    they need not be `distinct`. As parts the array that is the result.
+
+    The members lie one behind the other, each as its type byte and its bytes.
+    """
+
+    _members: bytearray
+    _keys: dict[bytes, None] | None
+
+    def __init__(self, distinct: bool) -> None:
+        super().__init__()
+        self._members = bytearray()
+        self._keys = {} if distinct else None
+
+    def add(self, found: Place) -> cython.int:
+        if found.code == 0:
+            return 0
+        return self._take(found.code, found.raw, found.at, found.end)
+
+    def _take(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        held: cython.Py_ssize_t = 1 + end - at + (0 if self._members else _FIRST_MEMBER)
+        key: bytes
+        if self._keys is not None:
+            _key_writer.clear()
+            append_key(_key_writer, code, raw, at, end)
+            key = _key_writer.taken()
+            if key in self._keys:
+                return 0
+            self._keys[key] = None
+            held += len(key) + _PER_KEY
+        self._members.append(code)
+        self._members += part(raw, at, end)
+        return held
+
+    def merge(self, found: Place) -> cython.bint:
+        raw: bytes = found.raw
+        stop: cython.Py_ssize_t = document_stop(raw, found.at, found.end)
+        at: cython.Py_ssize_t = found.at + 4
+        begin: cython.Py_ssize_t
+        code: cython.int
+        while at < stop:
+            code = raw[at]
+            begin = name_end(raw, at + 1, stop) + 1
+            at = value_end(raw, code, begin, stop)
+            self._take(code, raw, begin, at)
+        return True
+
+    def partial(self) -> Value:
+        return self.result()
+
+    def result(self) -> Value:
+        global _array_writer
+        out: KeyWriter = _array_writer
+        members: bytes = bytes(self._members)
+        stop: cython.Py_ssize_t = len(members)
+        at: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        position: cython.Py_ssize_t = 0
+        out.clear()
+        out.put_little(0, 4)
+        while at < stop:
+            end = value_end(members, members[at], at + 1, stop)
+            out.put(members[at])
+            out.put_digits(position)
+            out.put(0)
+            out.put_part(members, at + 1, end)
+            position += 1
+            at = end
+        out.put(0)
+        out.set_little(0, out.size, 4)
+        if out.size > _KEPT_ROOM:
+            _array_writer = KeyWriter()
+        return ARRAY, out.taken()
+
+
+LAST_MIN = "last $min"
+LAST_MAX = "last $max"
+"""`$min` and `$max` that give the last of equal values."""
+
+STATES: dict[str, Callable[[], State]] = {
+    "$sum": lambda: SumState(False),
+    "$avg": lambda: SumState(True),
+    "$min": lambda: ExtremeState(-1, False),
+    "$max": lambda: ExtremeState(1, False),
+    LAST_MIN: lambda: ExtremeState(-1, True),
+    LAST_MAX: lambda: ExtremeState(1, True),
+    "$first": lambda: EndState(False),
+    "$last": lambda: EndState(True),
+    "$push": lambda: MembersState(False),
+    "$addToSet": lambda: MembersState(True),
+}
+"""The accumulators that a `Grouping` knows."""

@@ -1,0 +1,389 @@
+"""Grouping documents by a key and accumulating over each group, on raw bytes.
+
+A `Grouping` takes documents (with `unwind`, one array of theirs element by element), finds the group of each and lets
+the group's states take in their values. Keys are the same when they compare equal; the first one seen names the group.
+The values of a document come from sources: a path, a constant, a document of sources, or a function.
+
+What a missing value is: of a key, null; of a field of a key that is a document, no field; of an accumulator, its own
+rule.
+
+What has been gathered comes out as the documents that are the result (`documents`), or as rows, which can be kept
+elsewhere and made into documents later (`rows`, `merged`): a row is the array of the key and the states' parts. A group
+is no business of the garbage collector, as its states are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import cython
+
+from docstore.bson.walk import Value, encoded_name
+from docstore.kernel.group.accumulators import STATES, State
+from docstore.kernel.group.sources import ConstantSource, PathSource, Place, Source
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.writer import KeyWriter
+
+if not cython.compiled:
+    from docstore.bson.walk import ARRAY, NULL, UNDEFINED, document_stop, name_end, part, value_end
+
+_PER_GROUP = 220
+_PER_STATE = 90
+"""Bytes of memory that a group, and each of its states, is taken to cost besides its key."""
+
+_MOST_TRIES = 16
+_MOST_SLOTS = 1 << 16
+"""A larger table would take too long to be made anew, and to be looked over by the garbage collector."""
+
+Finish = Callable[[int, State, bool], Value]
+"""The result (with a third argument of True: what is to be merged) of the state of a field that has `extras`."""
+
+
+@cython.no_gc
+@cython.cclass
+class Group:
+    """A group: its key as it was first met, and the first of its states."""
+
+    code: cython.int
+    raw: bytes
+    first: State | None
+
+    def __init__(self, code: int, raw: bytes, first: State | None) -> None:
+        self.code = code
+        self.raw = raw
+        self.first = first
+
+
+@cython.no_gc
+@cython.cclass
+class KnownKey:
+    """A key as it was met, and its group."""
+
+    code: cython.int
+    raw: bytes
+    mark: cython.longlong
+    group: Group
+
+    def __init__(self, code: int, raw: bytes, mark: int, group: Group) -> None:
+        self.code = code
+        self.raw = raw
+        self.mark = mark
+        self.group = group
+
+
+class KnownKeys:
+    """The groups of the keys met so far, found by the bytes of a value where it lies.
+
+    A table with open addressing. A key that would lie more than a few places from where it belongs is not kept, nor is
+    one when the table is full: whoever does not find a key here looks it up by its encoded form.
+    """
+
+    _slots: list[KnownKey | None]
+    _mask: cython.Py_ssize_t
+    _count: cython.Py_ssize_t
+
+    def __init__(self) -> None:
+        self._slots = [None] * 64
+        self._mask = 63
+        self._count = 0
+
+    def find(self, found: Place) -> Group | None:
+        """The group of the value at a place, or None."""
+        mark: cython.longlong = _mark(found.raw, found.at, found.end)
+        slot: cython.Py_ssize_t = mark & self._mask
+        left: cython.int = _MOST_TRIES
+        known: KnownKey | None
+        while left > 0:
+            left -= 1
+            known = self._slots[slot]
+            if known is None:
+                return None
+            if known.mark == mark and known.code == found.code and _same(known.raw, found.raw, found.at, found.end):
+                return known.group
+            slot = (slot + 1) & self._mask
+        return None
+
+    def keep(self, found: Place, group: Group) -> None:
+        """Remember the group of the value at a place, which is not known."""
+        if 2 * self._count > self._mask:
+            if self._mask + 1 >= _MOST_SLOTS:
+                return
+            self._grow()
+        raw = part(found.raw, found.at, found.end)
+        self._put(KnownKey(found.code, raw, _mark(raw, 0, len(raw)), group))
+
+    def _put(self, known: KnownKey) -> None:
+        slot: cython.Py_ssize_t = known.mark & self._mask
+        left: cython.int = _MOST_TRIES
+        while left > 0:
+            left -= 1
+            if self._slots[slot] is None:
+                self._slots[slot] = known
+                self._count += 1
+                return
+            slot = (slot + 1) & self._mask
+
+    def _grow(self) -> None:
+        kept = [known for known in self._slots if known is not None]
+        self._mask = 4 * (self._mask + 1) - 1
+        self._slots = [None] * (self._mask + 1)
+        self._count = 0
+        for known in kept:
+            self._put(known)
+
+
+def _mark(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+    """A number below 2**31 that differs for most different bytes."""
+    mark: cython.longlong = end - at
+    while at < end:
+        mark = ((mark ^ raw[at]) * 16777619) & 0x7FFFFFFF
+        at += 1
+    return mark ^ (mark >> 15)
+
+
+def _same(one: bytes, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    i: cython.Py_ssize_t = 0
+    if len(one) != end - at:
+        return False
+    while at < end:
+        if one[i] != raw[at]:
+            return False
+        i += 1
+        at += 1
+    return True
+
+
+class Grouping:
+    """Groups in the making. `fields` are (name, accumulator, of `STATES`, source of its values).
+
+    With `unwind`, a path through embedded documents, each element of the array there counts as a document; documents
+    without one, or with an empty one, do not count. ValueError when a source cannot be had of unwound documents.
+    `finish` is asked where a state does not know its result.
+    """
+
+    held: cython.Py_ssize_t
+    _key: Source
+    _names: list[bytes]
+    _sources: list[Source]
+    _repeats: list[bool]
+    _starts: list[Callable[[], State]]
+    _finish: Finish
+    _unwind: PathSource | None
+    _groups: dict[bytes, Group]
+    _only: Group | None
+    _single: cython.bint
+    _known: KnownKeys
+    _found: Place
+    _member: Place
+    _out: KeyWriter
+
+    def __init__(
+        self, key: Source, fields: Sequence[tuple[str, str, Source]], finish: Finish, unwind: str | None = None
+    ) -> None:
+        self.held = 0
+        self._key = key
+        self._names = [encoded_name(name) + b"\0" for name, _, _ in fields]
+        self._sources = [source for _, _, source in fields]
+        self._starts = [STATES[accumulator] for _, accumulator, _ in fields]
+        self._finish = finish
+        self._groups = {}
+        self._only = None
+        self._single = isinstance(key, ConstantSource)
+        self._known = KnownKeys()
+        self._found = Place()
+        self._member = Place()
+        self._out = KeyWriter()
+        self._unwind = None
+        if unwind is not None:
+            self._unwind = PathSource(unwind, lambda document: None)
+            key.bind(unwind.split("."))
+            for source in self._sources:
+                source.bind(unwind.split("."))
+        self._repeats = [
+            position > 0 and source.same_as(self._sources[position - 1])
+            for position, source in enumerate(self._sources)
+        ]
+
+    def __len__(self) -> int:
+        """The number of groups."""
+        return len(self._groups)
+
+    def add(self, documents: list[bytes]) -> None:
+        """Take documents in. `held` grows by what they cost in memory."""
+        document: bytes
+        for document in documents:
+            if self._unwind is None:
+                self._take(document, None)
+            else:
+                self._take_members(document)
+
+    def _take_members(self, document: bytes) -> cython.int:
+        stop: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        member: Place = self._member
+        array: Place = Place()
+        unwind: PathSource | None = self._unwind
+        assert unwind is not None
+        unwind.locate(document, None, array)
+        if array.code != ARRAY:
+            if array.code not in (0, NULL, UNDEFINED):
+                self._take(document, array)
+            return 0
+        stop = document_stop(document, array.at, array.end)
+        at = array.at + 4
+        member.raw = document
+        while at < stop:
+            member.code = document[at]
+            member.at = name_end(document, at + 1, stop) + 1
+            member.end = value_end(document, member.code, member.at, stop)
+            at = member.end
+            self._take(document, member)
+        return 0
+
+    def _take(self, document: bytes, member: Place | None) -> cython.int:
+        found: Place = self._found
+        state: State | None
+        source: Source
+        position: cython.Py_ssize_t = 0
+        group: Group | None = self._only
+        if group is None:
+            self._key.locate(document, member, found)
+            if found.code == 0:
+                found.put(NULL, b"")
+            group = self._known.find(found)
+            if group is None:
+                group = self._group(found)
+                if self._single:
+                    self._only = group
+                else:
+                    self._known.keep(found, group)
+        state = group.first
+        while state is not None:
+            if not self._repeats[position]:
+                source = self._sources[position]
+                source.locate(document, member, found)
+            self.held += state.add(found)
+            state = state.following
+            position += 1
+        return 0
+
+    def _group(self, found: Place) -> Group:
+        """The group that the key at a place belongs to, which may be new."""
+        raw = part(found.raw, found.at, found.end)
+        encoded = encode_key((found.code, raw))
+        group = self._groups.get(encoded)
+        if group is None:
+            group = Group(found.code, raw, self._started())
+            self._groups[encoded] = group
+            self.held += len(encoded) + len(raw) + _PER_GROUP + _PER_STATE * len(self._starts)
+        return group
+
+    def _started(self) -> State | None:
+        """The states that a group begins with."""
+        state: State
+        first: State | None = None
+        for start in reversed(self._starts):
+            state = start()
+            state.following = first
+            first = state
+        return first
+
+    def groups(self) -> Iterator[Group]:
+        """The groups in the order of their first documents, for `documents`. Nothing may be added meanwhile."""
+        return iter(self._groups.values())
+
+    def keys(self) -> Iterator[bytes]:
+        """The groups' keys in their encoded form, for `rows`."""
+        return iter(self._groups)
+
+    def documents(self, groups: Iterable[Group], partly: bool) -> list[bytes]:
+        """The documents of some groups: their results, or what is to be merged."""
+        group: Group
+        found: list[bytes] = []
+        for group in groups:
+            self._begin(group.code, group.raw)
+            found.append(self._document(group.first, partly))
+        return found
+
+    def _document(self, first: State | None, partly: cython.bint) -> bytes:
+        """The document that was begun, with the fields of these states."""
+        state: State | None = first
+        position: cython.Py_ssize_t = 0
+        while state is not None:
+            if state.extras is not None:
+                self._append(self._names[position], self._finish(position, state, partly))
+            else:
+                self._append(self._names[position], state.partial() if partly else state.result())
+            state = state.following
+            position += 1
+        return self._ended()
+
+    def rows(self, keys: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+        """(key, row) of the groups with these keys."""
+        key: bytes
+        group: Group
+        state: State | None
+        position: cython.Py_ssize_t
+        found: list[tuple[bytes, bytes]] = []
+        out: KeyWriter = self._out
+        for key in keys:
+            group = self._groups[key]
+            out.clear()
+            out.put_little(0, 4)
+            self._append(b"\0", (group.code, group.raw))
+            state = group.first
+            position = 0
+            while state is not None:
+                self._append(b"\0", state.partial() if state.extras is None else self._finish(position, state, True))
+                state = state.following
+                position += 1
+            found.append((key, self._ended()))
+        return found
+
+    def merged(self, rows: Sequence[bytes], partly: bool) -> bytes | None:
+        """The document of the group that has these rows; None where that takes more than states can do."""
+        row: bytes
+        state: State | None
+        at: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        found: Place = self._found
+        first: State | None = self._started()
+        for row in rows:
+            stop = document_stop(row, 0, len(row))
+            at = value_end(row, row[4], name_end(row, 5, stop) + 1, stop)
+            found.raw = row
+            state = first
+            while state is not None:
+                found.code = row[at]
+                found.at = name_end(row, at + 1, stop) + 1
+                found.end = value_end(row, found.code, found.at, stop)
+                at = found.end
+                if not state.merge(found):
+                    return None
+                state = state.following
+        row = rows[0]
+        at = name_end(row, 5, len(row)) + 1
+        self._begin(row[4], part(row, at, value_end(row, row[4], at, len(row))))
+        return self._document(first, partly)
+
+    def _begin(self, code: cython.int, raw: bytes) -> cython.int:
+        out: KeyWriter = self._out
+        out.clear()
+        out.put_little(0, 4)
+        out.put(code)
+        out.put_bytes(b"_id\0")
+        out.put_bytes(raw)
+        return 0
+
+    def _append(self, name: bytes, value: Value) -> cython.int:
+        out: KeyWriter = self._out
+        out.put(value[0])
+        out.put_bytes(name)
+        out.put_bytes(value[1])
+        return 0
+
+    def _ended(self) -> bytes:
+        out: KeyWriter = self._out
+        out.put(0)
+        out.set_little(0, out.size, 4)
+        return out.taken()

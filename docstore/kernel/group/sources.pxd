@@ -1,0 +1,37 @@
+from docstore.kernel.keys.writer cimport KeyWriter
+from docstore.bson.walk cimport ARRAY, OBJECT, find, part, value_end
+
+cdef class Place:
+    cdef int code
+    cdef bytes raw
+    cdef Py_ssize_t at
+    cdef Py_ssize_t end
+    cdef int put(self, int code, bytes raw) except -1
+    cdef tuple value(self)
+
+cdef class Source:
+    cdef int locate(self, bytes document, Place member, Place found) except -1
+
+cdef int put_result(Place found, tuple value) except -1
+
+cdef class ConstantSource(Source):
+    cdef int _code
+    cdef bytes _raw
+    cdef int locate(self, bytes document, Place member, Place found) except -1
+
+cdef class CallSource(Source):
+    cdef object _function
+    cdef int locate(self, bytes document, Place member, Place found) except -1
+
+cdef class PathSource(Source):
+    cdef list _path
+    cdef list _names
+    cdef bint _inside
+    cdef object _otherwise
+    cdef int locate(self, bytes document, Place member, Place found) except -1
+
+cdef class DocumentSource(Source):
+    cdef list _names
+    cdef list _sources
+    cdef KeyWriter _out
+    cdef int locate(self, bytes document, Place member, Place found) except -1

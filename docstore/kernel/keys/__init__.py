@@ -1,0 +1,1 @@
+"""Order-preserving keys: written, encoded, taken from documents by a pattern, decoded, hashed."""

@@ -1,0 +1,33 @@
+from docstore.kernel.keys.writer cimport KeyWriter
+from docstore.kernel.scan.covered cimport ABSENT_MARK, OPAQUE_MARK, mark_of
+from docstore.kernel.keys.encoding cimport append_key
+from docstore.bson.walk cimport (
+    ARRAY, NULL, OBJECT, STRING, UNDEFINED, document_stop, find, name_end, part, value_end,
+)
+
+cdef class KeyPattern:
+    cdef readonly tuple fields
+    cdef readonly object fold
+    cdef list _paths
+    cdef list _descending
+    cdef KeyWriter _out
+    cdef Py_ssize_t _array_at
+    cdef Py_ssize_t _array_end
+    cdef bint _array_is_leaf
+    cdef bint _marking
+    cdef bytearray _marks
+    cdef Py_ssize_t _marked
+    cdef bint _opaque
+    cdef list _leaf_places
+    cpdef bytes sort_key(self, bytes raw)
+    cpdef bytes plain_key(self, bytes raw)
+    cdef int _append_path(self, bytes raw, Py_ssize_t position) except -1
+    cdef int _mark(self, Py_ssize_t position, int mark) except -1
+    cdef tuple _leaf_array_keys(self, bytes raw)
+    cdef tuple _expanded_keys(self, bytes raw)
+    cdef _begin_marks(self)
+    cdef set _member_keys(self, bytes raw, bint descending, bytes before, bytes after)
+    cdef bytes _directed(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending)
+    cdef int _append_directed(
+        self, KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending,
+    ) except -1

@@ -1,0 +1,1 @@
+"""Compiled predicates over raw documents."""

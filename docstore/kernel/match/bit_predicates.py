@@ -1,0 +1,88 @@
+"""The predicate of bits: `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
+
+Numbers are looked at as 64-bit two's complement, and every bit from 63 on is the sign. Decimals are rounded, half to
+even; those beyond 64 bits, infinities and NaN count as the least number. Doubles count only where they are such a
+number exactly. Binary data counts from the low bit of its first byte and is zero behind its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import ROUND_HALF_EVEN, Decimal
+
+import cython
+
+from docstore.bson.number import exact_value
+from docstore.kernel.match.predicate import PathPredicate
+
+if not cython.compiled:
+    from docstore.bson.number import integer_at
+    from docstore.bson.walk import BINARY, DECIMAL, DOUBLE, INT32, INT64
+
+_LEAST = -(1 << 63)
+_BEYOND = 1 << 63
+
+
+class Bits(PathPredicate):
+    """The bits at `positions` are as `wanted` says: all of them (`every`) or at least one, set (`ones`) or clear."""
+
+    every: bool
+    ones: bool
+    positions: frozenset[int]
+    _mask: int
+    _bytes: list[tuple[int, int]]
+
+    def __init__(self, path: str, positions: Iterable[int], every: bool, ones: bool) -> None:
+        super().__init__(path, True)
+        self.every = every
+        self.ones = ones
+        self.positions = frozenset(positions)
+        mask = 0
+        grouped: dict[int, int] = {}
+        for position in self.positions:
+            mask |= 1 << min(position, 63)
+            grouped[position >> 3] = grouped.get(position >> 3, 0) | 1 << (position & 7)
+        self._mask = mask - (1 << 64) if mask >> 63 else mask
+        self._bytes = sorted(grouped.items())
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        found: cython.longlong
+        if code in (INT32, INT64):
+            found = integer_at(code, raw, at)
+        elif code in (DOUBLE, DECIMAL):
+            number: int | None = _whole(exact_value(code, raw, at), code == DECIMAL)
+            if number is None:
+                return False
+            found = number
+        elif code == BINARY:
+            return self._test_bytes(raw, at + 5, end)
+        else:
+            return False
+        return self._test_bits(found & self._mask, self._mask)
+
+    def _test_bits(self, present: cython.longlong, mask: cython.longlong) -> cython.bint:
+        if self.ones:
+            return present == mask if self.every else present != 0
+        return present == 0 if self.every else present != mask
+
+    def _test_bytes(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        index: cython.Py_ssize_t
+        mask: cython.int
+        present: cython.int
+        for index, mask in self._bytes:
+            present = raw[at + index] & mask if index < end - at else 0
+            if self._test_bits(present, mask) != self.every:
+                return not self.every
+        return self.every
+
+
+def _whole(number: Decimal, rounded: bool) -> int | None:
+    """The 64-bit number that a fractional type stands for; None when it stands for none."""
+    if not number.is_finite():
+        return _LEAST if rounded else None
+    if number.adjusted() > 19:
+        return _LEAST if rounded else None
+    whole = int(number.to_integral_value(ROUND_HALF_EVEN))
+    if not _LEAST <= whole < _BEYOND:
+        return _LEAST if rounded else None
+    return whole if rounded or whole == number else None

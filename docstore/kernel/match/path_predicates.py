@@ -1,0 +1,368 @@
+"""What is asked of the values at a path (`docstore.kernel.match.predicate` says which values those are)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
+from decimal import Decimal
+
+import cython
+
+from docstore.bson.number import exact_value
+from docstore.bson.walk import Value
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.match.predicate import PathPredicate, Predicate
+
+if not cython.compiled:
+    from docstore.bson.number import integer_at
+    from docstore.bson.order import (
+        CLASS_MAX_KEY,
+        CLASS_MIN_KEY,
+        CLASS_NULL,
+        CLASS_NUMBER,
+        CLASS_STRING,
+        CLASS_UNDEFINED,
+        class_of,
+        compare_at,
+    )
+    from docstore.bson.walk import (
+        ARRAY,
+        DECIMAL,
+        DOUBLE,
+        OBJECT,
+        STRING,
+        document_stop,
+        double_at,
+        name_end,
+        part,
+        value_end,
+    )
+    from docstore.kernel.keys.encoding import append_key
+    from docstore.kernel.match.predicate import MISSING
+
+    _LESS = 1
+    _EQUAL = 2
+    _GREATER = 4
+
+_OUTCOMES = {"eq": _EQUAL, "lt": _LESS, "lte": _LESS | _EQUAL, "gt": _GREATER, "gte": _GREATER | _EQUAL}
+
+
+class Compare(PathPredicate):
+    """A value compares with the operand as `op` says: "eq", "lt", "lte", "gt" or "gte".
+
+    Only values of the operand's class are compared, with three exceptions: null also equals undefined and a missing
+    value; MinKey and MaxKey are compared with everything; NaN is neither less nor greater than any number.
+    """
+
+    op: str
+    operand: Value
+    _code: int
+    _raw: bytes
+    _end: int
+    _class: int
+    _accepted: int
+    _nan: bool
+
+    def __init__(self, path: str, op: str, operand: Value) -> None:
+        super().__init__(path, True)
+        self.op = op
+        self.operand = operand
+        self._code, self._raw = operand
+        self._end = len(self._raw)
+        self._class = class_of(self._code)
+        self._accepted = _OUTCOMES[op]
+        self._nan = encode_key(operand) == b"\x28"
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        found: cython.int
+        order: cython.int
+        found = CLASS_NULL if code == MISSING else class_of(code)
+        if found == CLASS_UNDEFINED and self._class == CLASS_NULL:
+            found = CLASS_NULL
+        if found != self._class:
+            if self._class == CLASS_MIN_KEY:
+                return (self._accepted & _GREATER) != 0
+            if self._class == CLASS_MAX_KEY:
+                return (self._accepted & _LESS) != 0
+            return False
+        if found == CLASS_NULL:
+            return (self._accepted & _EQUAL) != 0
+        order = compare_at(code, raw, at, end, self._code, self._raw, 0, self._end, 0)
+        if order == 0:
+            return (self._accepted & _EQUAL) != 0
+        if found == CLASS_NUMBER and (self._nan or _is_nan(code, raw, at)):
+            return False
+        return (self._accepted & (_LESS if order < 0 else _GREATER)) != 0
+
+
+def _is_nan(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
+    number: cython.double
+    if code == DOUBLE:
+        number = double_at(raw, at)
+        return number != number
+    if code == DECIMAL:
+        return exact_value(code, raw, at).is_nan()
+    return False
+
+
+class In(PathPredicate):
+    """A value equals one of the operands."""
+
+    operands: tuple[Value, ...]
+    _keys: set[bytes]
+    _out: KeyWriter
+    _null: bool
+
+    def __init__(self, path: str, operands: Sequence[Value]) -> None:
+        super().__init__(path, True)
+        self.operands = tuple(operands)
+        self._out = KeyWriter()
+        self._keys = {encode_key(operand) for operand in operands}
+        self._null = encode_key((10, b"")) in self._keys
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        found: cython.int = CLASS_NULL if code == MISSING else class_of(code)
+        if found in (CLASS_NULL, CLASS_UNDEFINED):
+            return self._null
+        self._out.clear()
+        append_key(self._out, code, raw, at, end)
+        return self._out.taken() in self._keys
+
+
+class Present(PathPredicate):
+    """There is a value at the path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, False)
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        return code != MISSING
+
+
+class Exists(Predicate):
+    """There is a value at the path; with `wanted` false, there is none at all."""
+
+    path: str
+    wanted: cython.bint
+    _present: Predicate
+
+    def __init__(self, path: str, wanted: bool) -> None:
+        self.path = path
+        self.wanted = wanted
+        self._present = Present(path)
+
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        return self._present.test(raw, start, limit) == self.wanted
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        return self._present.test_value(code, raw, at, end) == self.wanted
+
+
+class Type(PathPredicate):
+    """A value has one of the types, given as type bytes."""
+
+    codes: frozenset[int]
+
+    def __init__(self, path: str, codes: Collection[int]) -> None:
+        super().__init__(path, True)
+        self.codes = frozenset([code & 0xFF for code in codes])
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        return code in self.codes
+
+
+class Mod(PathPredicate):
+    """A number, its fraction cut off, divided by `divisor` leaves `remainder`, which has the number's sign."""
+
+    divisor: int
+    remainder: int
+
+    def __init__(self, path: str, divisor: int, remainder: int) -> None:
+        super().__init__(path, True)
+        self.divisor = divisor
+        self.remainder = remainder
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        if code == MISSING or class_of(code) != CLASS_NUMBER:
+            return False
+        if code in (DOUBLE, DECIMAL):
+            exact: Decimal = exact_value(code, raw, at)
+            if not exact.is_finite() or abs(exact) >= 2**63:
+                return False
+            return _truncated_remainder(int(exact), self.divisor) == self.remainder
+        return _truncated_remainder(integer_at(code, raw, at), self.divisor) == self.remainder
+
+
+def _truncated_remainder(number: int, divisor: int) -> int:
+    rest = abs(number) % abs(divisor)
+    return -rest if number < 0 else rest
+
+
+class Size(PathPredicate):
+    """An array has exactly `size` elements."""
+
+    size: int
+
+    def __init__(self, path: str, size: int) -> None:
+        super().__init__(path, False)
+        self.size = size
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        stop: cython.Py_ssize_t
+        count: cython.Py_ssize_t = 0
+        if code != ARRAY:
+            return False
+        stop = document_stop(raw, at, end)
+        at += 4
+        while at < stop and count <= self.size:
+            at = value_end(raw, raw[at], name_end(raw, at + 1, stop) + 1, stop)
+            count += 1
+        return count == self.size
+
+
+class All(Predicate):
+    """Every operand equals some value at the path; never true for no operands."""
+
+    path: str
+    _parts: list[Predicate]
+
+    def __init__(self, path: str, operands: Sequence[Value]) -> None:
+        self.path = path
+        self._parts = [Compare(path, "eq", operand) for operand in operands]
+
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        part: Predicate
+        for part in self._parts:
+            if not part.test(raw, start, limit):
+                return False
+        return len(self._parts) > 0
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        part: Predicate
+        for part in self._parts:
+            if not part.test_value(code, raw, at, end):
+                return False
+        return len(self._parts) > 0
+
+
+class ElemMatch(PathPredicate):
+    """One element of an array passes all of a predicate.
+
+    The predicate is asked about elements that are documents (or arrays, as documents with fields "0", "1", ...); with
+    `on_values`, about every element as one value, for `{$elemMatch: {$gt: 1, $lt: 5}}`.
+    """
+
+    _part: Predicate
+    _on_values: bool
+
+    def __init__(self, path: str, part: Predicate, on_values: bool = False) -> None:
+        super().__init__(path, False)
+        self._part = part
+        self._on_values = on_values
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        stop: cython.Py_ssize_t
+        begin: cython.Py_ssize_t
+        inner: cython.int
+        if code != ARRAY:
+            return False
+        stop = document_stop(raw, at, end)
+        at += 4
+        while at < stop:
+            inner = raw[at]
+            begin = name_end(raw, at + 1, stop) + 1
+            at = value_end(raw, inner, begin, stop)
+            if self._on_values:
+                if self._part.test_value(inner, raw, begin, at):
+                    return True
+            elif (inner in (OBJECT, ARRAY)) and self._part.test(raw, begin, at):
+                return True
+        return False
+
+
+class Folded(PathPredicate):
+    """A value passes a leaf once it has been folded by a collation; the leaf's operands are folded already.
+
+    `fold` takes and gives a value; only strings and what can hold them are handed to it.
+    """
+
+    _inner: PathPredicate
+    _fold: Callable[[Value], Value]
+
+    def __init__(self, inner: PathPredicate, fold: Callable[[Value], Value]) -> None:
+        super().__init__(inner.path, inner.into_arrays)
+        self._inner = inner
+        self._fold = fold
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        folded: bytes
+        if code in (STRING, OBJECT, ARRAY):
+            folded = self._fold((code, part(raw, at, end)))[1]
+            return self._inner.test_value(code, folded, 0, len(folded))
+        return self._inner.test_value(code, raw, at, end)
+
+
+class Regex(PathPredicate):
+    """A string (or symbol) in which `search` finds its pattern."""
+
+    _search: Callable[[str], bool]
+
+    def __init__(self, path: str, search: Callable[[str], bool]) -> None:
+        super().__init__(path, True)
+        self._search = search
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        if code == MISSING or class_of(code) != CLASS_STRING:
+            return False
+        return bool(self._search(part(raw, at + 4, end - 1).decode("utf-8", "replace")))
+
+
+class ValueCall(PathPredicate):
+    """What a Python function says about a value."""
+
+    _function: Callable[[Value], bool]
+
+    def __init__(self, path: str, function: Callable[[Value], bool]) -> None:
+        super().__init__(path, True)
+        self._function = function
+
+    def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        return code != MISSING and bool(self._function((code, part(raw, at, end))))
+
+
+class Call(Predicate):
+    """What a Python function says about the document."""
+
+    _function: Callable[[bytes], bool]
+
+    def __init__(self, function: Callable[[bytes], bool]) -> None:
+        self._function = function
+
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        return bool(self._function(part(raw, start, limit)))
+
+
+class Ranges(Predicate):
+    """The document's shard key lies in one of the ranges [low, high) of encoded keys.
+
+    False for a document whose shard key runs into an array: no shard owns such a document.
+    """
+
+    pattern: KeyPattern
+    _lows: list[bytes]
+    _highs: list[bytes]
+
+    def __init__(self, pattern: KeyPattern, ranges: Sequence[tuple[bytes, bytes]]) -> None:
+        self.pattern = pattern
+        ordered = sorted(ranges)
+        self._lows = [low for low, _ in ordered]
+        self._highs = [high for _, high in ordered]
+
+    def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
+        key: bytes | None = self.pattern.plain_key(raw if start == 0 and limit == len(raw) else part(raw, start, limit))
+        if key is None:
+            return False
+        place: cython.Py_ssize_t = bisect_right(self._lows, key) - 1
+        return place >= 0 and key < self._highs[place]

@@ -1,0 +1,1 @@
+from docstore.kernel.match.predicate cimport Predicate

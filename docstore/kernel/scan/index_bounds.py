@@ -1,0 +1,296 @@
+"""The entries of an index all of whose fields lie within bounds.
+
+A key of several fields that is within the bounds of one field need not be so in the next one. What lies between two
+keys that can be within bounds is passed over, by reading on while that is little, else from the next possible place.
+Invariants: every entry within the bounds is given, in its order, and no other; an entry is counted as examined when
+it is the first one at or behind a place that was sought, however it was reached.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import cython
+
+from docstore.kernel.scan.fetch import Examined
+
+if not cython.compiled:
+    from docstore.bson.order import (
+        CLASS_ARRAY,
+        CLASS_BINARY,
+        CLASS_BOOL,
+        CLASS_CODE,
+        CLASS_CODE_WITH_SCOPE,
+        CLASS_DATE,
+        CLASS_DB_POINTER,
+        CLASS_MAX_KEY,
+        CLASS_MIN_KEY,
+        CLASS_NULL,
+        CLASS_OBJECT,
+        CLASS_OBJECT_ID,
+        CLASS_REGEX,
+        CLASS_STRING,
+        CLASS_TIMESTAMP,
+        CLASS_UNDEFINED,
+    )
+
+    _NAN = 0x28
+    _NEGATIVE = 0x2C
+    _ZERO = 0x30
+    _POSITIVE = 0x38
+    _TRUE = 0x69
+
+ABOVE = b"\xfe"
+"""Above every key of a value, in either direction."""
+
+_PASSED_BY_READING = 24
+
+
+class Bounded:
+    """An iterator over the entries, keys or (key, value) `pairs`, that lie within the bounds of every field.
+
+    `opened(start, end)` iterates the entries between two keys in the direction of the scan. `prefix` begins every
+    key, `end` is behind them all. `ranges` are for each of the leading fields the sorted half-open ranges (lowest,
+    highest) of its key bytes as they stand in the index; `descending` says which fields are inverted there. With
+    `once` only the first entry for each key of that many leading fields, which have ranges, is given.
+    """
+
+    _opened: Callable[[bytes, bytes], Iterator[Any]]
+    _source: Iterator[Any]
+    _end: bytes
+    _start: bytes
+    _skipped: cython.Py_ssize_t
+    _lows: list[list[bytes]]
+    _highs: list[list[bytes]]
+    _masks: list[int]
+    _reverse: cython.bint
+    _pairs: cython.bint
+    _once: cython.Py_ssize_t
+    _target: bytes | None
+    _done: cython.bint
+    _examined: Examined
+
+    def __init__(
+        self,
+        opened: Callable[[bytes, bytes], Iterator[Any]],
+        prefix: bytes,
+        end: bytes,
+        ranges: Sequence[Sequence[tuple[bytes, bytes]]],
+        descending: Sequence[bool],
+        reverse: bool,
+        pairs: bool,
+        examined: Examined,
+        once: int = 0,
+    ) -> None:
+        self._once = once
+        self._opened = opened
+        self._skipped = len(prefix)
+        self._start = prefix
+        self._end = end
+        self._lows = [[lo for lo, _ in field] for field in ranges]
+        self._highs = [[hi for _, hi in field] for field in ranges]
+        self._masks = [0xFF if each else 0 for each in descending]
+        self._reverse = reverse
+        self._pairs = pairs
+        self._examined = examined
+        self._target = None
+        self._done = not all(self._lows)
+        self._source = iter(())
+        if not self._done:
+            self._open_at(prefix + (self._last_of(0) if reverse else self._first_of(0)))
+
+    def __iter__(self) -> Bounded:
+        return self
+
+    def __next__(self) -> Any:
+        item: object
+        key: bytes
+        passed: cython.Py_ssize_t = 0
+        while not self._done:
+            item = next(self._source, None)
+            if item is None:
+                self._done = True
+                break
+            key = item[0] if self._pairs else item
+            if self._target is not None:
+                if (key >= self._target) if self._reverse else (key < self._target):
+                    passed += 1
+                    if passed == _PASSED_BY_READING:
+                        self._open_at(self._target)
+                        passed = 0
+                    continue
+                self._target = None
+            if self._is_within(key):
+                if self._once:
+                    self._pass_over_same(key)
+                return item
+            passed = 0
+            self._examined.keys += 1
+            if self._target is None:
+                self._done = True
+                self._examined.ended_by_key = True
+            else:
+                self._examined.seeks += 1
+        raise StopIteration
+
+    def _open_at(self, place: bytes) -> None:
+        self._source = self._opened(self._start, place) if self._reverse else self._opened(place, self._end)
+
+    def _is_within(self, key: bytes) -> cython.bint:
+        """Whether the key is within all bounds; if not, `_target` is the next place that can be, None when none is."""
+        at: cython.Py_ssize_t = self._skipped
+        end: cython.Py_ssize_t
+        field: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        piece: bytes
+        lows: list[bytes]
+        highs: list[bytes]
+        for field in range(len(self._lows)):
+            end = field_end(key, at, self._masks[field])
+            assert end > at, "an index entry holds whole keys"
+            piece = key[at:end]
+            lows = self._lows[field]
+            highs = self._highs[field]
+            place = 0 if len(lows) == 1 else bisect_right(lows, piece) - 1
+            if place >= 0 and piece >= lows[place] and piece < highs[place]:
+                at = end
+                continue
+            if place >= 0 and piece < lows[place]:
+                place -= 1
+            self._seek(key[:at], field, place)
+            return False
+        return True
+
+    def _pass_over_same(self, key: bytes) -> None:
+        """Aim behind all entries with the leading fields of this one."""
+        at: cython.Py_ssize_t = self._skipped
+        field: cython.Py_ssize_t
+        for field in range(self._once):
+            if field == self._once - 1 and key[at] ^ self._masks[field] == CLASS_NULL:
+                # Missing fields have the key of null: its entries can stand for different values.
+                return
+            at = field_end(key, at, self._masks[field])
+        self._target = key[:at] if self._reverse else key[:at] + ABOVE
+
+    def _seek(self, before: bytes, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> None:
+        """Aim at the next range of the field, where `place` is the last one that begins below its value."""
+        if self._reverse:
+            if place >= 0:
+                self._target = before + self._last_from(field, place)
+            elif field:
+                self._target = before
+        elif place + 1 < len(self._lows[field]):
+            self._target = before + self._first_from(field, place + 1)
+        elif field:
+            self._target = before + ABOVE
+
+    def _first_of(self, field: cython.Py_ssize_t) -> bytes:
+        """The cut below the lowest keys within the bounds from a field on."""
+        return self._first_from(field, 0) if field < len(self._lows) else b""
+
+    def _first_from(self, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> bytes:
+        low: bytes = self._lows[field][place]
+        if field_end(low, 0, self._masks[field]) != len(low):
+            return low
+        return low + self._first_of(field + 1)
+
+    def _last_of(self, field: cython.Py_ssize_t) -> bytes:
+        """The cut above the highest keys within the bounds from a field on."""
+        return self._last_from(field, len(self._lows[field]) - 1) if field < len(self._lows) else ABOVE
+
+    def _last_from(self, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> bytes:
+        low: bytes = self._lows[field][place]
+        if _is_one_value(low, self._highs[field][place]) and field_end(low, 0, self._masks[field]) == len(low):
+            return low + self._last_of(field + 1)
+        return self._highs[field][place]
+
+
+def _is_one_value(low: bytes, high: bytes) -> bool:
+    """Whether the range holds nothing but keys that begin with `low`."""
+    kept: bytes = low.rstrip(b"\xff")
+    last: cython.Py_ssize_t = len(kept) - 1
+    return last >= 0 and high == kept[:last] + bytes((kept[last] + 1,))
+
+
+def field_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
+    """Where the key of one value that begins at `at` ends; -1 when it does not. `mask`: what its bytes are inverted
+    with, 0 or 0xff.
+    """
+    limit: cython.Py_ssize_t = len(key)
+    kind: cython.int
+    if at >= limit:
+        return -1
+    kind = key[at] ^ mask
+    at += 1
+    if kind in (_POSITIVE, _NEGATIVE):
+        return _number_end(key, at, mask if kind == _POSITIVE else mask ^ 0xFF)
+    if kind in (CLASS_STRING, CLASS_CODE):
+        return _text_end(key, at, mask)
+    if kind == CLASS_OBJECT_ID:
+        return at + 12 if at + 12 <= limit else -1
+    if kind in (CLASS_DATE, CLASS_TIMESTAMP):
+        return at + 8 if at + 8 <= limit else -1
+    if kind in (_NAN, _ZERO, CLASS_BOOL, _TRUE, CLASS_NULL, CLASS_UNDEFINED, CLASS_MIN_KEY, CLASS_MAX_KEY):
+        return at
+    return _rare_end(key, at, mask, kind)
+
+
+def _rare_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int, kind: cython.int) -> cython.Py_ssize_t:
+    size: cython.Py_ssize_t = 0
+    step: cython.int
+    if kind == CLASS_REGEX:
+        at = _text_end(key, at, mask)
+        return _text_end(key, at, mask) if at > 0 else -1
+    if kind in (CLASS_BINARY, CLASS_DB_POINTER):
+        if at + 4 > len(key):
+            return -1
+        for step in range(4):
+            size = size << 8 | (key[at + step] ^ mask)
+        at += 4 + size + (1 if kind == CLASS_BINARY else 0)
+        return at if at <= len(key) else -1
+    if kind == CLASS_ARRAY:
+        return _members_end(key, at, mask, False)
+    if kind == CLASS_OBJECT:
+        return _members_end(key, at, mask, True)
+    if kind == CLASS_CODE_WITH_SCOPE:
+        at = _text_end(key, at, mask)
+        return _members_end(key, at, mask, True) if at > 0 else -1
+    return -1
+
+
+def _members_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int, named: cython.bint) -> cython.Py_ssize_t:
+    """Where the keys of members end that a byte 00 ends; those that are `named` have a class and a name before them."""
+    while 0 < at < len(key):
+        if key[at] ^ mask == 0:
+            return at + 1
+        if named:
+            at = _text_end(key, at + 1, mask)
+            if at < 0:
+                return -1
+        at = field_end(key, at, mask)
+    return -1
+
+
+def _text_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
+    limit: cython.Py_ssize_t = len(key)
+    byte: cython.int
+    while at < limit:
+        byte = key[at] ^ mask
+        at += 1
+        if byte == 0:
+            return at
+        if byte == 1:
+            at += 1
+    return -1
+
+
+def _number_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
+    """The end of a magnitude: eight bytes, then 00, or 01, two bytes and a text of digits."""
+    at += 8
+    if at >= len(key):
+        return -1
+    if key[at] ^ mask == 0:
+        return at + 1
+    return _text_end(key, at + 3, mask)

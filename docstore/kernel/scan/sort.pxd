@@ -1,0 +1,7 @@
+from docstore.kernel.keys.pattern cimport KeyPattern
+
+cdef class FirstDocuments:
+    cdef KeyPattern _pattern
+    cdef Py_ssize_t _limit
+    cdef list _kept
+    cdef bytes _worst

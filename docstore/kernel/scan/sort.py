@@ -1,0 +1,75 @@
+"""Sorting raw documents by a key pattern, all of them or the first few.
+
+Documents with equal keys stay in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+
+import cython
+
+from docstore.kernel.keys.pattern import KeyPattern
+
+_key = itemgetter(0)
+
+
+def keyed(pattern: KeyPattern, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+    """(sort key, document) of each document, in the order given."""
+    document: bytes
+    pairs: list[tuple[bytes, bytes]] = []
+    for document in documents:
+        pairs.append((pattern.sort_key(document), document))
+    return pairs
+
+
+def sort_documents(pattern: KeyPattern, documents: Iterable[bytes]) -> list[bytes]:
+    """The documents in order."""
+    pairs = keyed(pattern, documents)
+    pairs.sort(key=_key)
+    return [document for _, document in pairs]
+
+
+class FirstDocuments:
+    """The first `limit` documents of a stream in order, holding at most twice as many."""
+
+    _pattern: KeyPattern
+    _limit: cython.Py_ssize_t
+    _kept: list[tuple[bytes, bytes]]
+    _worst: bytes | None
+
+    def __init__(self, pattern: KeyPattern, limit: int) -> None:
+        assert limit > 0, "a limit of nothing needs no sorting"
+        self._pattern = pattern
+        self._limit = limit
+        self._kept = []
+        self._worst = None
+
+    @property
+    def held(self) -> int:
+        """Bytes of the documents and keys that are held."""
+        return sum(len(key) + len(document) for key, document in self._kept)
+
+    def push(self, documents: Iterable[bytes]) -> None:
+        """Take documents in."""
+        document: bytes
+        key: bytes
+        for document in documents:
+            key = self._pattern.sort_key(document)
+            if self._worst is not None and key >= self._worst:
+                continue
+            self._kept.append((key, document))
+            if len(self._kept) >= 2 * self._limit:
+                self._prune()
+
+    def _prune(self) -> None:
+        self._kept.sort(key=_key)
+        del self._kept[self._limit :]
+        if len(self._kept) == self._limit:
+            self._worst = self._kept[self._limit - 1][0]
+
+    def documents(self) -> list[bytes]:
+        """The first ones of all that were pushed, in order."""
+        self._prune()
+        return [document for _, document in self._kept]

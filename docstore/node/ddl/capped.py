@@ -1,0 +1,130 @@
+"""Copies of a collection into a new capped one: as many of its newest documents as fit, in their order.
+
+A copy reads one state. `convert` puts the copy in the place of its source, and so begins again when the source was
+written to meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson.objectid import ObjectId
+
+from docstore.collection.catalog.options import capped_size, options_of
+from docstore.collection.collection import Collection
+from docstore.collection.unit_of_work import Commit
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.namespace import split_namespace
+from docstore.node.ddl.catalog_changes import check_takes_documents, enter_write
+from docstore.node.node import DataNode, node_of
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.write.driver import check_primary, drive, effective_concern, wait_for_write
+from docstore.node.write.insert import Inserts
+
+_TRIES = 5
+_CLOCK_EVERY = 128
+
+
+async def clone(context: Context, source: Collection, target: str, size: int) -> dict[str, Any]:
+    """Make `target`, which does not exist, a capped copy; the reply."""
+    node = node_of(context)
+    concern = effective_concern(context, node)
+    await enter_write(context)
+    await _copy(context, source, target, size)
+    failed = await wait_for_write(context, None, concern)
+    return {} if failed is None else {"writeConcernError": failed}
+
+
+async def convert(context: Context, source: Collection, size: int) -> dict[str, Any]:
+    """Put a capped copy, without indexes besides that of `_id`, in the place of the collection; the reply.
+
+    ConflictingOperationInProgress when the collection was written to during each of several tries.
+    """
+    node, namespace = node_of(context), source.ns
+    concern = effective_concern(context, node)
+    await enter_write(context)
+    for _ in range(_TRIES):
+        database, name = split_namespace(namespace)
+        temporary = f"{database}.tmp.{ObjectId()}.convertToCapped.{name}"
+        watch = _Watch(node, namespace)
+        try:
+            await _copy(context, source, temporary, size)
+            await enter_write(context)
+            if node.store.collection(namespace) is not source:
+                raise CommandError(Code.NamespaceNotFound, f"{namespace} was dropped or renamed meanwhile")
+            if not watch.changed:
+                with node.store.unit() as unit:
+                    node.store.rename_collection(unit, temporary, namespace, drop_target=True)
+                    last = unit.commit()
+                failed = await wait_for_write(context, last, concern)
+                return {} if failed is None else {"writeConcernError": failed}
+        finally:
+            watch.end()
+            _discard(node, temporary)
+    raise CommandError(Code.ConflictingOperationInProgress, f"{namespace} is being written to all the time")
+
+
+class _Watch:
+    """Whether a collection is written to."""
+
+    def __init__(self, node: DataNode, namespace: str) -> None:
+        self.changed = False
+        self._namespace = namespace
+        self.end = node.store.subscribe(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        if any(change.ns == self._namespace for change in commit.changes):
+            self.changed = True
+
+
+async def _copy(context: Context, source: Collection, target: str, size: int) -> None:
+    node = node_of(context)
+    store = node.store
+    documents = await _newest(context, source, capped_size(size))
+    check_primary(context, node)
+    check_takes_documents(store, target)
+    with store.unit(from_migrate=True) as unit:
+        store.create_collection(unit, target, options_of({"capped": True, "size": capped_size(size)}))
+        unit.commit()
+    if documents:
+        inserts = Inserts(node, target, documents, ordered=True, from_migrate=True)
+        driven = drive(context, inserts)
+        if driven is not None:
+            await driven
+        if inserts.outcome.errors:
+            raise inserts.outcome.errors[0][1]
+
+
+async def _newest(context: Context, source: Collection, size: int) -> list[bytes]:
+    """The newest documents that fit into `size` bytes, but one at least, oldest first."""
+    node = node_of(context)
+    snapshot = node.engine.snapshot()
+    found: list[bytes] = []
+    until = node.clock() + SLICE_SECONDS
+    try:
+        for raw in source.documents(snapshot, reverse=True):
+            size -= len(raw)
+            if size < 0 and found:
+                break
+            found.append(raw)
+            if len(found) % _CLOCK_EVERY == 0 and node.clock() >= until:
+                await node.pause()
+                context.operation.check()
+                until = node.clock() + SLICE_SECONDS
+    finally:
+        snapshot.close()
+    return found[::-1]
+
+
+def _discard(node: DataNode, namespace: str) -> None:
+    """Drop the temporary collection if it is still there and this node may."""
+    if node.store.collection(namespace) is None:
+        return
+    try:
+        node.replication.check_write()
+    except CommandError:
+        return
+    with node.store.unit() as unit:
+        node.store.drop_collection(unit, namespace)
+        unit.commit()

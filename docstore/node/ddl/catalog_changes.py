@@ -1,0 +1,109 @@
+"""Changes of the catalog: each in a write unit of its own, entered as any write is, acknowledged as any write is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
+
+from docstore.collection.catalog.views import check_no_view
+from docstore.collection.collection import Collection
+from docstore.collection.store import Store
+from docstore.collection.unit_of_work import WriteUnit
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.namespace import split_namespace
+from docstore.node.node import node_of
+from docstore.node.read.snapshot import enter
+from docstore.node.write.driver import check_primary, effective_concern, wait_for_write
+from docstore.widecolumn.model.errors import wrong_mode
+from docstore.widecolumn.node.keyspaces import is_keyspace
+
+
+def make_collection(store: Store, namespace: str) -> Collection:
+    """A new plain collection, as the first insert into it makes it. Errors: InvalidNamespace, DatabaseDifferCase,
+    CommandNotSupportedOnView.
+    """
+    check_no_view(store, namespace)
+    check_takes_documents(store, namespace)
+    unit = store.unit()
+    try:
+        made = store.create_collection(unit, namespace)
+    except BaseException:
+        unit.abort()
+        raise
+    unit.commit()
+    return made
+
+
+def check_takes_documents(store: Store, namespace: str) -> None:
+    """Refuse a database in which no collection of documents can be. Errors: CommandNotSupported for a keyspace,
+    DatabaseDifferCase.
+    """
+    database = split_namespace(namespace)[0]
+    if is_keyspace(store, database):
+        raise wrong_mode(database, "to make a collection", wide=True)
+    check_database_case(store, namespace)
+
+
+def check_database_case(store: Store, namespace: str) -> None:
+    """DatabaseDifferCase when there is a database whose name differs in upper and lower case only."""
+    database = split_namespace(namespace)[0]
+    folded = database.lower()
+    for other in store.databases():
+        if other.lower() == folded and other != database:
+            raise CommandError(
+                Code.DatabaseDifferCase,
+                f"db already exists with different case already have: [{other}] trying to create [{database}]",
+            )
+
+
+def existing(context: Context, namespace: str) -> Collection:
+    """The collection, or NamespaceNotFound, or CommandNotSupportedOnView."""
+    store = node_of(context).store
+    found = store.collection(namespace)
+    if found is None:
+        check_no_view(store, namespace)
+        raise CommandError(Code.NamespaceNotFound, f"ns not found {namespace}")
+    return found
+
+
+async def enter_write(context: Context) -> None:
+    """Enter the ownership for a write and check that it may still be done here; holds until the next await."""
+    node = node_of(context)
+    await node.store.write_lock.wait()
+    if node.ownership is not None:
+        entered = node.ownership.enter(context.namespace, context.shard_version, write=True)
+        if isawaitable(entered):
+            await enter(context, node, entered, write=True)
+            await node.store.write_lock.wait()
+    check_primary(context, node)
+
+
+async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUnit], None]) -> dict[str, Any]:
+    """Do `act` in one write unit and wait for the write concern; `reply` with a writeConcernError when it was not met.
+
+    `act` may add to `reply`; what it raises leaves the catalog as it was.
+    """
+    node = node_of(context)
+    concern = effective_concern(context, node)
+    await enter_write(context)
+    unit = node.store.unit()
+    try:
+        act(unit)
+    except CommandError as refusal:
+        unit.abort()
+        if context.explicit_write_concern:
+            # What the refusal was read from must be as safe as a write would have been.
+            failed = await wait_for_write(context, None, concern)
+            if failed is not None:
+                refusal.extra["writeConcernError"] = failed
+        raise
+    except BaseException:
+        unit.abort()
+        raise
+    last = unit.commit()
+    failed = await wait_for_write(context, last, concern)
+    if failed is not None:
+        reply["writeConcernError"] = failed
+    return reply

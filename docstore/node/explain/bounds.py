@@ -1,0 +1,192 @@
+"""Ranges of encoded index keys as explain shows them: `[1, 5)`, `["a", {})`, `[MinKey, MaxKey]`.
+
+Reads back the encoding of `docstore.kernel.keys.encoding`, as far as text for people goes: what is rare in bounds is
+shown as bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from math import inf, nan
+from typing import Any
+
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
+from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
+
+from docstore.bson import document_to_python
+from docstore.kernel.keys.encoding import INVERTED
+from docstore.kernel.scan.covered import Covering
+from docstore.kernel.scan.fetch import Examined
+from docstore.kernel.scan.index_bounds import field_end
+from docstore.key_layout import IDENT_BYTES, RECORD_ID_BYTES
+from docstore.query.plan.bounds import FieldBounds
+from docstore.query.plan.intervals import Range
+
+_DOUBLE = struct.Struct(">d")
+_NEGATIVE, _POSITIVE = 0x2C, 0x38
+_TEXT, _BINARY, _REGEX = 0x40, 0x58, 0x80
+_LOWEST = {
+    0x01: "MinKey", 0x28: "nan.0", 0x2C: "-inf.0", 0x40: '""', 0x48: "{}", 0x50: "[]", 0x58: "BinData(0, )",
+    0x60: "ObjectId('000000000000000000000000')", 0x68: "false", 0x70: "new Date(-9223372036854775808)",
+    0x78: "Timestamp(0, 0)", 0x80: "//", 0xF0: "MaxKey",
+}  # fmt: skip
+"""What the first byte of a class stands for as a lower bound."""
+_HIGHEST = {
+    0x40: "inf.0]", 0x48: "{})", 0x50: "[])", 0x58: "BinData(0, ))", 0x60: "ObjectId('000000000000000000000000'))",
+    0x68: "false)", 0x70: "true]", 0x78: "new Date(9223372036854775807)]", 0x80: "//)", 0xFE: "MaxKey]",
+}  # fmt: skip
+"""What a first byte stands for as an upper bound: the end of the class before it."""
+_CONSTANTS = {
+    0x10: "MinKey", 0x18: "undefined", 0x20: "null", 0x28: "nan.0", 0x30: "0", 0x68: "false", 0x69: "true",
+    0xF0: "MaxKey",
+}  # fmt: skip
+
+
+def field_intervals(
+    fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds], *, folded: bool = False
+) -> dict[str, list[str]]:
+    """For each field of an index the intervals that are looked through, in its own direction.
+
+    `folded`: the index has a collation, so texts are what that compares by.
+    """
+    bounded = {item.path: item for item in bounds}
+    return {
+        path: ["[MinKey, MaxKey]" if direction > 0 else "[MaxKey, MinKey]"]
+        if path not in bounded
+        else [interval_text(found, direction, folded=folded) for found in bounded[path].ranges]
+        for path, direction in fields
+    }
+
+
+def scan_intervals(
+    fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds], direction: int, *, folded: bool = False
+) -> dict[str, list[str]]:
+    """The intervals of each field in the order in which a scan in that direction goes through them."""
+    turned = [(path, (towards or 1) * direction) for path, towards in fields]
+    found = field_intervals(turned, bounds, folded=folded)
+    return {path: found[path] if towards > 0 else found[path][::-1] for path, towards in turned}
+
+
+def interval_text(found: Range, direction: int = 1, *, folded: bool = False) -> str:
+    """One range over ascending keys; turned round for a descending field."""
+    low, high = _low(found.lo, folded), _high(found.hi, folded)
+    if direction > 0:
+        return f"{low}, {high}"
+    opening = "[" if high[-1] == "]" else "("
+    closing = "]" if low[0] == "[" else ")"
+    return f"{opening}{high[:-1]}, {low[1:]}{closing}"
+
+
+Edge = tuple[Any, bool]
+"""A value, and whether it is within."""
+
+_LOWEST_VALUES: dict[int, Any] = {
+    0x01: MinKey(), 0x28: nan, 0x2C: -inf, 0x40: "", 0x48: {}, 0x50: [], 0x60: ObjectId(bytes(12)), 0x68: False,
+    0x78: Timestamp(0, 0), 0xF0: MaxKey(),
+}  # fmt: skip
+_HIGHEST_VALUES: dict[int, Edge] = {
+    0x40: (inf, True), 0x48: ({}, False), 0x50: ([], False), 0x70: (True, True), 0xFE: (MaxKey(), True),
+}  # fmt: skip
+
+
+def range_edges(found: Range) -> tuple[Edge, Edge] | None:
+    """The lowest and the highest value of a range over ascending keys; None where they are hard to tell."""
+    low = _LOWEST_VALUES.get(found.lo[0]) if len(found.lo) == 1 else None
+    lowest = (low, True) if low is not None else _edge(found.lo, True)
+    highest = _HIGHEST_VALUES.get(found.hi[0]) if len(found.hi) == 1 else None
+    if highest is None:
+        highest = _edge(found.hi, False)
+    return None if lowest is None or highest is None else (lowest, highest)
+
+
+def _edge(key: bytes, lowest: bool) -> Edge | None:
+    """The value whose key the cut is at (which is within below it), or just behind."""
+    if field_end(key, 0, 0) == len(key):
+        return _decoded(key), lowest
+    before = _before(key)
+    return (_decoded(before), not lowest) if before and field_end(before, 0, 0) == len(before) else None
+
+
+def _decoded(key: bytes) -> Any:
+    entry = (bytes(IDENT_BYTES) + key + bytes(RECORD_ID_BYTES), b"")
+    read = Covering(iter([entry]), [("value", 1)], IDENT_BYTES, False, lambda _: None, b"", Examined())
+    return document_to_python(next(read))["value"]
+
+
+def _low(key: bytes, folded: bool) -> str:
+    if len(key) == 1 and key[0] in _LOWEST:
+        return f"[{_folded(b'') if folded and key[0] == _TEXT else _LOWEST[key[0]]}"
+    value = _value(key, folded)
+    if value is not None:
+        return f"[{value}"
+    before = _value(_before(key), folded)
+    if before is None and not folded and key[0] == _TEXT and len(key) > 1:
+        return f"[{_beginning(key)}"
+    return f"({before}" if before is not None else f"[0x{key.hex()}"
+
+
+def _high(key: bytes, folded: bool) -> str:
+    before = _value(_before(key), folded)
+    if before is not None and not (len(key) == 1 and key[0] in _HIGHEST):
+        return f"{before}]"
+    if len(key) == 1 and key[0] in _HIGHEST:
+        return _HIGHEST[key[0]]
+    value = _value(key, folded)
+    if value is None and not folded and key[0] == _TEXT:
+        value = _beginning(key)
+    return f"{value})" if value is not None else f"0x{key.hex()})"
+
+
+def _beginning(key: bytes) -> str:
+    """The text that a cut between texts begins with."""
+    return f'"{_text(key[1:])}"'
+
+
+def _text(escaped: bytes) -> str:
+    return escaped.replace(b"\x01\x01", b"\0").replace(b"\x01\x02", b"\x01").decode(errors="replace")
+
+
+def _before(key: bytes) -> bytes:
+    """The key that the cut `key` lies just behind."""
+    if not key or not key[-1]:
+        return b""
+    before = key[:-1] + bytes((key[-1] - 1,))
+    # A cut leaves out the bytes 0xff at the end of the key before it, which an inverted magnitude or binary data can
+    # end in.
+    if before[0] == _BINARY and len(before) >= 6:
+        return before.ljust(6 + int.from_bytes(before[1:5], "big"), b"\xff")
+    return before.ljust(10, b"\xff") if before[0] == _NEGATIVE else before
+
+
+def _folded(text: bytes) -> str:
+    return f"CollationKey(0x{text.hex()})"
+
+
+def _value(key: bytes, folded: bool) -> str | None:
+    """The text of a whole encoded value."""
+    if not key:
+        return None
+    kind, rest = key[0], key[1:]
+    if kind in _CONSTANTS:
+        return None if rest else _CONSTANTS[kind]
+    if kind in (_POSITIVE, _NEGATIVE) and len(rest) == 9:
+        magnitude = rest if kind == _POSITIVE else rest.translate(INVERTED)
+        if magnitude[8]:
+            return None
+        number = _DOUBLE.unpack(magnitude[:8])[0] * (1 if kind == _POSITIVE else -1)
+        return str(int(number)) if number == int(number) else repr(number)
+    if kind == _TEXT and rest.endswith(b"\0") and b"\0" not in rest[:-1]:
+        return _folded(rest[:-1]) if folded else f'"{_text(rest[:-1])}"'
+    if kind == _REGEX and rest.endswith(b"\0") and rest.count(b"\0") == 2:
+        pattern, options, _ = rest.split(b"\0")
+        return f"/{_text(pattern)}/{_text(options)}"
+    if kind == _BINARY and len(rest) >= 5 and len(rest) == 5 + int.from_bytes(rest[:4], "big"):
+        return f"BinData({rest[4]}, {rest[5:].hex().upper()})"
+    if kind == 0x60 and len(rest) == 12:
+        return f"ObjectId('{ObjectId(rest)}')"
+    if kind == 0x70 and len(rest) == 8:
+        return f"new Date({int.from_bytes(rest, 'big') - (1 << 63)})"
+    return None

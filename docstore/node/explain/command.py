@@ -1,0 +1,199 @@
+"""explain: the plan of a command, and with executionStats what running it has looked at. Nothing is ever changed.
+
+A write is explained by its search: what it would match is counted, not what it would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from inspect import isawaitable
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+
+from docstore.aggregation.stage import Stream
+from docstore.collection.collection import Collection
+from docstore.collection.read.counting import counts_at_once, counts_entries, open_count, plan_count
+from docstore.collection.read.covered import covers_filter, covers_query
+from docstore.collection.read.execute import PlanStats, open_find, plan_find
+from docstore.commands.context import Context
+from docstore.commands.declaration import Result
+from docstore.commands.limits import COMPATIBLE_VERSION
+from docstore.errors import CommandError
+from docstore.node.explain.plan import (
+    SORT_MEMORY_BYTES,
+    Stage,
+    access_stage,
+    count_scan,
+    find_stages,
+    index_scan,
+    query_planner,
+)
+from docstore.node.explain.stats import Run, execution
+from docstore.node.node import node_of
+from docstore.node.pipeline.collections import Found
+from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
+from docstore.node.read.snapshot import View, view_of
+from docstore.query.find import FindQuery
+from docstore.query.plan.access import IndexScan, Plan
+from docstore.query.value.collation import Collation
+
+VERBOSITIES = ("queryPlanner", "executionStats", "allPlansExecution")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is explained: a query, and the stage that a command puts around its plan (COUNT, DELETE, UPDATE).
+
+    `returns_matches`: the command gives the document that it changes; `upserts`: it inserts one where none is found.
+    """
+
+    query: FindQuery
+    stage: str | None = None
+    projection: bytes | None = None
+    returns_matches: bool = False
+    upserts: bool = False
+    collation: Collation | None = None
+
+
+async def explain_query(context: Context, subject: Subject, verbosity: str) -> Result:
+    """The reply of explain for a command that searches one collection."""
+    found = await explained(context, subject, verbosity)
+    return {"explainVersion": "1", **found, **frame(context)}
+
+
+Over = Callable[[Context, View, DocumentSource], Stream]
+"""What is run over the documents that a search finds."""
+
+
+async def explained(context: Context, subject: Subject, verbosity: str, over: Over | None = None) -> dict[str, Any]:
+    """The sections of the reply that tell of the plan and, if it is to be run, of its execution."""
+    node = node_of(context)
+    viewing = view_of(context)
+    view = await viewing if isawaitable(viewing) else viewing
+    try:
+        collection = node.store.collection(context.namespace)
+        query = subject.query
+        if subject.stage == "COUNT":
+            plan = plan_count(collection, query, view.reader)
+        else:
+            plan = plan_find(collection, query, view.reader, view.owned)
+        winning = _stages(subject, plan, view)
+        parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
+        rejected = [_stages(subject, each, view) for each in plan.rejected]
+        found: dict[str, Any] = {
+            "queryPlanner": query_planner(
+                context.namespace, query, winning, rejected, parsed=parsed, collation=subject.collation
+            )
+        }
+        if verbosity != "queryPlanner":
+            found["executionStats"] = await _measured(context, subject, view, collection, winning, over)
+        if verbosity == "allPlansExecution":
+            found["executionStats"]["allPlansExecution"] = []
+    finally:
+        view.release()
+    return found
+
+
+def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
+    """The stages of the plan within that of the command."""
+    if subject.stage == "COUNT":
+        if counts_at_once(plan, view.owned):
+            return Stage("RECORD_STORE_FAST_COUNT")
+        if counts_entries(plan, view.owned):
+            assert isinstance(plan.access, IndexScan)
+            return Stage("COUNT", inputs=[count_scan(plan.access) or index_scan(plan.access)])
+        inner = access_stage(plan, covered=view.owned is None and covers_filter(plan))
+        return Stage("COUNT", inputs=[inner if view.owned is None else Stage("SHARDING_FILTER", inputs=[inner])])
+    query = subject.query if subject.stage is None else replace(subject.query, limit=0)
+    stage = find_stages(
+        query,
+        plan,
+        owned=view.owned is not None,
+        projection=subject.projection,
+        covered=view.owned is None and covers_query(query, plan),
+    )
+    return stage if subject.stage is None else Stage(subject.stage, inputs=[stage])
+
+
+_COUNTED = frozenset(("COUNT_SCAN", "RECORD_STORE_FAST_COUNT", "IXSCAN"))
+"""What a count without documents reads."""
+
+
+def _innermost(stage: Stage) -> str:
+    return _innermost(stage.inputs[0]) if stage.inputs else stage.name
+
+
+async def _measured(
+    context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage, over: Over | None
+) -> dict[str, Any]:
+    """Run the query to its end, or as far as what is run over it asks for documents, and say what it took."""
+    node = node_of(context)
+    began = node.clock()
+    failure: CommandError | None = None
+    if subject.stage == "COUNT" and _innermost(winning) in _COUNTED:
+        stats = await _counted(context, subject, view, collection, winning)
+    else:
+        source = open_find(collection, subject.query, view.reader, owned=view.owned, clock=node.clock, measured=True)
+        stats = source.plan_stats()
+        stream = Found(source) if over is None else over(context, view, source)
+        try:
+            while not stream.next_batch(node.clock() + SLICE_SECONDS)[1]:
+                await node.pause()
+                context.operation.check()
+        except CommandError as error:
+            failure = error
+        finally:
+            source.close()
+    found: dict[str, Any] = {"executionSuccess": failure is None}
+    if failure is not None:
+        found |= {"errorMessage": failure.message, "errorCode": failure.code}
+    run = Run(stats, returns_matches=subject.returns_matches, upserts=subject.upserts)
+    given = stats.matched if subject.returns_matches else stats.returned
+    return found | {
+        "nReturned": given if subject.stage is None or subject.returns_matches else 0,
+        "executionTimeMillis": round((node.clock() - began) * 1000),
+        "totalKeysExamined": stats.keys_examined,
+        "totalDocsExamined": stats.docs_examined,
+        "executionStages": execution(winning, run),
+    }
+
+
+async def _counted(
+    context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage
+) -> PlanStats:
+    """The figures of a count that reads no documents."""
+    node = node_of(context)
+    query = subject.query
+    counting = open_count(collection, query, view.reader, owned=view.owned, clock=node.clock)
+    while not counting.advance(node.clock() + SLICE_SECONDS):
+        await node.pause()
+        context.operation.check()
+    stats = PlanStats(plan_count(collection, query, view.reader), returned=counting.count)
+    stats.skipped = min(query.skip, counting.found)
+    stats.matched = counting.found
+    stats.exhausted = True
+    stats.counted = True
+    if _innermost(winning) == "COUNT_SCAN":
+        # The entry that shows that no further one counts is looked at too.
+        stats.examined.keys = counting.entries + 1
+    elif winning.name == "COUNT":
+        stats.examined = counting.examined
+        stats.examined.keys += counting.entries
+    return stats
+
+
+def frame(context: Context) -> dict[str, Any]:
+    """What every reply of explain ends with: the command, and the server that answers."""
+    settings = node_of(context).settings
+    return {
+        "command": RawBSONDocument(context.raw),
+        "serverInfo": {
+            "host": settings.host,
+            "port": settings.port,
+            "version": COMPATIBLE_VERSION,
+            "gitVersion": "none",
+        },
+        "serverParameters": {"internalQueryMaxBlockingSortMemoryUsageBytes": SORT_MEMORY_BYTES},
+    }

@@ -1,0 +1,143 @@
+"""Filter trees as documents again, in the normal form that explain shows: `{x: {$eq: 3}}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson.regex import Regex
+
+from docstore.bson import to_python
+from docstore.query.filter.tree import (
+    Always,
+    And,
+    Bits,
+    Comparison,
+    DocumentTest,
+    ElemMatchObject,
+    ElemMatchValue,
+    Exists,
+    Filter,
+    In,
+    Mod,
+    Near,
+    Nor,
+    Not,
+    Op,
+    Or,
+    RegexMatch,
+    Size,
+    TypeIs,
+    ValueTest,
+    Words,
+)
+
+
+def filter_document(tree: Filter) -> dict[str, Any]:
+    """The document that parses to the tree."""
+    match tree:
+        case And(children):
+            if not children:
+                return {}
+            return {"$and": [filter_document(child) for child in sorted(children, key=_rank)]}
+        case Or(children):
+            return {"$or": [filter_document(child) for child in sorted(children, key=_rank)]}
+        case Nor(children):
+            return {"$nor": [filter_document(child) for child in children]}
+        case Always(value):
+            return {"$alwaysTrue" if value else "$alwaysFalse": 1}
+        case DocumentTest(_, name, argument):
+            return {name: to_python(argument)}
+        case Words():
+            return {"$text": _search(tree)}
+        case Not(child):
+            return _negated(child)
+        case _:
+            path, condition = _condition(tree)
+            return {path: condition}
+
+
+def _search(words: Words) -> dict[str, Any]:
+    return {
+        "$search": words.search,
+        "$language": words.sought.language or words.language or "",
+        "$caseSensitive": words.exactness.case,
+        "$diacriticSensitive": words.exactness.diacritics,
+    }
+
+
+_KINDS: tuple[type, ...] = (
+    And, Or, ElemMatchObject, ElemMatchValue, Size, Comparison, RegexMatch, Mod, Exists, In, Not, Nor, TypeIs,
+)  # fmt: skip
+"""The order in which the real server lists the members of a conjunction or disjunction."""
+_OPS = (Op.EQ, Op.LTE, Op.LT, Op.GT, Op.GTE)
+
+
+def _rank(tree: Filter) -> tuple[int, int, str]:
+    kind = _KINDS.index(type(tree)) if type(tree) in _KINDS else len(_KINDS)
+    inner = tree.child if isinstance(tree, Not) else tree
+    return kind, _OPS.index(tree.op) if isinstance(tree, Comparison) else 0, getattr(inner, "path", "")
+
+
+def filter_shape(tree: Filter) -> str:
+    """The filter without its values: filters of one shape could share a plan."""
+    if isinstance(tree, And | Or | Nor):
+        inner = ", ".join(filter_shape(child) for child in sorted(tree.children, key=_rank))
+        return f"{type(tree).__name__}({inner})"
+    if isinstance(tree, Not):
+        return f"Not({filter_shape(tree.child)})"
+    path = getattr(tree, "path", "")
+    operator = tree.op.value if isinstance(tree, Comparison) else ""
+    inner = filter_shape(tree.filter) if isinstance(tree, ElemMatchObject | ElemMatchValue) else ""
+    return f"{type(tree).__name__} {path} {operator}{inner}"
+
+
+def _negated(child: Filter) -> dict[str, Any]:
+    if isinstance(child, And | Or | Nor | Always | Not):
+        return {"$nor": [filter_document(child)]}
+    path, condition = _condition(child)
+    return {path: {"$not": condition}}
+
+
+def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
+    match tree:
+        case Comparison(path, op, value):
+            return path, {f"${op.value}": to_python(value)}
+        case In(path, values, patterns):
+            return path, {"$in": [*map(to_python, values), *(Regex(each.pattern, each.options) for each in patterns)]}
+        case RegexMatch(path, pattern, options):
+            condition: dict[str, Any] = {"$regex": pattern}
+            if options:
+                condition["$options"] = options
+            return path, condition
+        case Exists(path):
+            return path, {"$exists": True}
+        case TypeIs(path, codes):
+            return path, {"$type": sorted(codes)}
+        case Bits(path, positions, every, ones):
+            name = f"$bits{'All' if every else 'Any'}{'Set' if ones else 'Clear'}"
+            return path, {name: sorted(positions)}
+        case Mod(path, divisor, remainder):
+            return path, {"$mod": [divisor, remainder]}
+        case ValueTest(path, _, name, argument):
+            return path, {name: to_python(argument)}
+        case Near(path, argument):
+            return path, to_python(argument)
+        case Size(path, length):
+            return path, {"$size": length}
+        case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):
+            return path, {"$elemMatch": _inner(inner)}
+        case _:
+            raise AssertionError(f"not a condition on a path: {tree!r}")
+
+
+def _inner(tree: Filter) -> dict[str, Any]:
+    """The conditions on an element; those on the element itself stand without a path."""
+    shown = filter_document(tree)
+    found: dict[str, Any] = {}
+    for part in shown.get("$and", [shown]):
+        for path, condition in part.items():
+            if path == "" and isinstance(condition, dict):
+                found.update(condition)
+            else:
+                found[path] = condition
+    return found

@@ -1,0 +1,161 @@
+"""explain of a pipeline: the find that feeds it, and the stages run over that. Nothing is written.
+
+A pipeline that is a find and nothing more is explained as one.
+"""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from typing import Any
+
+from bson.int64 import Int64
+
+from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stage import Environment, Stage, Stream
+from docstore.aggregation.stage_stats import MeasuredStream
+from docstore.aggregation.stages.group import Group
+from docstore.aggregation.stages.lookup import Lookup
+from docstore.aggregation.stages.match import Match
+from docstore.aggregation.stages.sort import SortStage
+from docstore.aggregation.stages.unwind import Unwind
+from docstore.aggregation.streams import DocumentList
+from docstore.bson import document_to_python
+from docstore.commands.context import Context
+from docstore.commands.declaration import Result
+from docstore.node.explain.command import Subject, explained, frame
+from docstore.node.explain.filter import filter_document
+from docstore.node.node import node_of
+from docstore.node.pipeline.collections import Found, LocalCollections, located
+from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
+from docstore.node.read.snapshot import View, view_of
+from docstore.query.find import Hint
+from docstore.spill import SpillFile
+
+
+async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | None, verbosity: str) -> Result:
+    """The reply of explain for a pipeline."""
+    runs = verbosity != "queryPlanner"
+    if pipeline.has_source:
+        running = RunningPipeline(pipeline)
+        if runs:
+            await running.run_own(context)
+        return {"explainVersion": "1", "stages": running.shown(runs), **frame(context)}
+    collection = node_of(context).store.collection(context.namespace)
+    query, rest = located(pipeline, collection, context.namespace).find_query(hint)
+    running = RunningPipeline(rest)
+    subject = Subject(query, collation=pipeline.language.collation)
+    try:
+        found = await explained(context, subject, verbosity, running.over if rest.stages else None)
+    finally:
+        running.close()
+    if not rest.stages:
+        planner = _optimized(found.pop("queryPlanner"))
+        return {"explainVersion": "1", "queryPlanner": planner, **found, **frame(context)}
+    cursor: dict[str, Any] = {"$cursor": found}
+    if runs:
+        cursor |= _figures(found["executionStats"]["nReturned"], 0.0)
+    return {"explainVersion": "1", "stages": [cursor, *running.shown(runs)], **frame(context)}
+
+
+def _optimized(planner: dict[str, Any]) -> dict[str, Any]:
+    """The section of a find, told apart from that of the command find by one field."""
+    shown: dict[str, Any] = {}
+    for name, value in planner.items():
+        if name == "maxIndexedOrSolutionsReached":
+            shown["optimizedPipeline"] = True
+        shown[name] = value
+    return shown
+
+
+class RunningPipeline:
+    """The stages of a pipeline, measured one by one; what would be written is not."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._stages = pipeline.without_target().as_run()
+        self._target = pipeline.target
+        self._streams: list[MeasuredStream] = []
+        self._spill: SpillFile | None = None
+
+    def close(self) -> None:
+        """Give back what the run took."""
+        if self._spill is not None:
+            self._spill.close()
+
+    def over(self, context: Context, view: View, source: DocumentSource) -> Stream:
+        """The stages over what a find gives."""
+        return self._open(Found(source), self._environment(context, view))
+
+    async def run_own(self, context: Context) -> None:
+        """Run the stages over what the first one makes."""
+        node = node_of(context)
+        viewing = view_of(context)
+        view = await viewing if isawaitable(viewing) else viewing
+        try:
+            stream = self._open(DocumentList(()), self._environment(context, view))
+            while not stream.next_batch(node.clock() + SLICE_SECONDS)[1]:
+                await node.pause()
+                context.operation.check()
+        finally:
+            view.release()
+            self.close()
+
+    def _environment(self, context: Context, view: View) -> Environment:
+        self._spill = SpillFile(node_of(context).settings.dbpath)
+        return LocalCollections(context, view.reader, self._spill).environment(context.namespace)
+
+    def _open(self, source: Stream, environment: Environment) -> Stream:
+        stream = source
+        for stage in self._stages:
+            measured = MeasuredStream(stage, stream, environment)
+            self._streams.append(measured)
+            stream = measured
+        return stream
+
+    def shown(self, runs: bool) -> list[dict[str, Any]]:
+        """The stages, with what they did where they ran."""
+        found = [
+            _shown(stage) | (_stage_figures(self._streams[place], self._streams[:place]) if runs else {})
+            for place, stage in enumerate(self._stages)
+        ]
+        if self._target is not None:
+            found.append(_shown(self._target) | (_figures(0, 0.0) if runs else {}))
+        return found
+
+
+def _shown(stage: Stage) -> dict[str, Any]:
+    """A stage as explain shows it."""
+    if isinstance(stage, Match):
+        return {"$match": filter_document(stage.filter)}
+    if isinstance(stage, SortStage):
+        limit = {} if stage.limit is None else {"limit": Int64(stage.limit)}
+        return {"$sort": {"sortKey": dict(stage.sort.fields), **limit}}
+    if isinstance(stage, Unwind):
+        return {"$unwind": _unwind_options(stage, {"path": "$" + stage.path})}
+    shown: dict[str, Any] = document_to_python(stage.raw)
+    if isinstance(stage, Lookup) and stage.unwind is not None:
+        kept = {"preserveNullAndEmptyArrays": stage.unwind.keep_empty}
+        shown["$lookup"]["unwinding"] = _unwind_options(stage.unwind, {}) | kept
+    return shown
+
+
+def _unwind_options(stage: Unwind, shown: dict[str, Any]) -> dict[str, Any]:
+    if stage.keep_empty:
+        shown["preserveNullAndEmptyArrays"] = True
+    if stage.index_path is not None:
+        shown["includeArrayIndex"] = stage.index_path
+    return shown
+
+
+def _stage_figures(stream: MeasuredStream, before: list[MeasuredStream]) -> dict[str, Any]:
+    disk = {"usedDisk": stream.spills > 0, "spills": Int64(stream.spills)}
+    figures = _figures(stream.returned, stream.seconds)
+    if isinstance(stream.stage, SortStage):
+        size = before[-1].size if before else stream.size
+        return {"totalDataSizeSortedBytesEstimate": Int64(size), **disk, **figures}
+    if isinstance(stream.stage, Group):
+        return {"totalOutputDataSizeBytes": Int64(stream.size), **disk, **figures}
+    return figures
+
+
+def _figures(returned: int, seconds: float) -> dict[str, Any]:
+    return {"nReturned": Int64(returned), "executionTimeMillisEstimate": Int64(round(seconds * 1000))}

@@ -1,0 +1,315 @@
+"""Plans as explain shows them, in the form of the real server: a tree of stages, innermost the access to the data.
+
+What is shown is the plan that the executor runs, made by the same choice from the same arguments. The figures of an
+execution are put beside the stages by `docstore.node.explain.stats`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from hashlib import md5
+from typing import Any
+
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
+
+from docstore.bson import document_to_python, elements
+from docstore.bson.walk import BOOL, DOUBLE, INT32, INT64, Value
+from docstore.collection.collection import Index
+from docstore.collection.index.spec import ID_INDEX_NAME
+from docstore.node.explain.bounds import field_intervals, interval_text, range_edges, scan_intervals
+from docstore.node.explain.filter import filter_document, filter_shape
+from docstore.query.filter.tree import Or, Words
+from docstore.query.find import FindQuery
+from docstore.query.geo.cell_keys import PlaneKeys
+from docstore.query.plan.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
+from docstore.query.plan.bounds import FieldBounds, arrays_on
+from docstore.query.plan.intervals import point
+from docstore.query.sort import UNSORTED, Sort
+from docstore.query.value.collation import Collation
+
+SORT_MEMORY_BYTES = 100 * 1024 * 1024
+_CHOICES = frozenset((BOOL, DOUBLE, INT32, INT64))
+
+
+@dataclass(slots=True)
+class Stage:
+    """One stage. `condition` is what it filters by, `details` what else it shows, in order; `inputs` come last."""
+
+    name: str
+    condition: dict[str, Any] | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    inputs: list[Stage] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        """As `winningPlan` shows it."""
+        shown: dict[str, Any] = {"stage": self.name}
+        if self.condition is not None:
+            shown["filter"] = self.condition
+        return shown | self.details | inputs_shown(self.name, [each.document() for each in self.inputs])
+
+
+def inputs_shown(name: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The inputs of a stage under the name that they have there."""
+    if name in ("OR", "SORT_MERGE"):
+        return {"inputStages": inputs}
+    return {"inputStage": inputs[0]} if inputs else {}
+
+
+def query_planner(
+    namespace: str,
+    query: FindQuery,
+    winning: Stage,
+    rejected: list[Stage],
+    *,
+    parsed: bool = True,
+    collation: Collation | None = None,
+) -> dict[str, Any]:
+    """The `queryPlanner` section. `parsed`: the filter is shown."""
+    shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": False}
+    shape = f"{filter_shape(query.filter)} {query.sort} {query.projection is not None}"
+    if parsed:
+        shown["parsedQuery"] = filter_document(query.filter)
+    if collation is not None:
+        shown["collation"] = document_to_python(collation.raw)
+    if parsed:
+        shown["queryHash"] = _short_hash(shape)
+        shown["planCacheKey"] = _short_hash(shape + repr(_index_names(winning)))
+    return shown | {
+        "maxIndexedOrSolutionsReached": False,
+        "maxIndexedAndSolutionsReached": False,
+        "maxScansToExplodeReached": False,
+        "winningPlan": winning.document(),
+        "rejectedPlans": [stage.document() for stage in rejected],
+    }
+
+
+def _short_hash(text: str) -> str:
+    return md5(text.encode(), usedforsecurity=False).hexdigest()[:8].upper()
+
+
+def _index_names(stage: Stage) -> list[str]:
+    own = [stage.details["indexName"]] if "indexName" in stage.details else []
+    return own + [name for each in stage.inputs for name in _index_names(each)]
+
+
+def find_stages(
+    query: FindQuery, plan: Plan, *, owned: bool, projection: bytes | None = None, covered: bool = False
+) -> Stage:
+    """The stages of a find, outermost first. `owned`: documents of other shards are filtered out; `covered`: the index
+    answers without the documents.
+    """
+    stage = access_stage(plan, covered=covered, sort=query.sort)
+    if stage.name == "EOF":
+        return stage
+    if query.between is not None:
+        (stage if covered else stage.inputs[0]).details["indexBounds"] = {}
+    if owned:
+        stage = Stage("SHARDING_FILTER", inputs=[stage])
+    sorts = bool(query.sort.fields) and not plan.provides_sort
+    projected = query.return_key or projection is None or not elements(projection)
+    if sorts and covered and not projected:
+        assert projection is not None
+        stage, projected = _projection_stage(query, projection, stage, covered=True), True
+    if sorts:
+        details: dict[str, Any] = {"sortPattern": _sort_pattern(query.sort), "memLimit": SORT_MEMORY_BYTES}
+        if query.limit:
+            details["limitAmount"] = query.limit + query.skip
+        stage = Stage(
+            "SORT", details={**details, "type": "default" if query.sort.measures else "simple"}, inputs=[stage]
+        )
+    if query.skip:
+        stage = Stage("SKIP", details={"skipAmount": query.skip}, inputs=[stage])
+    if query.return_key:
+        stage = Stage("RETURN_KEY", inputs=[stage])
+    elif not projected:
+        assert projection is not None
+        stage = _projection_stage(query, projection, stage, covered=covered)
+    if query.limit and not sorts:
+        stage = Stage("LIMIT", details={"limitAmount": query.limit}, inputs=[stage])
+    if isinstance(query.filter, Or) and query.hint is None:
+        stage = Stage("SUBPLAN", inputs=[stage])
+    return stage
+
+
+def _sort_pattern(sort: Sort) -> dict[str, Any]:
+    return {path: {"$meta": path[1:]} if path.startswith("$") else direction for path, direction in sort.fields}
+
+
+def _projection_stage(query: FindQuery, projection: bytes, below: Stage, *, covered: bool) -> Stage:
+    name = "PROJECTION_DEFAULT" if not _is_simple(projection) else "PROJECTION_SIMPLE"
+    if covered and name == "PROJECTION_SIMPLE":
+        name = "PROJECTION_COVERED"
+    # The values that distinct collects are shown as no field at all.
+    shown = document_to_python(projection) if query.needs is None else {}
+    return Stage(name, details={"transformBy": shown}, inputs=[below])
+
+
+def _is_simple(projection: bytes) -> bool:
+    return all(code in _CHOICES and "." not in name for name, code, _ in elements(projection))
+
+
+def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) -> Stage:
+    """The access to the data, and the filter over it. `covered`: an index without the documents; `sort`: the order
+    that scans are merged in.
+    """
+    condition = None if plan.residual is None else filter_document(plan.residual)
+    match plan.access:
+        case Eof():
+            return Stage("EOF")
+        case IdLookup(value):
+            if plan.residual is None:
+                return Stage("IDHACK")
+            return Stage("FETCH", condition, inputs=[_id_scan(value)])
+        case CollectionScan(direction):
+            return Stage("COLLSCAN", condition, {"direction": "forward" if direction > 0 else "backward"})
+        case IndexScan(words=Words() as words) as scan:
+            stage = _text_match(scan, words)
+            return stage if condition is None else Stage("FETCH", condition, inputs=[stage])
+        case IndexScan() as scan:
+            if covered:
+                return replace(index_scan(scan), condition=condition)
+            return Stage("FETCH", condition, inputs=[index_scan(scan)])
+        case NearScan() as nearest:
+            stage = _near_scan(nearest)
+            return stage if condition is None else Stage("FETCH", condition, inputs=[stage])
+        case Union(branches):
+            return Stage("FETCH", condition, inputs=[Stage("OR", inputs=[_branch(each) for each in branches])])
+        case Merge(branches):
+            scans = [index_scan(each) for each in branches]
+            merged = Stage("SORT_MERGE", details={"sortPattern": dict(sort.fields)}, inputs=scans)
+            return Stage("FETCH", condition, inputs=[merged])
+
+
+def _near_scan(access: NearScan) -> Stage:
+    index = access.index
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    name = "GEO_NEAR_2D" if isinstance(index.geometry, PlaneKeys) else "GEO_NEAR_2DSPHERE"
+    details = index_details(index)
+    return Stage(name, details={name: details[name] for name in ("keyPattern", "indexName", "indexVersion")})
+
+
+def _text_match(access: IndexScan, words: Words) -> Stage:
+    index = access.index
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    search, _ = words.sought.settled
+    details: dict[str, Any] = {
+        "indexPrefix": {path: _value_of(found) for path, found in _prefix(access)},
+        "indexName": index.name,
+        "parsedTextQuery": {
+            "terms": sorted(search.terms),
+            "negatedTerms": sorted(search.negated),
+            "phrases": list(search.phrases),
+            "negatedPhrases": list(search.negated_phrases),
+        },
+        "textIndexVersion": 3,
+    }
+    return Stage("TEXT_MATCH", details=details, inputs=[Stage("FETCH", inputs=[index_scan(access)])])
+
+
+def _value_of(bounds: FieldBounds) -> Any:
+    edges = range_edges(bounds.ranges[-1])
+    return None if edges is None else edges[0][0]
+
+
+def _prefix(access: IndexScan) -> list[tuple[str, FieldBounds]]:
+    """The bounds of the fields before the words."""
+    return [
+        (path, found) for (path, direction), found in zip(access.index.fields, access.bounds, strict=False) if direction
+    ]
+
+
+def _branch(access: IndexScan | IdLookup | Eof) -> Stage:
+    if isinstance(access, IndexScan):
+        return index_scan(access)
+    return _id_scan(access.value) if isinstance(access, IdLookup) else Stage("EOF")
+
+
+def index_scan(access: IndexScan) -> Stage:
+    """The stage that reads an index."""
+    index = access.index
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    details = index_details(index)
+    folded = index.collation is not None
+    if access.wildcard is not None:
+        path = access.wildcard.path
+        details["keyPattern"] = {"$_path": 1, path: 1}
+        intervals = {"$_path": [f'["{path}", "{path}"]'], **field_intervals([(path, 1)], access.bounds, folded=folded)}
+        if access.wildcard.below:
+            intervals["$_path"].append(f'["{path}.", "{path}/")')
+    else:
+        intervals = scan_intervals(index.fields, access.bounds, access.direction, folded=folded)
+    details["direction"] = "forward" if access.direction > 0 else "backward"
+    details["indexBounds"] = intervals
+    return Stage("DISTINCT_SCAN" if access.once else "IXSCAN", details=details)
+
+
+def count_scan(access: IndexScan) -> Stage | None:
+    """The stage that counts the entries of an index between two keys; None where they are not all that lie there."""
+    index = access.index
+    assert isinstance(index, Index), "plans are made over a collection's own indexes"
+    if access.checked or access.wildcard is not None:
+        return None
+    bounds = list(access.bounds)
+    keys: dict[str, Any] = {"startKey": {}, "startKeyInclusive": True, "endKey": {}, "endKeyInclusive": True}
+    for place, (path, direction) in enumerate(index.fields):
+        edges = range_edges(bounds[place].ranges[0]) if place < len(bounds) else ((MinKey(), True), (MaxKey(), True))
+        if edges is None:
+            return None
+        for name, (value, inclusive) in zip(
+            ("startKey", "endKey"), edges if direction >= 0 else edges[::-1], strict=True
+        ):
+            # Behind an exclusive edge come all keys, or before it.
+            if not keys[name + "Inclusive"]:
+                value = MaxKey() if name == "startKey" else MinKey()
+            keys[name][path] = value
+            keys[name + "Inclusive"] = keys[name + "Inclusive"] and inclusive
+    return Stage("COUNT_SCAN", details=index_details(index) | {"indexBounds": keys})
+
+
+def index_details(index: Index) -> dict[str, Any]:
+    """What every stage that reads an index says of it."""
+    details: dict[str, Any] = {
+        "keyPattern": document_to_python(index.spec.key),
+        "indexName": index.name,
+    }
+    if index.collation is not None:
+        details["collation"] = document_to_python(index.collation.raw)
+    details["isMultiKey"] = index.multikey
+    paths = _multikey_paths(index)
+    if paths is not None:
+        details["multiKeyPaths"] = paths
+    return details | {
+        "isUnique": index.unique or index.is_id,
+        "isSparse": index.sparse,
+        "isPartial": index.partial is not None,
+        "indexVersion": 2,
+    }
+
+
+def _multikey_paths(index: Index) -> dict[str, list[str]] | None:
+    """Which parts of the paths are arrays, as far as it is known without looking into the documents."""
+    if index.spec.hashed or index.wildcard is not None or index.words is not None:
+        return None
+    if isinstance(index.geometry, PlaneKeys):
+        return None
+    return {path: sorted(arrays_on(path, index.arrays)) for path, _ in index.fields}
+
+
+def _id_scan(value: Value) -> Stage:
+    """A lookup by `_id` whose document is looked at further, which the real server shows as a read of the index."""
+    return Stage(
+        "IXSCAN",
+        details={
+            "keyPattern": {"_id": 1},
+            "indexName": ID_INDEX_NAME,
+            "isMultiKey": False,
+            "multiKeyPaths": {"_id": []},
+            "isUnique": True,
+            "isSparse": False,
+            "isPartial": False,
+            "indexVersion": 2,
+            "direction": "forward",
+            "indexBounds": {"_id": [interval_text(point(value))]},
+        },
+    )

@@ -1,0 +1,144 @@
+"""The collections of a database in one state of the data, as pipelines read them: their own and those of `$lookup`.
+
+Every read is planned as a find is, so that the filter in front of a pipeline uses indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.stage import Environment, Equality, Stream
+from docstore.aggregation.stages.foreign import in_values
+from docstore.bson import NULL, Value
+from docstore.collection.catalog.views import resolve_view
+from docstore.collection.collection import Collection
+from docstore.collection.read.execute import open_find, plan_query
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.node import node_of
+from docstore.node.pipeline.process_stages import process_documents
+from docstore.node.read.cursors import DocumentSource
+from docstore.node.read.requests import language_at
+from docstore.query.filter.tree import In
+from docstore.query.find import FindQuery, Hint
+from docstore.query.plan.access import CollectionScan, IndexScan
+from docstore.query.plan.near import located_path
+from docstore.query.value.collation import Collation
+from docstore.query.value.values import string_value
+from docstore.spill import SpillFile
+from docstore.storage import Reader
+
+PUSHED_DOCUMENTS = 1000
+PUSHED_BYTES = 1024 * 1024
+_MATCHES = 128
+
+
+def located(pipeline: Pipeline, collection: Collection | None, namespace: str) -> Pipeline:
+    """The pipeline with the path that its `$geoNear` leaves to the indexes.
+
+    Errors: IndexNotFound, NamespaceNotFound.
+    """
+    stage = pipeline.nearness
+    if stage is None:
+        return pipeline
+    if collection is None:
+        raise CommandError(
+            Code.NamespaceNotFound, f"$geoNear requires a geo index to run, but {namespace} does not exist"
+        )
+    path = stage.near.path or located_path(list(collection.indexes.values()), namespace)
+    return pipeline.located(path)
+
+
+class Found:
+    """What a find gives, as the stream that a pipeline reads."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: DocumentSource) -> None:
+        self._source = source
+
+    def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
+        batch = self._source.next_batch(PUSHED_DOCUMENTS, PUSHED_BYTES, deadline)
+        return batch.documents, batch.exhausted
+
+
+class LocalCollections:
+    """Reads of one request. Serves `docstore.aggregation.stage.Foreign`."""
+
+    def __init__(self, context: Context, reader: Reader, spill: SpillFile | None) -> None:
+        node = node_of(context)
+        self._context = context
+        self._node = node
+        self._reader = reader
+        self._spill = spill
+
+    def environment(self, namespace: str) -> Environment:
+        """What the stages of a pipeline over a collection need."""
+        # Made for each pipeline: kept here, it and these collections would name each other, and the snapshot that they
+        # read would live until garbage is collected.
+        node = self._node
+        return Environment(
+            clock=node.clock,
+            foreign=self,
+            spill=self._spill,
+            dice=node.dice,
+            process_documents=lambda name, options: process_documents(self._context, namespace, name, options),
+        )
+
+    def open(self, namespace: str, pipeline: Pipeline) -> Stream:
+        collection = f"{self._context.db}.{namespace}"
+        resolved = resolve_view(self._node.store, collection)
+        if resolved is not None:
+            collection = resolved.ns
+            language = replace(language_at(self._node, None), collation=resolved.collation)
+            pipeline = pipeline.over(parse_pipeline(resolved.pipeline, language=language))
+        environment = self.environment(collection)
+        if pipeline.has_source:
+            return pipeline.open_own(environment)
+        query, rest = self.split(collection, pipeline, None)
+        found = Found(self.find(collection, query))
+        return rest.open(found, environment) if rest.stages else found
+
+    def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:
+        """What is found, in order only where an index gives the order, and what runs over it."""
+        pipeline = located(pipeline, self._node.store.collection(namespace), namespace)
+        query, rest = pipeline.find_query(hint)
+        if query.sort.fields and not query.sort.measures:
+            collection = self._node.store.collection(namespace)
+            plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint)
+            if not plan.provides_sort:
+                return pipeline.find_query(hint, with_sort=False)
+        return query, rest
+
+    def find(self, namespace: str, query: FindQuery, owned: Predicate | None = None) -> DocumentSource:
+        """The find that a pipeline begins with."""
+        collection = self._node.store.collection(namespace)
+        return open_find(collection, query, self._reader, owned=owned, clock=self._node.clock)
+
+    def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
+        collection = self._node.store.collection(f"{self._context.db}.{namespace}")
+        if collection is None:
+            return None
+        access = plan_query(collection, in_values(path, [_NULL, _TEXT], collation)).access
+        if isinstance(access, CollectionScan):
+            return None
+        if isinstance(access, IndexScan) and not access.index.multikey and access.wildcard is None:
+            return Equality(None)
+        return Equality(lambda values: self._equal(collection, in_values(path, values, collation)))
+
+    def _equal(self, collection: Collection, wanted: In) -> Iterator[bytes]:
+        source = open_find(collection, FindQuery(filter=wanted), self._reader, clock=self._node.clock)
+        while True:
+            batch = source.next_batch(_MATCHES, PUSHED_BYTES, _NEVER)
+            yield from batch.documents
+            if batch.exhausted:
+                return
+
+
+_NULL: Value = (NULL, b"")
+_TEXT = string_value("")
+"""A value that only an index of the same collation can be asked for."""
+_NEVER = float("inf")

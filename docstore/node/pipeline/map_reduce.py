@@ -1,0 +1,245 @@
+"""Where a map-reduce's results go: complete or not at all, whatever happens to the process meanwhile.
+
+Results are gathered in a temporary collection, `tmp.mr.<id>` of the target's database. When they are complete,
+
+* `replace` gives it the target's name in one step; it was made with the target's options and indexes;
+* `merge` and `reduce` do the same where there is no target, else note in `UNFINISHED` that the temporary collection is
+  to be merged into the target, and put its documents into the target one by one, each in the place of the document
+  with its `_id`. The note and the temporary collection go in one step when all is done.
+
+After a crash, or a change of the primary, `finish_left_outputs` merges on what has a note and drops temporary
+collections without one. Merging a document twice changes nothing, so it may begin anew.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from inspect import isawaitable
+from typing import Any
+from uuid import UUID
+
+import bson
+from bson.objectid import ObjectId
+
+from docstore.bson.walk import ARRAY
+from docstore.collection.catalog.views import check_no_view
+from docstore.collection.unit_of_work import WriteUnit
+from docstore.commands.context import Context
+from docstore.commands.shared.map_reduce import Mode, Output, merging
+from docstore.errors import CommandError
+from docstore.js.workers import Sink
+from docstore.namespace import replicates, split_namespace
+from docstore.node.ddl.catalog_changes import make_collection
+from docstore.node.node import DataNode, node_of
+from docstore.node.pipeline.merge import MergeOutput
+from docstore.node.pipeline.out import OUT_TEMPORARY, OutOutput, in_write
+from docstore.node.process.settings import ClusterRole
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.write.driver import effective_concern, wait_for_write
+from docstore.optime import OpTime
+from docstore.storage import Family
+
+TEMPORARY = "tmp.mr."
+UNFINISHED = "config.mapReduceOutputs"
+"""`{_id: temporary namespace, into: target namespace, bypass}`"""
+_BATCH_DOCUMENTS = 500
+
+
+class MapReduceOutput:
+    """The output of one operation into a collection of this node: `begin`, `sink`, then `finish` or `give_up`."""
+
+    def __init__(self, context: Context, output: Output, *, bypass: bool) -> None:
+        self._context = context
+        self._node = node_of(context)
+        self._namespace = output.namespace
+        self._replaces = output.mode is Mode.REPLACE
+        self._bypass = bypass
+        self._temporary = f"{output.database}.{TEMPORARY}{ObjectId()}"
+        self._filled = OutOutput(
+            self._node, self._namespace, made=self._temporary, like_target=self._replaces, bypass=bypass
+        )
+        self._handed_over = False
+
+    def check_target(self) -> None:
+        """Errors: those of a node that takes no writes, CommandNotSupportedOnView, 17152 for a capped one."""
+        if replicates(self._namespace):
+            self._node.replication.check_write()
+        check_no_view(self._node.store, self._namespace)
+        target = self._node.store.collection(self._namespace)
+        if self._replaces and target is not None and target.options.capped:
+            raise CommandError(17152, f"{self._namespace} is capped and cannot be replaced")
+
+    async def begin(self) -> None:
+        """Make the temporary collection."""
+        self._node.outputs.add(self._temporary)
+        await in_write(self._context, self._node, self._namespace, self._filled.begin)
+
+    @property
+    def sink(self) -> Sink:
+        """Takes the results."""
+        return self._take
+
+    async def _take(self, documents: list[bytes]) -> None:
+        node, context = self._node, self._context
+        if not self._replaces and any(document[4] == ARRAY for document in documents):
+            raise CommandError(51185, "an array cannot be the _id by which a result finds its document")
+        while documents:
+            write = partial(self._filled.write, documents, node.clock() + SLICE_SECONDS)
+            written = await in_write(context, node, self._namespace, write)
+            documents = documents[written:]
+            await node.pause()
+            context.operation.check()
+
+    async def finish(self) -> dict[str, Any] | None:
+        """Let the results be seen. Gives the writeConcernError, if any. Errors: those of the target's documents."""
+        node, context = self._node, self._context
+        concern = effective_concern(context, node)
+        if self._replaces:
+            await in_write(context, node, self._namespace, self._filled.end)
+            last = self._filled.last
+        else:
+            self._handed_over = True
+            last = await let_be_seen(node, self._temporary, self._namespace, bypass=self._bypass)
+        node.outputs.discard(self._temporary)
+        return await wait_for_write(context, last, concern)
+
+    def give_up(self) -> None:
+        """The operation has failed. Unless this node may not write any more: then the next primary drops what is left,
+        or merges it on when it was complete.
+        """
+        self._node.outputs.discard(self._temporary)
+        if self._handed_over:
+            return
+        try:
+            self._node.replication.check_write()
+        except CommandError:
+            return
+        self._filled.give_up()
+
+
+async def let_be_seen(node: DataNode, temporary: str, namespace: str, *, bypass: bool) -> OpTime | None:
+    """A complete temporary collection becomes the target where there is none, else it is merged into it.
+
+    Gives the optime of the last write. Errors: see `merge_temporary`.
+    """
+    await _may_write(node, namespace)
+    store = node.store
+    if store.collection(namespace) is None:
+        with store.unit() as unit:
+            store.rename_collection(unit, temporary, namespace)
+            return unit.commit()
+    notes = store.collection(UNFINISHED) or make_collection(store, UNFINISHED)
+    with store.unit() as unit:
+        unit.insert(notes, bson.encode({"_id": temporary, "into": namespace, "bypass": bypass}))
+        unit.commit()
+    node.outputs.add(temporary)
+    try:
+        return await merge_temporary(node, temporary, namespace, bypass=bypass)
+    finally:
+        node.outputs.discard(temporary)
+
+
+async def merge_temporary(node: DataNode, temporary: str, namespace: str, *, bypass: bool) -> OpTime | None:
+    """Put a noted temporary collection's documents into the target, then forget it; the last write's optime.
+
+    A document that the target does not take ends the merging: the collection is forgotten with it. Errors: that of the
+    document, those of a node that is no primary any more (then all stands as it is).
+    """
+    output = MergeOutput(node, namespace, merging(namespace), bypass=bypass)
+    source = node.store.collection(temporary)
+    failure: CommandError | None = None
+    after = 0
+    while source is not None and failure is None:
+        await _may_write(node, namespace)
+        records = []
+        for record in source.records(node.engine, after=after):
+            records.append(record)
+            if len(records) == _BATCH_DOCUMENTS:
+                break
+        if not records:
+            break
+        try:
+            written = output.write([raw for _, raw in records], node.clock() + SLICE_SECONDS)
+        except CommandError as error:
+            failure = error
+            break
+        after = records[written - 1][0]
+        await node.pause()
+    await _may_write(node, namespace)
+    with node.store.unit() as unit:
+        _forget(node, unit, temporary)
+        last = unit.commit()
+    if failure is not None:
+        raise failure
+    return last or output.last
+
+
+async def finish_left_outputs(node: DataNode) -> None:
+    """What operations of an earlier start, or of an earlier primary, have left is finished or dropped."""
+    notes = {note["_id"]: note for note in _notes(node) if note["_id"] not in node.outputs}
+    unnoted = [
+        namespace
+        for namespace in node.store.namespaces()
+        if _is_temporary(node, split_namespace(namespace)[1]) and namespace not in {*notes, *node.outputs}
+    ]
+    for temporary, note in notes.items():
+        try:
+            await merge_temporary(node, temporary, note["into"], bypass=note["bypass"])
+        except CommandError:
+            node.replication.check_write()  # else a document was refused, which whoever asked would have been told
+    for namespace in unnoted:
+        await _may_write(node, namespace)
+        if node.store.collection(namespace) is not None:
+            with node.store.unit() as unit:
+                node.store.drop_collection(unit, namespace)
+                unit.commit()
+
+
+def _is_temporary(node: DataNode, collection: str) -> bool:
+    """Whether only an operation of this node makes collections with such a name.
+
+    On a shard a router makes those of `$out`, and may be at it.
+    """
+    if collection.startswith(TEMPORARY):
+        return True
+    if node.settings.role is ClusterRole.SHARD or not collection.startswith(OUT_TEMPORARY):
+        return False
+    try:
+        return str(UUID(collection.removeprefix(OUT_TEMPORARY))) == collection.removeprefix(OUT_TEMPORARY)
+    except ValueError:
+        return False
+
+
+def _notes(node: DataNode) -> list[dict[str, Any]]:
+    collection = node.store.collection(UNFINISHED)
+    if collection is None:
+        return []
+    return [bson.decode(raw) for raw in node.engine.values(Family.RECORDS, collection.prefix, collection.end)]
+
+
+def _forget(node: DataNode, unit: WriteUnit, temporary: str) -> None:
+    """Drop the temporary collection with its note, and the notes' collection when there is no other."""
+    if node.store.collection(temporary) is not None:
+        node.store.drop_collection(unit, temporary)
+    notes = node.store.collection(UNFINISHED)
+    if notes is None:
+        return
+    left = list(notes.records(node.engine))
+    if len(left) == 1:
+        node.store.drop_collection(unit, UNFINISHED)
+        return
+    for record_id, raw in left:
+        if bson.decode(raw)["_id"] == temporary:
+            unit.remove(notes, record_id, raw)
+
+
+async def _may_write(node: DataNode, namespace: str) -> None:
+    """Errors: NotWritablePrimary. Holds until the next await."""
+    await node.store.write_lock.wait()
+    while node.ownership is not None:
+        entered = node.ownership.enter(namespace, None, write=True)
+        if not isawaitable(entered):
+            break
+        await entered
+    if replicates(namespace):
+        node.replication.check_write()

@@ -1,0 +1,212 @@
+"""Results of a pipeline that go to a collection: the run, and `$out`.
+
+`$out` writes a collection of its own beside the target, with the target's options and indexes, and renames it into the
+target's place: the target is the old one or the new one, whatever happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import isawaitable
+from typing import Protocol, TypeVar
+from uuid import uuid4
+
+from bson.objectid import ObjectId
+
+from docstore.aggregation.stages.write import Merge, Out, check_target
+from docstore.bson import document_from, elements, from_python
+from docstore.collection.catalog.options import NO_OPTIONS
+from docstore.collection.collection import Collection
+from docstore.collection.unit_of_work import WriteUnit
+from docstore.commands.context import Context
+from docstore.errors import CommandError
+from docstore.namespace import check_collection_name, replicates
+from docstore.node.ddl.catalog_changes import check_takes_documents
+from docstore.node.node import DataNode, node_of
+from docstore.node.pipeline.merge import MergeOutput
+from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource, cursor_reply
+from docstore.node.read.snapshot import enter
+from docstore.node.write.documents import prepare
+from docstore.node.write.driver import effective_concern, wait_for_write
+from docstore.node.write.validators import Validator, validator_of
+from docstore.optime import OpTime
+
+_BATCH_DOCUMENTS = 500
+_BATCH_BYTES = 1024 * 1024
+_CLOCK_EVERY = 16
+
+T = TypeVar("T")
+
+
+OUT_TEMPORARY = "tmp.agg_out."
+"""How the name of a collection that `$out` fills begins; a UUID follows."""
+
+
+class Output(Protocol):
+    """Somewhere results go. Nothing is awaited within a call. `last` is the optime of the last write."""
+
+    last: OpTime | None
+
+    def begin(self) -> None:
+        """Check that the results can be taken, and make room for them."""
+        ...
+
+    def write(self, documents: list[bytes], until: float) -> int:
+        """Write some of the documents, one at least; how many."""
+        ...
+
+    def end(self) -> None:
+        """Nothing more is to come: let the results be seen."""
+        ...
+
+    def give_up(self) -> None:
+        """Take away what has been prepared: the pipeline has failed."""
+        ...
+
+
+async def write_results(
+    context: Context, stage: Out | Merge, source: DocumentSource, *, bypass: bool, shown: str
+) -> bytes:
+    """Run the source to its end into the target; the reply is a cursor over `shown` without documents."""
+    node = node_of(context)
+    made = f"{stage.database or context.db}.{OUT_TEMPORARY}{uuid4()}"
+    node.outputs.add(made)
+    try:
+        database = stage.database or context.db
+        check_target(stage, database)
+        namespace = check_collection_name(database, stage.collection)
+        concern = effective_concern(context, node)
+        if isinstance(stage, Out):
+            output: Output = OutOutput(node, namespace, made=made, bypass=bypass)
+        else:
+            output = MergeOutput(node, namespace, stage, bypass=bypass)
+        await in_write(context, node, namespace, output.begin)
+        await _write_all(context, node, namespace, source, output)
+    finally:
+        node.outputs.discard(made)
+        source.close()
+    failed = await wait_for_write(context, output.last, concern)
+    reply = cursor_reply([], 0, shown)
+    if failed is not None:
+        reply = document_from([*elements(reply), ("writeConcernError", *from_python(failed))])
+    return reply
+
+
+async def _write_all(context: Context, node: DataNode, namespace: str, source: DocumentSource, output: Output) -> None:
+    try:
+        exhausted = False
+        while not exhausted:
+            batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, node.clock() + SLICE_SECONDS)
+            exhausted = batch.exhausted
+            left = batch.documents
+            while left:
+                # Making the documents took a slice, and so does each step of writing them.
+                await node.pause()
+                context.operation.check()
+                written = await in_write(context, node, namespace, partial(_slice, node, output, left))
+                left = left[written:]
+            await node.pause()
+            context.operation.check()
+        await in_write(context, node, namespace, output.end)
+    except BaseException:
+        output.give_up()
+        raise
+
+
+def _slice(node: DataNode, output: Output, documents: list[bytes]) -> int:
+    return output.write(documents, node.clock() + SLICE_SECONDS)
+
+
+async def in_write(context: Context, node: DataNode, namespace: str, act: Callable[[], T]) -> T:
+    """Do something that writes to the target, as a primary and let in by the ownership."""
+    await node.store.write_lock.wait()
+    if node.ownership is not None:
+        entered = node.ownership.enter(namespace, None, write=True)
+        if isawaitable(entered):
+            await enter(context, node, entered, write=True)
+            await node.store.write_lock.wait()
+    if replicates(namespace):
+        node.replication.check_write()
+    return act()
+
+
+class OutOutput:
+    """`$out`: `made` is the name of the new collection. `like_target`: it gets the target's options and indexes."""
+
+    def __init__(self, node: DataNode, namespace: str, *, made: str, like_target: bool = True, bypass: bool) -> None:
+        self.last: OpTime | None = None
+        self._node = node
+        self._namespace = namespace
+        self._made = made
+        self._like_target = like_target
+        self._bypass = bypass
+        self._validator: Validator | None = None
+
+    def begin(self) -> None:
+        """Make the new collection. Errors: 17152 for a capped target."""
+        store = self._node.store
+        target = store.collection(self._namespace) if self._like_target else None
+        if target is not None and target.options.capped:
+            raise CommandError(17152, f"namespace '{self._namespace}' is capped so it can't be used for $out")
+        check_takes_documents(store, self._namespace)
+        unit = store.unit()
+        try:
+            made = store.create_collection(unit, self._made, NO_OPTIONS if target is None else target.options)
+            for index in () if target is None else target.indexes.values():
+                if not index.is_id:
+                    store.create_index(unit, made, index.spec)
+        except BaseException:
+            unit.abort()
+            raise
+        self._commit(unit)
+        self._validator = validator_of(self._node, made, bypass=self._bypass)
+
+    def write(self, documents: list[bytes], until: float) -> int:
+        collection = self._collection()
+        unit = self._node.store.unit()
+        written = 0
+        try:
+            for raw in documents:
+                prepared = prepare(raw, _new_id, self._node.timestamp)
+                if self._validator is not None:
+                    self._validator.check_new(prepared)
+                unit.insert(collection, prepared)
+                written += 1
+                if written % _CLOCK_EVERY == 0 and self._node.clock() >= until:
+                    break
+        except BaseException:
+            unit.abort()
+            raise
+        self._commit(unit)
+        return written
+
+    def end(self) -> None:
+        unit = self._node.store.unit()
+        try:
+            self._node.store.rename_collection(unit, self._made, self._namespace, drop_target=True)
+        except BaseException:
+            unit.abort()
+            raise
+        self._commit(unit)
+
+    def give_up(self) -> None:
+        store = self._node.store
+        if store.collection(self._made) is None:
+            return
+        with store.unit() as unit:
+            store.drop_collection(unit, self._made)
+            unit.commit()
+
+    def _collection(self) -> Collection:
+        collection = self._node.store.collection(self._made)
+        if collection is None:
+            raise CommandError(17216, f"the collection that is filled was dropped: {self._made}")
+        return collection
+
+    def _commit(self, unit: WriteUnit) -> None:
+        self.last = unit.commit() or self.last
+
+
+def _new_id() -> bytes:
+    return ObjectId().binary

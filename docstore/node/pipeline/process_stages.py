@@ -1,0 +1,110 @@
+"""The documents of the stages that tell of a collection or of the process: `$collStats`, `$indexStats`, `$currentOp`,
+`$listLocalSessions`, `$listSessions`, `$planCacheStats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import bson
+from bson.datetime_ms import DatetimeMS
+from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
+
+from docstore.bson import get_field
+from docstore.commands.arguments import declared, parse_fields
+from docstore.commands.context import Context
+from docstore.commands.declaration import Parameter, Type
+from docstore.commands.sessions.report import sessions_in_use
+from docstore.errors import Code, CommandError
+from docstore.node.node import node_of
+from docstore.node.upkeep.collection_stats import namespace_stats, number
+from docstore.node.upkeep.operations import in_progress
+from docstore.query.value.values import truncated_of
+
+_COLLECTION = declared(
+    Parameter("count", Type.OBJECT),
+    Parameter("storageStats", Type.OBJECT),
+    Parameter("latencyStats", Type.OBJECT),
+    Parameter("queryExecStats", Type.OBJECT, unsupported="$collStats has no queryExecStats"),
+)
+_LATENCIES = declared(Parameter("histograms", Type.BOOL, unsupported="latencies have no histograms"))
+
+
+def process_documents(context: Context, namespace: str, name: str, options: bytes) -> list[bytes]:
+    """The documents of the stage with that name."""
+    return [bson.encode(document) for document in _MAKERS[name](context, namespace, options)]
+
+
+def _collection_statistics(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
+    node = node_of(context)
+    asked = parse_fields("$collStats", options, _COLLECTION)
+    collection = node.store.collection(namespace)
+    found = {"ns": namespace, "host": node.settings.address, "localTime": node.now()}
+    if asked["latencyStats"] is not None:
+        parse_fields("$collStats.latencyStats", asked["latencyStats"], _LATENCIES)
+        found["latencyStats"] = context.services.figures.latencies(namespace)
+    if asked["storageStats"] is not None:
+        if collection is None:
+            raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to measure")
+        found["storageStats"] = namespace_stats(node, namespace, _scale(asked["storageStats"]))
+    if asked["count"] is not None:
+        if collection is None:
+            raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to count")
+        found["count"] = number(collection.count)
+    return [found]
+
+
+def _scale(options: bytes) -> int:
+    scale = get_field(options, "scale")
+    return (truncated_of(scale) or 1) if scale is not None else 1
+
+
+def _index_statistics(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
+    node = node_of(context)
+    collection = node.store.collection(namespace)
+    if collection is None:
+        return []
+    since = DatetimeMS(int((node.wall_clock() - node.clock() + node.started) * 1000))
+    return [
+        {
+            "name": index.name,
+            "key": RawBSONDocument(index.spec.key),
+            "host": node.settings.address,
+            "accesses": {"ops": Int64(index.uses), "since": since},
+            "spec": RawBSONDocument(index.spec.raw),
+        }
+        for index in collection.indexes.values()
+    ]
+
+
+def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
+    """Plans are made anew for every query: there is no cache, so it is always empty."""
+    if node_of(context).store.collection(namespace) is None:
+        raise CommandError(50933, f"collection '{namespace}' does not exist")
+    return []
+
+
+def _operations(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
+    idle = {"connections": _flag(options, "idleConnections"), "cursors": _flag(options, "idleCursors")}
+    return list(in_progress(context, **idle))
+
+
+def _flag(options: bytes, name: str) -> bool:
+    value = get_field(options, name)
+    return value is not None and value[1] != b"\0"
+
+
+def _sessions(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
+    return list(sessions_in_use(context.services, options))
+
+
+_MAKERS: Mapping[str, Callable[[Context, str, bytes], list[Mapping[str, Any]]]] = {
+    "$collStats": _collection_statistics,
+    "$currentOp": _operations,
+    "$indexStats": _index_statistics,
+    "$listLocalSessions": _sessions,
+    "$listSessions": _sessions,
+    "$planCacheStats": _plan_cache,
+}

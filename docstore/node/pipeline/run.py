@@ -1,0 +1,98 @@
+"""An aggregation over the node's data: what the find layer can do, and the stages run over what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stage import Stream
+from docstore.aggregation.streams import DocumentList
+from docstore.collection.read.counting import open_count
+from docstore.commands.context import Context
+from docstore.deferred_free import discard
+from docstore.node.node import node_of
+from docstore.node.pipeline.collections import Found, LocalCollections
+from docstore.node.pipeline.count import CountSource, counted_group
+from docstore.node.read.cursors import Batch, Documents, DocumentSource
+from docstore.node.read.snapshot import View
+from docstore.query.find import Hint
+from docstore.spill import SpillFile
+
+
+class PipelineSource:
+    """The output of a pipeline, as a cursor reads it. `close` is what has to be done when it is closed."""
+
+    def __init__(self, stream: Stream, close: Callable[[], None], clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._close = close
+        self._clock = clock
+        self._ready: list[bytes] = []
+        self._at = 0
+        self._finished = False
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        taken: list[bytes] = []
+        room = max_bytes
+        while len(taken) < max_docs and room > 0:
+            if self._at == 0 and 0 < len(self._ready) <= max_docs - len(taken):
+                size = sum(map(len, self._ready))
+                if size <= room:
+                    self._at = len(self._ready)
+                    room -= size
+                    taken += self._ready
+                    continue
+            if self._at < len(self._ready):
+                raw = self._ready[self._at]
+                if taken and len(raw) > room:
+                    break
+                self._at += 1
+                room -= len(raw)
+                taken.append(raw)
+                continue
+            if self._finished:
+                return Documents(taken, True)
+            if taken and self._clock() >= deadline:
+                break
+            self._at = 0
+            self._ready, self._finished = self._stream.next_batch(deadline)
+            if not self._ready and not self._finished and self._clock() >= deadline:
+                break
+        return Documents(taken, self._finished and self._at == len(self._ready))
+
+    def close(self) -> None:
+        self._ready = []
+        self._close()
+        discard(self._stream)
+        self._stream = DocumentList(())
+
+
+def open_pipeline(
+    context: Context, pipeline: Pipeline, view: View, *, hint: Hint | None, on_disk: bool = True
+) -> DocumentSource:
+    """The pipeline's output over a view of the request's collection; the view is not released.
+
+    `on_disk`: what does not fit in memory may be written to disk for a while.
+    """
+    node = node_of(context)
+    spill = SpillFile(node.settings.dbpath) if on_disk else None
+    collections = LocalCollections(context, view.reader, spill)
+    environment = collections.environment(context.namespace)
+    if pipeline.has_source:
+        return PipelineSource(pipeline.open_own(environment), partial(_close, None, spill), node.clock)
+    query, rest = collections.split(context.namespace, pipeline, hint)
+    counted = counted_group(rest.stages)
+    if counted is not None:
+        collection = node.store.collection(context.namespace)
+        return CountSource(open_count(collection, query, view.reader, owned=view.owned, clock=node.clock), counted)
+    source = collections.find(context.namespace, query, view.owned)
+    if not rest.stages:
+        return source
+    return PipelineSource(rest.open(Found(source), environment), partial(_close, source, spill), node.clock)
+
+
+def _close(source: DocumentSource | None, spill: SpillFile | None) -> None:
+    if source is not None:
+        source.close()
+    if spill is not None:
+        spill.close()

@@ -1,0 +1,85 @@
+"""The main coroutine of an executable that stores documents: options to settings, a node from start to stop.
+
+`mongod` and `configsvr` differ in what they pass as the extension, and in nothing here.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Any
+
+from docstore.net.process import CANNOT_LISTEN, CANNOT_OPEN_DATA, Process, StartError
+from docstore.net.services import apply_options
+from docstore.node.process.repair import repair
+from docstore.node.process.settings import ClusterRole, NodeSettings
+from docstore.node.process.start import Extension, NodeProcess
+from docstore.options import Options
+from docstore.storage import DatabaseLocked, StorageError
+
+_EVERYWHERE = frozenset(("0.0.0.0", "::", "*"))
+
+
+async def serve(process: Process, options: Options, role: ClusterRole, extension: Extension) -> None:
+    """Run a node until the process is asked to stop. Errors: StartError."""
+    settings = settings_of(process.name, options, role)
+    if settings.engine != "inMemory" and not settings.dbpath.is_dir():
+        raise StartError(
+            f"the data directory {settings.dbpath} is not there: make it, or name another one with --dbpath",
+            CANNOT_OPEN_DATA,
+        )
+    if options.storage.repair:
+        _repair(settings)
+        return
+    network = options.network
+    running = NodeProcess(settings, network.addresses, extension, max_connections=network.max_connections)
+    try:
+        await running.start()
+    except DatabaseLocked as error:
+        raise StartError(str(error), CANNOT_OPEN_DATA) from None
+    except StorageError as error:
+        raise StartError(f"cannot open the data in {settings.dbpath}: {error}", CANNOT_OPEN_DATA) from None
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+            raise
+        raise StartError(
+            f"cannot listen on {','.join(options.network.addresses)} port {settings.port}: {error.strerror}",
+            CANNOT_LISTEN,
+        ) from None
+    try:
+        running.node.shutdown = lambda: process.stop("shutdown command")
+        apply_options(running.listener.dispatcher, options)
+        process.ready(options.network.addresses[0], running.node.settings.port)
+        await process.stopped()
+    finally:
+        await running.stop()
+
+
+def _repair(settings: NodeSettings) -> None:
+    if settings.engine == "inMemory":
+        raise StartError("there is nothing on disk to repair where data is kept in memory")
+    try:
+        repair(settings.dbpath)
+    except StorageError as error:
+        raise StartError(str(error), CANNOT_OPEN_DATA) from None
+
+
+def settings_of(name: str, options: Options, role: ClusterRole) -> NodeSettings:
+    """The node's settings from the command line."""
+    address = options.network.addresses[0]
+    settings: dict[str, Any] = {}
+    if options.replication.oplog_bytes is not None:
+        settings["oplog_bytes"] = options.replication.oplog_bytes
+    return NodeSettings(
+        process=name,
+        host=socket.gethostname() if address in _EVERYWHERE else address,
+        port=options.port,
+        dbpath=options.dbpath.absolute(),
+        engine=options.storage.engine,
+        cache_bytes=options.storage.cache_bytes,
+        set_name=options.replication.set_name,
+        role=role,
+        argv=options.argv,
+        parsed=options.parsed,
+        **settings,
+    )

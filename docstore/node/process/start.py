@@ -1,0 +1,231 @@
+"""From settings to a running node, and back: the parts are made in one order and ended in the other.
+
+Start: engine (which locks the directory), store, replication, the executable's own services, listener. A node accepts
+its first connection when everything behind it is ready. Stop: the office is handed over, listener (operations end with
+InterruptedAtShutdown), own services, replication (flushes), engine. Whatever start has reached when it fails is ended
+in the same order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from docstore.collection.store import Store
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, CommandTable
+from docstore.commands.dispatch import Dispatcher
+from docstore.commands.operations.registry import Operation, OperationRegistry
+from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
+from docstore.deferred_free import LITTER
+from docstore.errors import Code, CommandError
+from docstore.js.scripts import carry_out
+from docstore.log import component
+from docstore.net.listener import MAX_CONNECTIONS, Listener
+from docstore.net.pool import Pool
+from docstore.net.services import services_of
+from docstore.net.sockets import bind
+from docstore.node.commands import COMMANDS
+from docstore.node.commands.unsupported import UNSUPPORTED
+from docstore.node.node import DataNode, Replication
+from docstore.node.pipeline.stored_functions import stored_functions
+from docstore.node.process.settings import ClusterRole, NodeSettings
+from docstore.node.upkeep.periodic import Housekeeping
+from docstore.node.upkeep.ttl import ExpiryMonitor
+from docstore.node.upkeep.ttl_settings import Expiry
+from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.replicaset.standalone import Standalone
+from docstore.storage import DataCorrupted, DiskFull, Engine, StorageError, open_engine
+
+LOG = component("CONTROL")
+_DRAIN_SECONDS = 0.01
+
+
+class Service(Protocol):
+    """What an executable runs beside the node: migrations, a catalog, workers."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What an executable adds to a data node.
+
+    `services` makes the services once the node and the pool are there; it may install an ownership or parameters on the
+    node. They are started in order after replication, before the listener accepts, and stopped in reverse.
+    """
+
+    commands: Sequence[Command] = ()
+    services: Callable[[DataNode, Pool], Iterable[Service]] = lambda _node, _pool: ()
+    parameters: Sequence[ServerParameter] = field(default=())
+
+
+class NodeProcess:
+    """One node from start to stop. `node`, `listener` are there once `start` has returned."""
+
+    node: DataNode
+    listener: Listener
+    pool: Pool
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        addresses: Sequence[str],
+        extension: Extension,
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        """`addresses`: where to listen; the port is the settings' own."""
+        self._settings = settings
+        self._addresses = addresses
+        self._extension = extension
+        self._max_connections = max_connections
+        self._parts = AsyncExitStack()
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Errors: DatabaseLocked, StorageError, OSError when the port cannot be had."""
+        async with AsyncExitStack() as parts:
+            await self._start(parts)
+            self._parts = parts.pop_all()
+
+    async def stop(self) -> None:
+        """End everything in order; safe to call twice.
+
+        A member of a set first leaves its office and tells its clients, and lets running operations end, in the time
+        that the node's `shutdown_seconds` allow.
+        """
+        LOG.info("Shutting down")
+        if not self._stopping:
+            self._stopping = True
+            await self._take_leave()
+        await self._parts.aclose()
+
+    async def _take_leave(self) -> None:
+        node = self.node
+        until = node.clock() + node.shutdown_seconds
+        await node.replication.hand_over(node.shutdown_seconds, leaving=True)
+        if node.replication.set_name is None:
+            return
+        while node.clock() < until and any(_is_at_work(operation) for operation in self._operations):
+            await asyncio.sleep(_DRAIN_SECONDS)
+
+    async def _start(self, parts: AsyncExitStack) -> None:
+        started = time.monotonic()
+        sockets = bind(self._addresses, self._settings.port)
+        for each in sockets:
+            parts.callback(each.close)
+        # Port 0 has become a real one.
+        settings = self._settings = replace(self._settings, port=sockets[0].getsockname()[1])
+        engine = open_engine(settings.engine, str(settings.dbpath), cache_bytes=settings.cache_bytes)
+        parts.callback(engine.close)
+        parts.callback(LITTER.clear)
+        store = Store(engine, clock=time.time)
+        self.pool = Pool(application=settings.process)
+        parts.push_async_callback(self.pool.close)
+        operations = self._operations = OperationRegistry(time.monotonic)
+        replication = self._replication(engine, store, operations)
+        expiry = Expiry()
+        self.node = DataNode(
+            settings=settings,
+            engine=engine,
+            store=store,
+            replication=replication,
+            parameters=ParameterTable([*FACTS, *expiry.parameters(), *self._extension.parameters]),
+            expiry=expiry,
+            clock=time.monotonic,
+            wall_clock=time.time,
+            started=started,
+            pool=self.pool,
+        )
+        self.node.parameters.add(self.node.wide.settings.parameters())
+        parts.push_async_callback(replication.stop)
+        await replication.start()
+        housekeeping = Housekeeping(self.node)
+        parts.push_async_callback(housekeeping.stop)
+        await housekeeping.start()
+        monitor = ExpiryMonitor(self.node)
+        parts.push_async_callback(monitor.stop)
+        await monitor.start()
+        for service in self._extension.services(self.node, self.pool):
+            parts.push_async_callback(service.stop)
+            await service.start()
+        self.listener = self._make_listener(replication, operations)
+        self.node.network = self.listener.statistics
+        self.node.links = self.pool.statistics
+        parts.push_async_callback(self.listener.stop)
+        await self.listener.start(sockets)
+
+    def _replication(self, engine: Engine, store: Store, operations: OperationRegistry) -> Replication:
+        settings = self._settings
+        if settings.set_name is None:
+            return Standalone(store, engine_flush=engine.flush, snapshot=engine.snapshot)
+        return ReplicaSet(
+            engine=engine,
+            store=store,
+            pool=self.pool,
+            set_name=settings.set_name,
+            host=settings.address,
+            own_addresses=own_addresses(settings, self._addresses),
+            dbpath=settings.dbpath,
+            oplog_bytes=settings.oplog_bytes,
+            config_server=settings.role is ClusterRole.CONFIG,
+            on_step_down=lambda: interrupt_writes(operations),
+        )
+
+    async def _carry_out(self, context: Context, begin: Callable[[], Any]) -> Any:
+        workers = self.node.evaluators if context.services.switches.scripting else None
+        return await carry_out(begin, workers, stored_functions(self.node, context.db))
+
+    def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
+        table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)
+        services = services_of(table, replication, self.node.parameters, operations, self._carry_out)
+        dispatcher = Dispatcher(self.node, services, translate=translate_storage_error)
+        return Listener(
+            dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections
+        )
+
+
+def _is_at_work(operation: Operation) -> bool:
+    """Whether an operation is more than waiting for news."""
+    command = operation.context.command
+    return not command.own_deadline and command.following is None and command.name != "shutdown"
+
+
+def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset[str]:
+    """Every "name:port" under which a configuration may mean this node."""
+    names = {settings.host, *addresses}
+    if names & {"127.0.0.1", "::1", "localhost", "0.0.0.0", "::"}:
+        names |= {"localhost", "127.0.0.1"}
+    return frozenset(f"{name}:{settings.port}" for name in names - {"0.0.0.0", "::"})
+
+
+def translate_storage_error(error: Exception) -> CommandError | None:
+    """What a client is told of a disk that is full or damaged; other failures of the engine stop the process.
+
+    A write that the engine refused otherwise may be there or not: nothing that is in memory can be trusted any more,
+    and the next start reads what is on disk. Errors that are not the engine's have no meaning here.
+    """
+    if isinstance(error, DiskFull):
+        return CommandError(Code.OutOfDiskSpace, str(error))
+    if isinstance(error, DataCorrupted):
+        LOG.error("Damaged data was read; see mongod --repair", error=str(error))
+        return CommandError(Code.DataCorruptionDetected, str(error))
+    if isinstance(error, StorageError):
+        raise AssertionError(f"the storage engine failed: {error}") from error
+    return None
+
+
+def interrupt_writes(operations: OperationRegistry) -> None:
+    """A node that lost its primary role ends the operations that only a primary may do."""
+    error = CommandError(
+        Code.InterruptedDueToReplStateChange, "operation was interrupted because the node is no longer primary"
+    )
+    operations.kill_where(lambda operation: operation.context.command.takes_write_concern, error)

@@ -1,0 +1,326 @@
+"""Cursors over the node's data: what they read from, how a batch is filled, how a reply is put together.
+
+A batch ends when it has the documents asked for or 16 MiB; filling it holds the event loop for no more than a slice at
+a time. Replies are joined from stored bytes.
+
+Field order of replies as in MongoDB: data cursors give the batch before the id, cursors over the catalog after it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from docstore.bson import documents_array_parts, members_of_array
+from docstore.commands.context import Context
+from docstore.deferred_free import discard
+from docstore.js import script_thread
+from docstore.node.node import node_of
+
+FIRST_BATCH_DOCUMENTS = 101
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+SLICE_SECONDS = 0.008
+"""How long one step of a long command may hold the loop; heartbeats must get through."""
+
+LARGE_BYTES = 1024 * 1024
+"""Copying a batch of more than this is a step of its own."""
+
+_LONG = struct.Struct("<q")
+_INT = struct.Struct("<i")
+
+
+class Batch(Protocol):
+    """What one step gave. `exhausted`: there is nothing after these documents."""
+
+    @property
+    def documents(self) -> list[bytes]: ...
+
+    @property
+    def exhausted(self) -> bool: ...
+
+
+class DocumentSource(Protocol):
+    """What a cursor reads from."""
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        """At most that many documents and bytes (but one document at least); fewer when `deadline` passes first."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """A batch made by hand. `at_end`: there is nothing after these documents yet."""
+
+    documents: list[bytes]
+    exhausted: bool
+    at_end: bool = False
+
+
+class ListSource:
+    """Documents that are all there already."""
+
+    def __init__(self, documents: list[bytes]) -> None:
+        self._documents = documents
+        self._at = 0
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        del deadline
+        taken: list[bytes] = []
+        size = 0
+        while self._at < len(self._documents) and len(taken) < max_docs:
+            raw = self._documents[self._at]
+            if taken and size + len(raw) > max_bytes:
+                break
+            taken.append(raw)
+            size += len(raw)
+            self._at += 1
+        return Documents(taken, self._at == len(self._documents))
+
+    def close(self) -> None:
+        self._documents = []
+
+
+class MadeSource:
+    """Documents that are made as they are wanted; None from `made` stands for one that was made for nothing."""
+
+    def __init__(self, made: Iterator[bytes | None], clock: Callable[[], float]) -> None:
+        self._made = made
+        self._clock = clock
+        self._next: bytes | None = None
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        taken: list[bytes] = []
+        size = 0
+        while True:
+            if self._next is None:
+                for made in self._made:
+                    self._next = made
+                    if made is not None or self._clock() >= deadline:
+                        break
+                else:
+                    return Documents(taken, True)
+            raw = self._next
+            if raw is None or len(taken) == max_docs or (taken and size + len(raw) > max_bytes):
+                return Documents(taken, False)
+            taken.append(raw)
+            size += len(raw)
+            self._next = None
+            if self._clock() >= deadline:
+                return Documents(taken, False)
+
+    def close(self) -> None:
+        self._made = iter(())
+
+
+class ReleasingSource:
+    """A source that gives its view back when it is closed."""
+
+    __slots__ = ("_release", "_source", "next_batch")
+
+    def __init__(self, source: DocumentSource, release: Callable[[], None]) -> None:
+        self._source = source
+        self._release = release
+        self.next_batch = source.next_batch
+
+    def close(self) -> None:
+        self._source.close()
+        self._release()
+
+
+class Filling:
+    """A batch being filled, step by step.
+
+    A step that ends before its time has run out has filled the batch: the source had nothing more that fits.
+    """
+
+    __slots__ = (
+        "_bytes_left", "_clock", "_docs_left", "_filled", "_joined", "_joined_documents", "cursor_id", "documents",
+        "exhausted", "source",
+    )  # fmt: skip
+
+    def __init__(self, source: DocumentSource, max_docs: int, clock: Callable[[], float]) -> None:
+        self.source = source
+        self.documents: list[bytes] = []
+        self.exhausted = False
+        self.cursor_id = 0
+        self._docs_left = max_docs
+        self._bytes_left = MAX_BATCH_BYTES
+        self._clock = clock
+        self._filled = False
+        # What earlier steps gave, as the reply will hold it: putting a large one together takes a slice or more.
+        self._joined: list[bytes] = []
+        self._joined_documents = 0
+
+    def step(self) -> bool:
+        """Fill for one slice; True when the batch is complete and its reply can be put together at once."""
+        self._filled = self._fill()
+        return self._filled and not self._is_large
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether putting the reply together takes a turn of the loop for itself."""
+        return self._bytes_left < MAX_BATCH_BYTES - LARGE_BYTES
+
+    def _fill(self) -> bool:
+        until = self._clock() + SLICE_SECONDS
+        if self._joined_documents < len(self.documents):
+            self._join()
+        while self._docs_left > 0:
+            batch = self.source.next_batch(self._docs_left, self._bytes_left, until)
+            found = batch.documents
+            if found:
+                self.documents += found
+                self._docs_left -= len(found)
+                self._bytes_left -= sum(map(len, found))
+            if batch.exhausted:
+                self.exhausted = True
+                return True
+            if isinstance(batch, Documents) and batch.at_end:
+                return True
+            late = self._clock() >= until
+            if late and self._docs_left > 0 and self._bytes_left > 0:
+                return False
+            if not late or self._bytes_left <= 0:
+                return True
+        return True
+
+    def _join(self) -> None:
+        self._joined.append(members_of_array(self.documents[self._joined_documents :], self._joined_documents))
+        self._joined_documents = len(self.documents)
+
+    def array_parts(self) -> tuple[list[bytes], int]:
+        """The array of the documents as `documents_array_parts` gives it."""
+        at = self._joined_documents
+        return documents_array_parts(self.documents[at:] if at else self.documents, at, self._joined)
+
+    async def complete(self, context: Context) -> None:
+        """Fill the rest with pauses in between. Errors: that with which the operation was killed."""
+        node = node_of(context)
+        operation = context.operation
+        while not self._filled:
+            await node.pause()
+            operation.check()
+            self.step()
+        if self._is_large:
+            await node.pause()
+            operation.check()
+
+    async def sent(self, context: Context, reply: bytes) -> bytes:
+        """The reply that was put together, when others have had their turn; the documents are let go of."""
+        if self._is_large:
+            documents, self.documents = self.documents, []
+            discard(documents)
+            del documents
+            try:
+                await node_of(context).pause()
+            except BaseException:
+                # The batch goes to nobody: what comes after it is of no use.
+                context.services.cursors.kill(self.cursor_id)
+                raise
+        return reply
+
+
+def first_batch(
+    context: Context,
+    source: DocumentSource,
+    *,
+    batch_size: int | None,
+    single: bool = False,
+    no_timeout: bool = False,
+    catalog: bool = False,
+    namespace: str | None = None,
+) -> bytes | Awaitable[bytes]:
+    """The reply that opens a cursor over `source`; the cursor stays when something is left and the batch is not
+    `single`.
+
+    The source is closed when no cursor stays, also when filling fails.
+    """
+    namespace = namespace or context.namespace
+    filling = Filling(source, FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size, node_of(context).clock)
+    try:
+        complete = filling.step()
+    except BaseException:
+        source.close()
+        raise
+    if complete:
+        return _opened(context, filling, single, no_timeout, catalog, namespace)
+    return _first_batch_later(context, filling, single, no_timeout, catalog, namespace)
+
+
+async def _first_batch_later(
+    context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str
+) -> bytes:
+    try:
+        await filling.complete(context)
+    except BaseException:
+        filling.source.close()
+        raise
+    return await filling.sent(context, _opened(context, filling, single, no_timeout, catalog, namespace))
+
+
+def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str) -> bytes:
+    if filling.exhausted or single:
+        filling.source.close()
+    else:
+        session = context.session
+        cursor = context.services.cursors.register(
+            filling.source,
+            namespace,
+            lsid=None if session is None else session.lsid,
+            no_timeout=no_timeout,
+            origin=context.raw,
+        )
+        cursor.scripted = script_thread.current() is not None
+        cursor.returned = len(filling.documents)
+        cursor.batches = 1
+        cursor.at_cluster_time = context.at_cluster_time
+        if context.deadline is not None:
+            cursor.time_left = context.deadline - node_of(context).clock()
+        filling.cursor_id = cursor.id
+    return filled_reply(filling, namespace, catalog=catalog, at=context.at_cluster_time)
+
+
+def cursor_reply(
+    documents: list[bytes], cursor_id: int, namespace: str, *, first: bool = True, catalog: bool = False
+) -> bytes:
+    """The reply with a batch that was not filled step by step; see `_reply`."""
+    return _reply(documents_array_parts(documents), cursor_id, namespace, first=first, catalog=catalog, at=None)
+
+
+def filled_reply(
+    filling: Filling,
+    namespace: str,
+    *,
+    first: bool = True,
+    catalog: bool = False,
+    at: int | None = None,
+) -> bytes:
+    """The reply with the batch that has been filled; see `_reply`."""
+    return _reply(filling.array_parts(), filling.cursor_id, namespace, first=first, catalog=catalog, at=at)
+
+
+def _reply(
+    array: tuple[list[bytes], int],
+    cursor_id: int,
+    namespace: str,
+    *,
+    first: bool,
+    catalog: bool,
+    at: int | None,
+) -> bytes:
+    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`; `at` is a packed timestamp."""
+    batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
+    name = namespace.encode()
+    identity = b"\x12id\0" + _LONG.pack(cursor_id) + b"\x02ns\0" + _INT.pack(len(name) + 1) + name + b"\0"
+    if at is not None:
+        identity += b"\x11atClusterTime\0" + at.to_bytes(8, "little")
+    before, after = (identity + batch, b"\0\0") if catalog else (batch, identity + b"\0\0")
+    parts, size = array
+    # Lengths count themselves; of the two NULs at the end one is the inner document's, one the outer's.
+    inside = 4 + len(before) + size + len(after) - 1
+    parts[0] = _INT.pack(inside + 13) + b"\x03cursor\0" + _INT.pack(inside) + before + parts[0]
+    parts.append(after)
+    return b"".join(parts)

@@ -1,0 +1,113 @@
+"""Reading `local.oplog.rs`: in its own order from a timestamp on, backwards from the newest entry, and by tailing.
+
+A tail sees an entry in the step after its write unit was committed, in the order of timestamps; entries are never
+skipped, because an entry and the data it describes are one batch. A cursor whose next entry was truncated away ends
+with CappedPositionLost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from typing import cast
+
+from docstore.bson.walk import TIMESTAMP
+from docstore.collection.oplog.oplog import OPLOG_NS, Oplog, entry_optime
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.kernel.scan.documents import scan
+from docstore.node.node import DataNode, node_of
+from docstore.node.read.cursors import Batch, Documents, ListSource, first_batch
+from docstore.node.read.requests import CursorOptions
+from docstore.node.read.tailing import Selection, Tail
+from docstore.query.filter.tree import And, Comparison, Filter, Op
+from docstore.query.find import FindQuery
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.storage.engine import Snapshot
+
+
+def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> bytes | Awaitable[bytes]:
+    """The first batch of a find on the oplog. Errors: BadValue for an order other than the natural one."""
+    node = node_of(context)
+    if query.sort.fields:
+        raise CommandError(Code.BadValue, "the oplog can only be read in its natural order")
+    if options.tailable and query.sort.natural < 0:
+        raise CommandError(Code.BadValue, "cannot use tailable option with a sort other than {$natural: 1}")
+    oplog = node.store.oplog
+    source: ListSource | Tail | OplogRange
+    if oplog is None:
+        source = ListSource([])
+    elif options.tailable:
+        log, start = OplogLog(node, oplog), start_of(query.filter)
+        source = Tail(node, log, query, start=start, await_data=options.await_data, ends_empty=False)
+    else:
+        source = OplogRange(node, oplog, query)
+    return first_batch(
+        context,
+        source,
+        batch_size=options.batch_size,
+        single=options.single,
+        no_timeout=options.no_timeout,
+        namespace=OPLOG_NS,
+    )
+
+
+def start_of(tree: Filter) -> int:
+    """The packed timestamp after which all entries lie that the filter can pick: its lower bound on `ts`."""
+    start = 0
+    for child in tree.children if isinstance(tree, And) else (tree,):
+        if isinstance(child, Comparison) and child.path == "ts" and child.value[0] == TIMESTAMP:
+            bound = int.from_bytes(child.value[1], "little")
+            if child.op in (Op.GTE, Op.EQ):
+                start = max(start, bound - 1)
+            elif child.op is Op.GT:
+                start = max(start, bound)
+    return start
+
+
+class OplogRange:
+    """The entries that stand now, oldest or newest first."""
+
+    def __init__(self, node: DataNode, oplog: Oplog, query: FindQuery) -> None:
+        self._clock = node.clock
+        self._selection = Selection(query)
+        self._snapshot: Snapshot = node.engine.snapshot()
+        backwards = query.sort.natural < 0 or (query.hint is not None and query.hint.natural < 0)
+        self._entries: Iterator[bytes] = (
+            oplog.scan_back(self._snapshot) if backwards else oplog.scan(self._snapshot, start_of(query.filter))
+        )
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        found: list[bytes] = []
+        status = scan(
+            self._entries,
+            self._selection.predicate,
+            found,
+            self._selection.wanted(max_docs),
+            max_bytes,
+            self._clock,
+            deadline,
+        )
+        return Documents(self._selection.take(found), status == 0 or self._selection.satisfied)
+
+    def close(self) -> None:
+        self._entries = iter(())
+        self._snapshot.close()
+
+
+class OplogLog:
+    """The oplog as a log: positions are packed timestamps."""
+
+    def __init__(self, node: DataNode, oplog: Oplog) -> None:
+        self._node = node
+        self._oplog = oplog
+
+    def after(self, position: int) -> Iterator[tuple[int, bytes]]:
+        for entry in self._oplog.scan(self._node.engine, position):
+            yield entry_optime(entry).timestamp, entry
+
+    def holds(self, position: int) -> bool:
+        return position >= self._oplog.first.timestamp or self._oplog.entry(position) is not None
+
+    async def wait(self, position: int, timeout: float) -> None:
+        # Only a member of a set has an oplog.
+        await cast(ReplicaSet, self._node.replication).wait_oplog(position, timeout)

@@ -1,0 +1,190 @@
+"""Parameters that several commands take in the same form, and the find request as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from docstore.aggregation import query_context
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
+from docstore.collection.catalog.views import find_view
+from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.context import Context
+from docstore.commands.declaration import Parameter, Type
+from docstore.commands.values import NUMBERS, integer_of
+from docstore.errors import Code, CommandError
+from docstore.js.scripts import RUNNING
+from docstore.node.node import DataNode, node_of
+from docstore.query.context import Language
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import MATCH_ALL, Filter
+from docstore.query.find import FindQuery, Hint, parse_between, parse_hint
+from docstore.query.projection.parse import parse_projection
+from docstore.query.projection.projection import DocumentProjection, metadata_kinds
+from docstore.query.sort import UNSORTED, Sort, parse_sort
+from docstore.query.unsupported import not_supported
+from docstore.query.value.collation import parse_collation
+
+CURSOR = Parameter("cursor", Type.OBJECT)
+"""`{batchSize: n}` of commands that answer with a cursor."""
+COLLATION = Parameter("collation", Type.OBJECT)
+LET = Parameter("let", Type.OBJECT)
+_CURSOR_FIELDS = declared(Parameter("batchSize", Type.INT, minimum=0))
+
+FIND_PARAMETERS = (
+    Parameter("filter", Type.OBJECT),
+    Parameter("sort", Type.OBJECT),
+    Parameter("projection", Type.OBJECT),
+    Parameter("hint", Type.ANY),
+    Parameter("skip", Type.INT, default=0, minimum=0),
+    Parameter("limit", Type.INT, default=0, minimum=0),
+    Parameter("batchSize", Type.INT, minimum=0),
+    Parameter("singleBatch", Type.SAFE_BOOL, default=False),
+    Parameter("noCursorTimeout", Type.SAFE_BOOL, default=False),
+    Parameter("tailable", Type.SAFE_BOOL, default=False),
+    Parameter("awaitData", Type.SAFE_BOOL, default=False),
+    Parameter("oplogReplay", Type.SAFE_BOOL, default=False),
+    Parameter("allowPartialResults", Type.SAFE_BOOL, default=False),
+    Parameter("allowDiskUse", Type.SAFE_BOOL, default=True),
+    Parameter("returnKey", Type.SAFE_BOOL, default=False),
+    Parameter("showRecordId", Type.SAFE_BOOL, default=False),
+    Parameter("min", Type.OBJECT),
+    Parameter("max", Type.OBJECT),
+    COLLATION,
+    LET,
+)
+"""`oplogReplay` asks for what is done anyway, and `allowPartialResults` only means something to routers."""
+
+
+def batch_size_of(arguments: Arguments) -> int | None:
+    """The batch size in the `cursor` parameter; None when it is left to the server."""
+    raw = arguments["cursor"]
+    if raw is None:
+        return None
+    size: int | None = parse_fields("cursor", raw, _CURSOR_FIELDS)["batchSize"]
+    return size
+
+
+def language_of(context: Context, arguments: Arguments) -> Language:
+    """The language of a request: its `let` and collation, the time, dice. Errors: those of `let` and the collation."""
+    node, given = node_of(context), arguments.given()
+    return under(language_at(node, given.get("let")), node, context.namespace, given.get("collation"))
+
+
+def under(language: Language, node: DataNode, namespace: str, collation: bytes | None) -> Language:
+    """The language with the collation that a request asks for, else with that of the collection or view.
+
+    Errors: those of the collation, OptionNotSupportedOnView for one that is not the view's.
+    """
+    collection = node.store.collection(namespace)
+    asked = collation is not None and collation != EMPTY_DOCUMENT
+    found = parse_collation(collation) if asked and collation is not None else None
+    view = find_view(node.store, namespace) if collection is None else None
+    if view is not None and asked and view.collation != found:
+        raise other_collation(namespace)
+    if not asked:
+        owner = view or collection
+        found = None if owner is None else owner.collation
+    return language if found is None else replace(language, collation=found)
+
+
+def other_collation(view: str) -> CommandError:
+    """The error of a read of a view under another collation."""
+    return CommandError(Code.OptionNotSupportedOnView, f"Cannot override the default collation of the view {view}")
+
+
+def language_at(node: DataNode, let: bytes | None) -> Language:
+    """The language of a request that is made now. Errors: those of the expressions in `let`."""
+    now = node.wall_clock()
+    cluster_time = int(now) << 32 | 1 if node.store.oplog is None else node.store.last_optime.timestamp
+    variables = query_context.system_variables(int(now * 1000), cluster_time)
+    made = replace(query_context.language(variables=variables, dice=node.dice), scripts=RUNNING)
+    return made if let is None else query_context.with_let(made, let)
+
+
+def capped_size_of(value: Value | None) -> int:
+    """The `size` of a command that makes a collection capped. Errors: BadValue."""
+    size = integer_of(*value) if value is not None and value[0] in NUMBERS else 0
+    if size < 0:
+        raise CommandError(Code.BadValue, "size has to be >= 0")
+    if size == 0:
+        raise CommandError(Code.UnknownError, "invalid command spec: a size is needed")
+    return size
+
+
+def filter_of(raw: bytes | None, language: Language) -> Filter:
+    """The filter of an optional document."""
+    return MATCH_ALL if raw is None else parse_filter(raw, language=language)
+
+
+def sort_of(raw: bytes | None, language: Language, tree: Filter = MATCH_ALL) -> Sort:
+    """The order of an optional document, beside that filter."""
+    return UNSORTED if raw is None else parse_sort(raw, language, tree)
+
+
+def hint_of(value: Value | None) -> Hint | None:
+    """The hint of an optional value."""
+    return None if value is None else parse_hint(value)
+
+
+def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
+    """What a find asks for, apart from its cursor. Errors: those of the filter, sort, projection and hint."""
+    tree = filter_of(arguments["filter"], language)
+    sort = sort_of(arguments["sort"], language, tree)
+    return FindQuery(
+        filter=tree,
+        projection=_projection_of(arguments, language, tree, sort),
+        sort=sort,
+        skip=arguments["skip"],
+        limit=arguments["limit"],
+        hint=hint_of(arguments["hint"]),
+        between=parse_between(arguments["min"], arguments["max"], language.collation),
+        return_key=arguments["returnKey"],
+        show_record_id=arguments["showRecordId"],
+    )
+
+
+def _projection_of(arguments: Arguments, language: Language, tree: Filter, sort: Sort) -> DocumentProjection | None:
+    """The projection of a find. Errors: BadValue for the key of a sort that there is not."""
+    if arguments["projection"] is None:
+        return None
+    projection = parse_projection(arguments["projection"], language=language, tree=tree, metadata=True)
+    kinds = metadata_kinds(projection)
+    if "sortKey" in kinds and not sort:
+        raise CommandError(Code.BadValue, "cannot use sortKey $meta projection without a sort")
+    unusual = sort.collation is not None or bool(sort.measures)
+    if kinds and (arguments["returnKey"] or ("sortKey" in kinds and unusual)):
+        raise not_supported("metadata of keys alone and of sorts by more than fields:", ", ".join(sorted(kinds)))
+    return projection
+
+
+@dataclass(frozen=True, slots=True)
+class CursorOptions:
+    """What a find says about its cursor."""
+
+    batch_size: int | None
+    single: bool
+    no_timeout: bool
+    tailable: bool
+    await_data: bool
+
+
+def cursor_options_of(arguments: Arguments) -> CursorOptions:
+    """Errors: FailedToParse for awaitData without tailable, BadValue for tailable with singleBatch."""
+    tailable, await_data = arguments["tailable"], arguments["awaitData"]
+    if await_data and not tailable:
+        raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
+    if tailable and arguments["singleBatch"]:
+        raise CommandError(Code.BadValue, "cannot use tailable option with the 'singleBatch' option")
+    return CursorOptions(
+        arguments["batchSize"], arguments["singleBatch"], arguments["noCursorTimeout"], tailable, await_data
+    )
+
+
+def count_query_of(arguments: Arguments, language: Language) -> FindQuery:
+    """What a count counts; a negative limit means the same as a positive one."""
+    return FindQuery(
+        filter=filter_of(arguments["query"], language),
+        skip=arguments["skip"],
+        limit=abs(arguments["limit"]),
+        hint=hint_of(arguments["hint"]),
+    )

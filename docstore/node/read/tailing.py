@@ -1,0 +1,159 @@
+"""Tailing: cursors that stay at the end of an ordered log of documents and give what is added to it.
+
+A log is the oplog or a capped collection. A tail reads the newest state with each batch, sees a document in the step
+after its write unit was committed, and skips none: positions only grow. A tail whose last document has gone ends with
+CappedPositionLost, because what came after it may have gone too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Protocol
+
+from docstore.collection.collection import Collection
+from docstore.collection.unit_of_work import Commit
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.kernel.scan.documents import EXHAUSTED, scan
+from docstore.key_layout import last_long, record_id_bytes
+from docstore.node.node import DataNode
+from docstore.node.read.cursors import Batch, Documents
+from docstore.query.filter.compile import compile_filter
+from docstore.query.find import FindQuery
+from docstore.query.projection.projection import DocumentProjection
+from docstore.storage import Family
+
+
+class Log(Protocol):
+    """Documents in the order of their positions, which are positive numbers."""
+
+    def after(self, position: int) -> Iterator[tuple[int, bytes]]:
+        """(position, document) of what stands behind a position. Errors: QueryPlanKilled when the log is gone."""
+
+    def holds(self, position: int) -> bool:
+        """Whether the document at a position still stands."""
+
+    async def wait(self, position: int, timeout: float) -> None:
+        """Return when something stands behind the position, or after `timeout` seconds."""
+
+
+class Selection:
+    """Filter, skip, limit and projection over documents in order."""
+
+    def __init__(self, query: FindQuery) -> None:
+        self.predicate: Predicate = compile_filter(query.filter)
+        self._projection: DocumentProjection | None = query.projection
+        self._skip = query.skip
+        self._left = query.limit or None
+
+    @property
+    def satisfied(self) -> bool:
+        return self._left == 0
+
+    def wanted(self, most: int) -> int:
+        """How many documents that pass the filter are needed to give `most`."""
+        return self._skip + (most if self._left is None else min(most, self._left))
+
+    def take(self, documents: list[bytes]) -> list[bytes]:
+        skipped = min(self._skip, len(documents))
+        self._skip -= skipped
+        taken = documents[skipped:] if skipped else documents
+        if self._left is not None:
+            taken = taken[: self._left]
+            self._left -= len(taken)
+        return taken if self._projection is None else [self._projection.apply(document) for document in taken]
+
+
+class Tail:
+    """A tail as a cursor's source. It is never exhausted, whatever its limit says, but for one case: `ends_empty`, and
+    nothing stood in the log when it was first read.
+    """
+
+    def __init__(
+        self, node: DataNode, log: Log, query: FindQuery, *, start: int, await_data: bool, ends_empty: bool
+    ) -> None:
+        self.await_data = await_data
+        self._node = node
+        self._log = log
+        self._selection = Selection(query)
+        self._position = start
+        self._seen = False
+        self._ends_empty = ends_empty
+
+    def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
+        if self._seen and not self._log.holds(self._position):
+            raise CommandError(Code.CappedPositionLost, "what the cursor has seen last has been removed")
+        selection = self._selection
+        if selection.satisfied:
+            return Documents([], False, at_end=True)
+        found: list[bytes] = []
+        passed = _Passed(self._log.after(self._position))
+        clock = self._node.clock
+        status = scan(passed, selection.predicate, found, selection.wanted(max_docs), max_bytes, clock, deadline)
+        if passed.position is not None:
+            self._position, self._seen = passed.position, True
+        return Documents(selection.take(found), self._ends_empty and not self._seen, at_end=status == EXHAUSTED)
+
+    async def wait(self, timeout: float) -> None:
+        """Return when there is something behind what was read, or after `timeout` seconds."""
+        await self._log.wait(self._position, timeout)
+
+    def close(self) -> None:
+        """Nothing is held between batches."""
+
+
+class _Passed:
+    """The documents of a log, with the position of the one given last."""
+
+    __slots__ = ("_documents", "position")
+
+    def __init__(self, documents: Iterator[tuple[int, bytes]]) -> None:
+        self._documents = documents
+        self.position: int | None = None
+
+    def __iter__(self) -> _Passed:
+        return self
+
+    def __next__(self) -> bytes:
+        self.position, document = next(self._documents)
+        return document
+
+
+class CappedLog:
+    """A capped collection as a log: positions are record ids."""
+
+    def __init__(self, node: DataNode, collection: Collection) -> None:
+        self._node = node
+        self._collection = collection
+
+    def after(self, position: int) -> Iterator[tuple[int, bytes]]:
+        coll, store = self._collection, self._node.store
+        if store.collection(coll.ns) is not coll:
+            raise CommandError(Code.QueryPlanKilled, f"collection dropped. UUID {coll.uuid}")
+        start = coll.prefix + record_id_bytes(max(position + 1, coll.oldest))
+        for key, raw in store.engine.items(Family.RECORDS, start, coll.end):
+            yield last_long(key), raw
+
+    def holds(self, position: int) -> bool:
+        coll, store = self._collection, self._node.store
+        gone = store.collection(coll.ns) is not coll
+        return gone or coll.record(store.engine, position) is not None
+
+    async def wait(self, position: int, timeout: float) -> None:
+        if self._collection.next_record_id > position + 1 or timeout <= 0:
+            return
+        arrived = asyncio.Event()
+
+        def committed(commit: Commit) -> None:
+            if any(change.ns == self._collection.ns or change.op == "c" for change in commit.changes):
+                arrived.set()
+
+        unsubscribe = self._node.store.subscribe(committed)
+        try:
+            async with asyncio.timeout(timeout):
+                await arrived.wait()
+        except TimeoutError:
+            return
+        finally:
+            unsubscribe()

@@ -1,0 +1,122 @@
+"""Views as commands meet them: made, refused where a collection is needed, and read as the pipelines they are.
+
+A read of a view runs the view's stages and then its own over the collection below; its cursor is the view's. On behalf
+of a router nothing is read: the refusal carries the resolved view, and the router reads what is below itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from inspect import isawaitable
+
+from bson.raw_bson import RawBSONDocument
+
+from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.bson import elements
+from docstore.collection.catalog.views import ResolvedView, ViewDefinition, find_view, resolve_view
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode, node_of
+from docstore.node.pipeline.run import open_pipeline
+from docstore.node.read.cursors import DocumentSource, ReleasingSource
+from docstore.node.read.requests import language_at, other_collation
+from docstore.node.read.snapshot import View, view_of
+from docstore.query.context import Language
+from docstore.query.find import Hint
+from docstore.query.value.collation import SIMPLE, Collation
+
+_WRITING_STAGES = ("$out", "$merge")
+
+
+def checked_definition(
+    node: DataNode, namespace: str, on: str, pipeline: Sequence[bytes], collation: Collation | None
+) -> ViewDefinition:
+    """The definition of a view that may be made.
+
+    Errors: BadValue and InvalidNamespace for what it stands on, OptionNotSupportedOnView for stages that write, those
+    of the pipeline's parser.
+    """
+    if not on:
+        raise CommandError(Code.BadValue, "'viewOn' cannot be empty")
+    if "$" in on or "\0" in on or on.startswith(".") or on.endswith("."):
+        raise CommandError(Code.InvalidNamespace, f"invalid name for 'viewOn': {on}")
+    for position, stage in enumerate(pipeline):
+        for name, _, _ in elements(stage)[:1]:
+            if name in _WRITING_STAGES:
+                raise CommandError(
+                    Code.OptionNotSupportedOnView,
+                    f"The aggregation stage {name} in location {position} of the pipeline cannot be used in the view "
+                    f"definition of {namespace} because it writes to disk",
+                )
+    parsed = parse_pipeline(pipeline, language=replace(language_at(node, None), collation=collation))
+    if not parsed.needs_collection:
+        raise CommandError(Code.InvalidNamespace, "'$documents' cannot be used in a view definition")
+    database = namespace.partition(".")[0]
+    return ViewDefinition(namespace, f"{database}.{on}", tuple(pipeline), collation)
+
+
+def viewed(context: Context) -> ResolvedView | None:
+    """The resolved view when the request's namespace is a view's.
+
+    Errors: ViewDepthLimitExceeded; for routers CommandOnShardedViewNotSupportedOnMongod.
+    """
+    found = resolve_view(node_of(context).store, context.namespace)
+    if found is not None and context.shard_version is not None:
+        rules = SIMPLE if found.collation is None else found.collation.raw
+        stages = [RawBSONDocument(stage) for stage in found.pipeline]
+        resolved = {"ns": found.ns, "pipeline": stages, "collation": RawBSONDocument(rules)}
+        raise CommandError(
+            Code.CommandOnShardedViewNotSupportedOnMongod,
+            "a view is read by the router itself",
+            extra={"resolvedView": resolved},
+        )
+    return found
+
+
+def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], language: Language) -> Pipeline:
+    """The stages of a view and those of a request over it."""
+    return parse_pipeline([*resolved.pipeline, *stages], language=language)
+
+
+def check_other_views(context: Context, pipeline: Pipeline) -> None:
+    """Errors: OptionNotSupportedOnView for a view that a stage reads and that has another collation."""
+    store = node_of(context).store
+    for name in pipeline.others:
+        namespace = f"{context.db}.{name}"
+        view = None if namespace in store.catalog.collections else find_view(store, namespace)
+        if view is not None and view.collation != pipeline.language.collation:
+            raise other_collation(namespace)
+
+
+def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
+    """Refuse a pipeline over a view that begins with documents of its own.
+
+    Errors: CommandNotSupportedOnView for figures of a collection, Location40602.
+    """
+    if pipeline.has_source:
+        name = elements(pipeline.stages[0].raw)[0][0]
+        if name == "$collStats":
+            raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {namespace} is a view, not a collection")
+        raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
+
+
+async def open_view(
+    context: Context, resolved: ResolvedView, stages: Sequence[bytes], language: Language, hint: Hint | None
+) -> DocumentSource:
+    """What a request's stages make of a view; the request's namespace becomes that of the collection below."""
+    pipeline = view_pipeline(resolved, stages, language)
+    context.namespace = resolved.ns
+    viewing = view_of(context)
+    view: View = await viewing if isawaitable(viewing) else viewing
+    try:
+        source = open_pipeline(context, pipeline, view, hint=hint)
+    except BaseException:
+        view.release()
+        raise
+    return ReleasingSource(source, view.release)
+
+
+async def reply_of(reply: bytes | Awaitable[bytes]) -> bytes:
+    """A reply that may have to be waited for."""
+    return await reply if isawaitable(reply) else reply

@@ -1,0 +1,128 @@
+"""Figures about collections and databases, as collStats, dbStats and `$collStats` show them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from bson.int64 import Int64
+
+from docstore.collection.catalog.views import check_no_view, views_of
+from docstore.collection.collection import Collection
+from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
+from docstore.commands.context import Context
+from docstore.node.node import DataNode, node_of
+from docstore.node.slices import Slices
+from docstore.node.upkeep.sizes import CollectionSizes, collection_sizes
+from docstore.storage.engine import Engine
+
+_INT32_MAX = 0x7FFFFFFF
+
+
+def number(value: int) -> int:
+    """An integer as the real server sends it: 32 bits wide where that is enough."""
+    return Int64(value) if value > _INT32_MAX else value
+
+
+def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1) -> dict[str, Any]:
+    """The storage figures of a collection in units of `scale` bytes; of one that is not there with None."""
+    if collection is None:
+        return {
+            "size": 0, "count": 0, "numOrphanDocs": 0, "storageSize": 0, "totalSize": 0, "nindexes": 0,
+            "totalIndexSize": 0, "indexDetails": {}, "indexSizes": {}, "scaleFactor": scale,
+        }  # fmt: skip
+    sizes = collection_sizes(engine, collection)
+    figures: dict[str, Any] = {"size": number(collection.size // scale), "count": number(collection.count)}
+    if collection.count:
+        figures["avgObjSize"] = collection.size // collection.count
+    figures.update(
+        numOrphanDocs=0,
+        storageSize=number(sizes.storage // scale),
+        freeStorageSize=0,
+        capped=collection.options.capped,
+        **_limits(collection, scale),
+        nindexes=len(collection.indexes),
+        indexDetails={},
+        indexBuilds=list(collection.building),
+        totalIndexSize=number(sum(sizes.indexes.values()) // scale),
+        totalSize=number(sizes.total // scale),
+        indexSizes={name: number(size // scale) for name, size in sizes.indexes.items()},
+        scaleFactor=scale,
+    )
+    return figures
+
+
+def _limits(collection: Collection, scale: int) -> dict[str, Any]:
+    options = collection.options
+    if not options.capped:
+        return {}
+    return {"max": options.max_documents, "maxSize": number(options.max_bytes // scale)}
+
+
+def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
+    """The figures of `local.oplog.rs`, in the form of a capped collection."""
+    figures: dict[str, Any] = {"size": number(oplog.size // scale), "count": number(oplog.count)}
+    if oplog.count:
+        figures["avgObjSize"] = oplog.size // oplog.count
+    return figures | {
+        "storageSize": number(oplog.size // scale),
+        "capped": True,
+        "max": -1,
+        "maxSize": number(oplog.max_bytes // scale),
+        "nindexes": 0,
+        "totalIndexSize": 0,
+        "totalSize": number(oplog.size // scale),
+        "indexSizes": {},
+        "scaleFactor": scale,
+    }
+
+
+def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str, Any]:
+    """The storage figures of what the namespace names. Errors: CommandNotSupportedOnView."""
+    check_no_view(node.store, namespace)
+    if namespace == OPLOG_NS and node.store.oplog is not None:
+        return oplog_stats(node.store.oplog, scale)
+    return storage_stats(node.engine, node.store.collection(namespace), scale)
+
+
+async def database_stats(context: Context, scale: int, *, free: bool = False) -> dict[str, Any]:
+    """The sums over the collections of the request's database in units of `scale` bytes; with `free` also what is kept
+    for reuse, which is nothing: space given up goes back to the file system.
+    """
+    node, database = node_of(context), context.db
+    collections = [found for name in node.store.namespaces(database) if (found := node.store.collection(name))]
+    sizes: list[CollectionSizes] = []
+    slices = Slices(context)
+    for collection in collections:
+        sizes.append(collection_sizes(node.engine, collection))
+        await slices.pause_when_due()
+    objects = sum(collection.count for collection in collections)
+    data = sum(collection.size for collection in collections)
+    storage = sum(each.storage for each in sizes)
+    index_bytes = sum(sum(each.indexes.values()) for each in sizes)
+    usage = shutil.disk_usage(node.settings.dbpath) if collections else None
+    # Of a database that is not there the zeros are integers.
+    number_of = float if collections else int
+    figures: dict[str, Any] = {
+        "db": database,
+        "collections": len(collections),
+        "views": len(views_of(node.store, database)),
+        "objects": number(objects),
+        "avgObjSize": data / objects if objects else number_of(0),
+        "dataSize": number_of(data / scale),
+        "storageSize": number_of(storage / scale),
+    }
+    if free:
+        figures["freeStorageSize"] = number_of(0)
+    figures["indexes"] = sum(len(collection.indexes) for collection in collections)
+    figures["indexSize"] = number_of(index_bytes / scale)
+    if free:
+        figures["indexFreeStorageSize"] = number_of(0)
+    figures["totalSize"] = number_of((storage + index_bytes) / scale)
+    if free:
+        figures["totalFreeStorageSize"] = number_of(0)
+    return figures | {
+        "scaleFactor": number_of(scale),
+        "fsUsedSize": number_of(usage.used / scale if usage else 0),
+        "fsTotalSize": number_of(usage.total / scale if usage else 0),
+    }

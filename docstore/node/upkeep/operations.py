@@ -1,0 +1,20 @@
+"""Operations in progress on this node, for currentOp and the `$currentOp` stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.commands.context import Context
+from docstore.commands.operations import report
+from docstore.node.node import node_of
+
+
+def in_progress(context: Context, *, connections: bool = False, cursors: bool = False) -> list[dict[str, Any]]:
+    """All operations, the asking one last; if wanted also the connections and the cursors that are idle."""
+    return report.in_progress(
+        context.services,
+        context.operation,
+        host=node_of(context).settings.address,
+        connections=connections,
+        cursors=cursors,
+    )

@@ -1,0 +1,93 @@
+"""What a node does now and then: forgets what a majority has made permanent, and gives space back.
+
+Each job works in slices between pauses. None of them changes what any reader may see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from docstore.node.node import DataNode
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.storage import StorageError
+
+_LOOK_SECONDS = 1.0
+SESSION_DAYS = 1
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+def report_failure(task: asyncio.Task[None]) -> None:
+    """Hand what ended a background task to the loop's exception handler, which stops the process where it must."""
+    if not task.cancelled() and task.exception() is not None:
+        error = task.exception()
+        if isinstance(error, StorageError):
+            error = AssertionError(f"the storage engine failed: {error}")
+        context = {"message": f"the task {task.get_name()} failed", "exception": error, "task": task}
+        task.get_loop().call_exception_handler(context)
+
+
+class PeriodicTask(ABC):
+    """A task of the node that makes a pass now and then, from `start` to `stop`."""
+
+    name: ClassVar[str]
+
+    def __init__(self, node: DataNode) -> None:
+        self._node = node
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
+        self._task.add_done_callback(report_failure)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        node = self._node
+        last = node.clock()
+        while True:
+            # The interval is a parameter that may change while it sleeps.
+            await asyncio.sleep(_LOOK_SECONDS)
+            seconds = self.interval()
+            if seconds is not None and node.clock() - last >= seconds:
+                await self.run_pass()
+                last = node.clock()
+
+    @abstractmethod
+    def interval(self) -> float | None:
+        """Seconds from the end of one pass to the next, as of now; None while there are to be no passes."""
+
+    @abstractmethod
+    async def run_pass(self) -> None:
+        """Do what is due, in slices."""
+
+
+class Housekeeping(PeriodicTask):
+    """Truncation of the oplog, space of dropped collections, rows of sessions that ended long ago."""
+
+    name = "housekeeping"
+
+    def interval(self) -> float | None:
+        return 0
+
+    async def run_pass(self) -> None:
+        """Do what is due, in slices; nothing while writes are locked out."""
+        node = self._node
+        store = node.store
+        await store.write_lock.wait()
+        while store.oplog is not None and store.oplog.truncate_old(node.clock() + SLICE_SECONDS):
+            await self._pause()
+        while not store.reclaim(node.clock() + SLICE_SECONDS):
+            await self._pause()
+        while store.sessions.reap(int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS):
+            await self._pause()
+
+    async def _pause(self) -> None:
+        await self._node.pause()
+        await self._node.store.write_lock.wait()

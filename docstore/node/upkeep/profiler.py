@@ -1,0 +1,147 @@
+"""The profiler: requests written down in the `system.profile` of their database.
+
+Each database has a level: 0 writes nothing, 1 what is slow (or matches the filter), 2 everything (that matches the
+filter). `slow_ms` and `sample_rate` are the process's. The collection is capped, made with the first level above 0, and
+does not replicate: it is about this process. What a request costs while nothing is profiled is one look at a list.
+
+Entries have the fields of MongoDB's that this server knows, and an `_id`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+
+from docstore.bson import document_from, elements, get_field, to_python
+from docstore.bson.walk import ARRAY, OBJECT
+from docstore.collection.catalog.options import options_of
+from docstore.commands.context import Context
+from docstore.kernel.match.predicate import Predicate
+
+if TYPE_CHECKING:
+    from docstore.node.node import DataNode
+
+SYSTEM_PROFILE = "system.profile"
+CAPPED_BYTES = 1 << 20
+_OPERATIONS = {
+    "delete": "remove",
+    "find": "query",
+    "getMore": "getmore",
+    "insert": "insert",
+    "update": "update",
+}
+"""What commands are called in entries; all others are "command"."""
+_COUNTS = {"insert": "ninserted", "delete": "ndeleted", "update": "nMatched"}
+_ERROR_FIELDS = (("errName", "codeName"), ("errCode", "code"))
+_LONG_FIELDS = frozenset(("documents", "updates", "deletes"))
+
+
+@dataclass(slots=True)
+class Profile:
+    """What is profiled of one database. `filter` is raw, `predicate` the same compiled."""
+
+    level: int = 0
+    filter: bytes | None = None
+    predicate: Predicate | None = None
+
+
+@dataclass(slots=True)
+class Profiler:
+    """All profiles of a process, by database."""
+
+    slow_ms: int = 100
+    sample_rate: float = 1.0
+    profiles: dict[str, Profile] = field(default_factory=dict)
+
+    def of(self, database: str) -> Profile:
+        """The database's profile, at level 0 until it is changed."""
+        return self.profiles.setdefault(database, Profile())
+
+    @property
+    def active(self) -> bool:
+        return any(profile.level > 0 for profile in self.profiles.values())
+
+    def observe(self, context: Context, reply: bytes) -> None:
+        """Write a request down that has been answered, if that is wanted."""
+        profile = self.profiles.get(context.db)
+        namespace = _namespace(context)
+        if profile is None or profile.level <= 0 or not namespace:
+            return
+        node: DataNode = context.node
+        millis = round((node.clock() - context.started) * 1000)
+        if profile.predicate is None:
+            if profile.level == 1 and (millis < self.slow_ms or node.dice() >= self.sample_rate):
+                return
+            entry = _entry(context, namespace, reply, millis)
+        else:
+            entry = _entry(context, namespace, reply, millis)
+            if not profile.predicate.matches(entry):
+                return
+        store = node.store
+        with store.unit(replicated=False) as unit:
+            collection = store.collection(f"{context.db}.{SYSTEM_PROFILE}")
+            if collection is not None:
+                unit.insert(collection, entry)
+                unit.commit()
+
+    def prepare(self, node: DataNode, database: str) -> None:
+        """Make the collection if it is not there."""
+        namespace = f"{database}.{SYSTEM_PROFILE}"
+        if node.store.collection(namespace) is None:
+            with node.store.unit(replicated=False) as unit:
+                node.store.create_collection(unit, namespace, options_of({"capped": True, "size": CAPPED_BYTES}))
+                unit.commit()
+
+
+def _namespace(context: Context) -> str:
+    """The collection that a request is about; empty for none."""
+    if context.command.name == "getMore":
+        named = get_field(context.raw, "collection")
+        return f"{context.db}.{to_python(named)}" if named is not None else ""
+    return "" if ".$cmd" in context.namespace else context.namespace
+
+
+def _entry(context: Context, namespace: str, reply: bytes, millis: int) -> bytes:
+    name = context.command.name
+    told = {field_name: (code, data) for field_name, code, data in elements(reply)}
+    command = [each for each in elements(context.raw) if each[0] not in _LONG_FIELDS]
+    entry: dict[str, Any] = {
+        "_id": ObjectId(),
+        "op": _OPERATIONS.get(name, "command"),
+        "ns": namespace,
+        "command": RawBSONDocument(document_from(command)),
+    }
+    if "cursor" in told and told["cursor"][0] == OBJECT:
+        entry |= _cursor(told["cursor"][1])
+    if name in _COUNTS and "n" in told:
+        entry[_COUNTS[name]] = to_python(told["n"])
+    if "nModified" in told:
+        entry["nModified"] = to_python(told["nModified"])
+    entry["numYield"] = 0
+    if to_python(told["ok"]) != 1:
+        entry |= {
+            "ok": 0.0,
+            "errMsg": to_python(told["errmsg"]),
+        }
+        # Some refusals have no code.
+        entry |= {shown: to_python(told[name]) for shown, name in _ERROR_FIELDS if name in told}
+    remote = context.connection.remote.rpartition(":")[0]
+    entry |= {"responseLength": len(reply), "protocol": "op_msg", "millis": millis, "ts": context.node.now()}
+    entry["client"] = remote
+    if context.connection.application_name:
+        entry["appName"] = context.connection.application_name
+    return bson.encode(entry | {"allUsers": [], "user": ""})
+
+
+def _cursor(raw: bytes) -> dict[str, Any]:
+    fields = {name: (code, data) for name, code, data in elements(raw)}
+    identity = to_python(fields["id"])
+    found: dict[str, Any] = {"cursorid": identity} if identity else {"cursorExhausted": True}
+    for name in ("firstBatch", "nextBatch"):
+        if name in fields and fields[name][0] == ARRAY:
+            found["nreturned"] = len(elements(fields[name][1]))
+    return found

@@ -1,0 +1,109 @@
+"""Documents of TTL indexes go when their time is over, by ordinary deletions of the primary.
+
+A document is over when a date under the index, the lowest where there are several, lies `expireAfterSeconds` back. What
+is no date never ends. Each slice looks anew at who is primary, which ranges are owned and which indexes there are.
+Collections without a TTL index cost nothing but being listed.
+"""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+
+from docstore.bson.walk import DATE
+from docstore.collection.collection import Collection, Index
+from docstore.errors import CommandError
+from docstore.kernel.keys.encoding import encode_key
+from docstore.kernel.match.predicate import Predicate
+from docstore.key_layout import RECORD_ID_BYTES, long_of
+from docstore.node.node import DataNode
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.upkeep.periodic import PeriodicTask
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.tree import Comparison, Op
+from docstore.query.plan.intervals import Range, behind, compound
+from docstore.query.plan.value_ranges import class_range
+from docstore.storage import Family
+
+_UNIT_DOCUMENTS = 100
+_LEAST_DATE_MS = -(1 << 63)
+
+
+class ExpiryMonitor(PeriodicTask):
+    """Runs the passes of a node; `node.expiry` holds its settings and figures."""
+
+    name = "TTL monitor"
+
+    def interval(self) -> float | None:
+        expiry = self._node.expiry
+        return expiry.sleep_seconds if expiry.enabled else None
+
+    async def run_pass(self) -> None:
+        """Delete whatever is over now; nothing on a node that is not primary."""
+        for collection in list(self._node.store.catalog.collections.values()):
+            for index in list(collection.indexes.values()):
+                if index.spec.expire_after is not None and not index.spec.hashed:
+                    await self._expire(collection, index)
+        self._node.expiry.passes += 1
+
+    async def _expire(self, collection: Collection, index: Index) -> None:
+        node = self._node
+        while True:
+            await node.store.write_lock.wait()
+            owned: Predicate | None = None
+            if node.ownership is not None:
+                entered = node.ownership.enter(collection.ns, None, write=True)
+                while isawaitable(entered):
+                    await entered
+                    entered = node.ownership.enter(collection.ns, None, write=True)
+                owned = entered
+            if not self._may_delete(collection, index):
+                return
+            until = node.clock() + SLICE_SECONDS
+            while node.clock() < until:
+                if self._remove_some(collection, index, owned) < _UNIT_DOCUMENTS:
+                    return
+            await node.pause()
+
+    def _may_delete(self, collection: Collection, index: Index) -> bool:
+        node = self._node
+        try:
+            node.replication.check_write()
+        except CommandError:
+            return False
+        current = node.store.collection(collection.ns)
+        return current is collection and collection.indexes.get(index.name) is index and node.expiry.enabled
+
+    def _remove_some(self, collection: Collection, index: Index, owned: Predicate | None) -> int:
+        """Remove some of what is over in one unit; fewer than a unit's documents when nothing is left."""
+        node = self._node
+        doomed = over(collection, index, int(node.wall_clock() * 1000), node, owned)
+        if doomed:
+            with node.store.unit() as unit:
+                for rid, raw in doomed.items():
+                    unit.remove(collection, long_of(rid), raw)
+                unit.commit()
+            node.expiry.deleted += len(doomed)
+        return len(doomed)
+
+
+def over(
+    collection: Collection, index: Index, now_ms: int, node: DataNode, owned: Predicate | None
+) -> dict[bytes, bytes]:
+    """Record id -> document, for some documents whose time is over."""
+    assert index.spec.expire_after is not None
+    limit_ms = now_ms - index.spec.expire_after * 1000
+    limit = (DATE, max(limit_ms, _LEAST_DATE_MS).to_bytes(8, "little", signed=True))
+    path, direction = index.fields[0]
+    matches = compile_filter(Comparison(path, Op.LTE, limit))
+    dates = Range(class_range(DATE).lo, behind(encode_key(limit)))
+    ((low, high),), _ = compound([((dates,), direction)], 1)
+    found: dict[bytes, bytes] = {}
+    for key in node.engine.keys(Family.INDEXES, index.prefix + low, index.prefix + high):
+        rid = key[-RECORD_ID_BYTES:]
+        raw = node.engine.get(Family.RECORDS, collection.prefix + rid)
+        assert raw is not None, f"{collection.ns}: an index leads to no record"
+        if matches.matches(raw) and (owned is None or owned.matches(raw)):
+            found[rid] = raw
+            if len(found) == _UNIT_DOCUMENTS:
+                break
+    return found

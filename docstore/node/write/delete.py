@@ -1,0 +1,127 @@
+"""The statements of a delete: one document each, or all that match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.bson import Value, elements
+from docstore.bson.walk import INT32, OBJECT
+from docstore.collection.collection import Collection
+from docstore.commands.arguments import declared, parse_fields
+from docstore.commands.declaration import Parameter, Type
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.read.requests import COLLATION, hint_of
+from docstore.node.write.search import Match, Search, identity_filter, identity_of
+from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.tree import Filter
+
+_FIELDS = declared(
+    Parameter("q", Type.OBJECT, required=True),
+    Parameter("limit", Type.INT, required=True),
+    Parameter("hint", Type.ANY),
+    COLLATION,
+)
+
+
+_LIMITS = (("limit", INT32, b"\0\0\0\0"), ("limit", INT32, b"\1\0\0\0"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteStatement:
+    """One element of `deletes`; `filter` is raw."""
+
+    filter: bytes
+    multi: bool
+    hint: Value | None = None
+    collation: bytes | None = None
+
+
+def delete_statement(raw: bytes) -> DeleteStatement:
+    """One element of `deletes`. Errors: Location40414, Location40415, TypeMismatch, FailedToParse for the limit."""
+    given = elements(raw)
+    if len(given) == 2 and given[0][:2] == ("q", OBJECT) and given[1] in _LIMITS:
+        # What drivers send for most deletes, without the cost of the general way.
+        return DeleteStatement(filter=given[0][2], multi=given[1] == _LIMITS[0])
+    fields = parse_fields("delete.deletes", raw, _FIELDS)
+    limit = fields["limit"]
+    if limit not in (0, 1):
+        raise CommandError(Code.FailedToParse, f"The limit field in delete objects must be 0 or 1. Got {limit}")
+    return DeleteStatement(filter=fields["q"], multi=limit == 0, hint=fields["hint"], collation=fields["collation"])
+
+
+class DeleteWork:
+    """One statement of a delete command."""
+
+    def __init__(self, target: WriteTarget, index: int, statement: DeleteStatement) -> None:
+        self._target = target
+        self._statement = statement
+        self._stmt_id = target.statement_id(index)
+        self._tree: Filter | None = None
+        self._search: Search | None = None
+        self._collection: Collection | None = None
+        if statement.multi and self._stmt_id is not None:
+            raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with limit=0")
+
+    def step(self, owned: Predicate | None, until: float) -> bool:
+        target = self._target
+        if self._tree is None:
+            if self._stmt_id is not None and target.executed(self._stmt_id) is not None:
+                target.outcome.retried.append(self._stmt_id)
+                target.outcome.n += 1
+                return True
+            filter_ = self._statement.filter
+            collation = self._statement.collation
+            if target.let is None and collation is None:
+                self._tree = identity_filter(filter_, target.collation)
+            if self._tree is None:
+                self._tree = parse_filter(filter_, language=target.language(collation))
+        collection = target.collection()
+        if collection is None:
+            return True
+        if self._search is None or collection is not self._collection:
+            identity = identity_of(self._tree, collection.collation)
+            if identity is not None and self._statement.hint is None:
+                found = collection.look_up(target.node.engine, identity)
+                if found is not None and (owned is None or owned.matches(found[1])):
+                    self._remove(collection, [found])
+                return True
+            self.close()
+            self._collection = collection
+            self._search = Search(
+                target.node,
+                collection,
+                self._tree,
+                hint=hint_of(self._statement.hint),
+                once=not self._statement.multi,
+            )
+        matches = self._search.take(UNIT_DOCUMENTS if self._statement.multi else 1, owned, until)
+        if matches:
+            self._remove(collection, matches)
+            return not self._statement.multi or self._search.exhausted
+        return self._search.exhausted
+
+    def pause(self) -> None:
+        if self._search is not None:
+            self._search.pause()
+
+    def close(self) -> None:
+        if self._search is not None:
+            self._search.close()
+            self._search = None
+
+    def cut_short(self, error: CommandError) -> CommandError:
+        """Deleting again what is left is harmless, so the router may simply send the statement again."""
+        return error
+
+    def _remove(self, collection: Collection, matches: list[Match]) -> None:
+        unit = self._target.unit()
+        try:
+            for record_id, before in matches:
+                unit.remove(collection, record_id, before, stmt_id=self._stmt_id)
+        except BaseException:
+            unit.abort()
+            raise
+        self._target.commit(unit)
+        self._target.outcome.n += len(matches)

@@ -1,0 +1,297 @@
+"""Running the statements of a write command: in slices, each entered anew, acknowledged once at the end.
+
+Always true:
+
+* between entering (primary state, ownership) and the commit of what was then written there is no await;
+* nothing is written while the write lock is held (fsyncLock);
+* one slice holds the loop for about `SLICE_SECONDS`; after each pause the node must still be primary and own the data;
+* an upsert reads and inserts in one step, so two of them never insert the same document twice;
+* what a stale router sent is refused before anything is written (StaleConfig as the command's error); when the
+  ownership changes between two slices, the statements not yet done fail as write errors with StaleConfig, and those
+  done stay done;
+* a node that stops being primary between two slices fails the command; a retry with the same statement ids repeats
+  nothing.
+
+Write concerns, unless the client says else: `w: "majority"` on a member of a set (`w: 1` where arbiters leave no room
+for a failure), `w: 1` on a standalone and in `local`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from inspect import isawaitable
+from typing import Any, Protocol
+
+from docstore.bson import Value, array_from, document_from, enclosed, from_python
+from docstore.bson.walk import INT32, OBJECT, STRING
+from docstore.collection.oplog.sessions import SessionWrite
+from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY, WriteConcern
+from docstore.commands.context import Context
+from docstore.commands.declaration import Parameter, Type
+from docstore.commands.limits import MAX_WRITE_BATCH
+from docstore.errors import Code, CommandError
+from docstore.js.scripts import RUNNING
+from docstore.kernel.match.predicate import Predicate
+from docstore.namespace import replicates
+from docstore.node.node import DataNode, node_of
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.read.snapshot import enter
+from docstore.optime import OpTime
+
+PARAMETERS = (
+    Parameter("ordered", Type.BOOL, default=True),
+    Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
+)
+"""What insert, update and delete share."""
+
+_INT = struct.Struct("<i")
+_NOTHING_SAID = enclosed(b"\x10n\0\0\0\0\0")
+"""The reply to a write that wants none."""
+_OPTIME = struct.Struct("<i4sQ3sqx")
+_WRITABLE_SYSTEM = frozenset(("users", "roles", "version", "js", "profile", "keys", "sessions", "indexBuilds"))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the statements have done so far.
+
+    `modified` is None for commands that do not report it; `upserted` holds (statement index, `_id`); `last` is the
+    optime of the last write, None while nothing was written.
+    """
+
+    n: int = 0
+    modified: int | None = None
+    upserted: list[tuple[int, Value]] = field(default_factory=list)
+    errors: list[tuple[int, CommandError]] = field(default_factory=list)
+    retried: list[int] = field(default_factory=list)
+    last: OpTime | None = None
+
+    def fail(self, index: int, error: CommandError) -> None:
+        """Note the error of the statement at `index`.
+
+        Without its traceback, whose frames hold this outcome and the request's documents: such a cycle would keep
+        them in memory until garbage is collected.
+        """
+        self.errors.append((index, error.with_traceback(None)))
+
+
+class Statements(Protocol):
+    """The statements of one command, somewhere on their way."""
+
+    outcome: Outcome
+
+    def advance(self, owned: Predicate | None, until: float) -> bool:
+        """Do at least one step and whatever else fits before `until`; True when all statements are done."""
+
+    def fail_rest(self, error: CommandError) -> None:
+        """Nothing further can be done: note the error for what is left, as the command's order of errors wants it."""
+
+    def close(self) -> None:
+        """Release what a statement in the middle of its work holds."""
+
+
+def run_statements(context: Context, statements: Statements) -> bytes | Awaitable[bytes]:
+    """Do all statements, wait for the write concern, and give the reply."""
+    concern = effective_concern(context, node_of(context))
+    driven = drive(context, statements)
+    if driven is not None:
+        return _acknowledge_driven(context, statements, concern, driven)
+    return acknowledge(context, statements.outcome, concern)
+
+
+async def _acknowledge_driven(
+    context: Context, statements: Statements, concern: WriteConcern, driven: Awaitable[None]
+) -> bytes:
+    await driven
+    reply = acknowledge(context, statements.outcome, concern)
+    return await reply if isawaitable(reply) else reply
+
+
+def drive(context: Context, statements: Statements) -> Awaitable[None] | None:
+    """Do all statements; None when they are done already, else what to await."""
+    node = node_of(context)
+    owned = None
+    if node.store.write_lock.held:
+        return _drive_on(context, node, statements, None)
+    if node.ownership is not None:
+        entered = node.ownership.enter(context.namespace, context.shard_version, write=True)
+        if isawaitable(entered):
+            return _drive_on(context, node, statements, entered)
+        owned = entered
+    if statements.advance(owned, node.clock() + SLICE_SECONDS):
+        return None
+    return _drive_on(context, node, statements, None)
+
+
+async def _drive_on(
+    context: Context, node: DataNode, statements: Statements, entering: Awaitable[Predicate | None] | None
+) -> None:
+    begun = entering is None
+    try:
+        while True:
+            if begun:
+                await node.pause()
+            await node.store.write_lock.wait()
+            context.operation.check()
+            try:
+                owned = await _enter_again(context, node, entering)
+            except CommandError as error:
+                if not begun or error.code != Code.StaleConfig:
+                    raise
+                statements.fail_rest(error)
+                return
+            check_primary(context, node)
+            if statements.advance(owned, node.clock() + SLICE_SECONDS):
+                return
+            entering, begun = None, True
+    finally:
+        statements.close()
+
+
+async def _enter_again(
+    context: Context, node: DataNode, entering: Awaitable[Predicate | None] | None
+) -> Predicate | None:
+    if node.ownership is None:
+        return None
+    entered = entering or node.ownership.enter(context.namespace, context.shard_version, write=True)
+    return await enter(context, node, entered, write=True) if isawaitable(entered) else entered
+
+
+def check_primary(context: Context, node: DataNode) -> None:
+    """NotWritablePrimary when the request's database takes writes on a primary only and this is none (any more)."""
+    if replicates(context.namespace):
+        node.replication.check_write()
+
+
+def effective_concern(context: Context, node: DataNode) -> WriteConcern:
+    """The write concern that holds for the request. Errors: BadValue for what a node outside a set can never reach."""
+    concern = context.write_concern
+    if node.replication.set_name is None:
+        if (isinstance(concern.w, int) and concern.w > 1) or (isinstance(concern.w, str) and concern.w != "majority"):
+            raise CommandError(Code.BadValue, f"cannot use w: {concern.w!r} when a host is not replicated")
+        return concern
+    if context.explicit_write_concern or not replicates(context.namespace):
+        return concern
+    if concern == DEFAULT_WRITE_CONCERN and node.replication.defaults_to_majority:
+        return MAJORITY
+    return concern
+
+
+def session_write(context: Context, node: DataNode) -> SessionWrite | None:
+    """The session row that a retryable write keeps. Errors: IllegalOperation outside a set, TransactionTooOld."""
+    session = context.session
+    if session is None or session.txn_number is None:
+        return None
+    if node.replication.set_name is None:
+        raise CommandError(
+            Code.IllegalOperation, "Transaction numbers are only allowed on a replica set member or mongos"
+        )
+    node.store.sessions.check(session.lsid, session.txn_number)
+    return SessionWrite(session.lsid, session.txn_number)
+
+
+_SCRIPTS = (b"$where\0", b"$function\0")
+
+
+def enter_scripts(statements: Iterable[bytes]) -> None:
+    """Said before the first statement is carried out, because the command may be begun anew. Errors: ScriptsWanted."""
+    if any(name in statement for statement in statements for name in _SCRIPTS):
+        RUNNING.enter()
+
+
+def check_batch_size(count: int) -> None:
+    """InvalidLength unless a command has 1 to 100,000 statements."""
+    if not 1 <= count <= MAX_WRITE_BATCH:
+        raise CommandError(
+            Code.InvalidLength, f"Write batch sizes must be between 1 and {MAX_WRITE_BATCH}. Got {count} operations."
+        )
+
+
+@lru_cache(maxsize=1024)
+def check_writable(namespace: str) -> None:
+    """InvalidNamespace for collections that only the server itself writes."""
+    if namespace == "local.oplog.rs" or namespace.endswith((".system.views", ".system.profile")):
+        raise CommandError(Code.InvalidNamespace, f"cannot write to {namespace}")
+    collection = namespace.partition(".")[2]
+    if collection.startswith("system.") and collection[7:].partition(".")[0] not in _WRITABLE_SYSTEM:
+        raise CommandError(Code.InvalidNamespace, f"Invalid system namespace: {namespace}")
+
+
+def acknowledge(context: Context, outcome: Outcome, concern: WriteConcern) -> bytes | Awaitable[bytes]:
+    """The reply, once the write concern is met or has failed."""
+    if concern.w == 0:
+        return _NOTHING_SAID
+    if not concern.j and concern.w == 1:
+        return _reply(context, outcome, None)
+    return _acknowledge_later(context, outcome, concern)
+
+
+async def _acknowledge_later(context: Context, outcome: Outcome, concern: WriteConcern) -> bytes:
+    return _reply(context, outcome, await wait_for_write(context, outcome.last, concern))
+
+
+async def wait_for_write(context: Context, last: OpTime | None, concern: WriteConcern) -> dict[str, Any] | None:
+    """Wait until the write is as safe as asked; the writeConcernError when it is not.
+
+    A command that has written nothing waits for the newest write there is: what it has read must be as safe.
+    """
+    node = node_of(context)
+    optime = last if last is not None or node.store.oplog is None else node.store.last_optime
+    return await node.replication.wait_write(optime, concern, context.deadline)
+
+
+def optime_fields(node: DataNode, last: OpTime | None) -> bytes:
+    """`electionId` and `opTime` of a member of a set, nothing else; the last write's, or the newest there is."""
+    if node.replication.set_name is None:
+        return b""
+    optime = last or node.store.last_optime
+    election = b"\x07electionId\0\x7f\xff\xff\xff" + max(optime.term, 0).to_bytes(8, "big")
+    return election + b"\x03opTime\0" + _OPTIME.pack(28, b"\x11ts\0", optime.timestamp, b"\x12t\0", optime.term)
+
+
+def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | None) -> bytes:
+    optime = optime_fields(node_of(context), outcome.last)
+    if not (optime or outcome.errors or outcome.retried or outcome.upserted or concern_error):
+        return _counts(outcome.n, outcome.modified)
+    parts = [b"\x10n\0" + _INT.pack(outcome.n), optime]
+    if outcome.errors:
+        errors = [(OBJECT, _write_error(index, error)) for index, error in sorted(outcome.errors, key=lambda e: e[0])]
+        parts += (b"\x04writeErrors\0", array_from(errors))
+    if outcome.retried:
+        parts += (b"\x04retriedStmtIds\0", array_from((INT32, _INT.pack(stmt_id)) for stmt_id in outcome.retried))
+    if outcome.upserted:
+        made = [
+            (OBJECT, document_from((("index", INT32, _INT.pack(index)), ("_id", *identity))))
+            for index, identity in outcome.upserted
+        ]
+        parts += (b"\x04upserted\0", array_from(made))
+    if outcome.modified is not None:
+        parts.append(b"\x10nModified\0" + _INT.pack(outcome.modified))
+    if concern_error is not None:
+        parts += (b"\x03writeConcernError\0", from_python(concern_error)[1])
+    return enclosed(b"".join(parts))
+
+
+@lru_cache(maxsize=64)
+def _counts(n: int, modified: int | None) -> bytes:
+    """The reply to a write of which there is nothing else to say, as outside a set of nearly all."""
+    changed = b"" if modified is None else b"\x10nModified\0" + _INT.pack(modified)
+    return enclosed(b"\x10n\0" + _INT.pack(n) + changed)
+
+
+def _write_error(index: int, error: CommandError) -> bytes:
+    fields: list[tuple[str, int, bytes]] = [
+        ("index", INT32, _INT.pack(index)),
+        ("code", INT32, _INT.pack(error.code)),
+        ("errmsg", STRING, _text(error.message)),
+    ]
+    fields += [(name, *from_python(value)) for name, value in error.extra.items()]
+    return document_from(fields)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _INT.pack(len(encoded) + 1) + encoded + b"\0"

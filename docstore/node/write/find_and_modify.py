@@ -1,0 +1,222 @@
+"""One document found, changed or removed, and given back as it was before or is afterwards.
+
+A retry of an executed command answers from what the oplog keeps of it: the document that the first answer held stands
+in an entry of its own, written in the same batch as the change.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from docstore.bson import Value, document_from, get_field
+from docstore.bson.walk import BOOL, INT32, NULL, OBJECT
+from docstore.collection.collection import Collection
+from docstore.collection.oplog.journal import Image
+from docstore.errors import CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.ddl.catalog_changes import make_collection
+from docstore.node.write.modification import Modification
+from docstore.node.write.search import Match, Search, identity_of
+from docstore.node.write.statement_loop import WriteTarget, entry_operation
+from docstore.query.filter.tree import Filter
+from docstore.query.find import Hint
+from docstore.query.projection.projection import DocumentProjection
+from docstore.query.sort import Sort
+
+_INT = struct.Struct("<i")
+_TRUE = b"\1"
+_FALSE = b"\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindAndModifyRequest:
+    """What is asked for; without `modification` the document is removed."""
+
+    tree: Filter
+    sort: Sort
+    modification: Modification | None
+    new: bool = False
+    upsert: bool = False
+    projection: DocumentProjection | None = None
+    hint: Hint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the reply says: `existing` is None for a removal, `upserted` the `_id` of a new document."""
+
+    n: int
+    existing: bool | None
+    value: bytes | None
+    upserted: Value | None = None
+    retried: int | None = None
+
+
+class FindAndModifyWork:
+    """The one statement of a findAndModify; `result` is there once `step` has returned True."""
+
+    def __init__(self, target: WriteTarget, request: FindAndModifyRequest) -> None:
+        self._answer: Answer | None = None
+        self._target = target
+        self._request = request
+        self._stmt_id = target.statement_id(0)
+        self._checked = False
+        self._search: Search | None = None
+        self._collection: Collection | None = None
+
+    @property
+    def result(self) -> Answer:
+        assert self._answer is not None, "the statement is not done yet"
+        return self._answer
+
+    def step(self, owned: Predicate | None, until: float) -> bool:
+        target, request = self._target, self._request
+        if not self._checked:
+            self._checked = True
+            if self._retried():
+                return True
+        collection = target.collection()
+        if collection is None:
+            self._without_match(None)
+            return True
+        if self._search is None or collection is not self._collection:
+            identity = identity_of(request.tree, collection.collation)
+            if identity is not None and request.hint is None:
+                found = collection.look_up(target.node.engine, identity)
+                if found is not None and (owned is None or owned.matches(found[1])):
+                    self._with_match(collection, found)
+                else:
+                    self._without_match(collection)
+                return True
+            self.close()
+            self._collection = collection
+            self._search = Search(target.node, collection, request.tree, sort=request.sort, hint=request.hint)
+        matches = self._search.take(1, owned, until)
+        if matches:
+            self._with_match(collection, matches[0])
+            return True
+        if self._search.exhausted:
+            self._without_match(collection)
+            return True
+        return False
+
+    def pause(self) -> None:
+        if self._search is not None:
+            self._search.pause()
+
+    def close(self) -> None:
+        if self._search is not None:
+            self._search.close()
+            self._search = None
+
+    def cut_short(self, error: CommandError) -> CommandError:
+        return error
+
+    def _with_match(self, collection: Collection, match: Match) -> None:
+        record_id, before = match
+        modification = self._request.modification
+        validator = self._target.validator(collection)
+        unit = self._target.unit()
+        try:
+            if modification is None:
+                image = Image("preImage", before)
+                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, image=image)
+                after = None
+            else:
+                after = modification.apply(before)
+                if after != before:
+                    if validator is not None:
+                        validator.check_change(before, after)
+                    image = Image("postImage", after) if self._request.new else Image("preImage", before)
+                    unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id, image=image)
+        except BaseException:
+            unit.abort()
+            raise
+        if after == before:
+            unit.abort()
+        else:
+            self._target.commit(unit)
+        value = after if self._request.new else before
+        self._answer = Answer(1, None if modification is None else True, value)
+
+    def _without_match(self, collection: Collection | None) -> None:
+        modification = self._request.modification
+        if modification is None:
+            self._answer = Answer(0, None, None)
+            return
+        if not self._request.upsert:
+            self._answer = Answer(0, False, None)
+            return
+        made = modification.upsert()
+        collection = collection or make_collection(self._target.node.store, self._target.namespace)
+        validator = self._target.validator(collection)
+        if validator is not None:
+            validator.check_new(made)
+        unit = self._target.unit()
+        try:
+            unit.insert(collection, made, stmt_id=self._stmt_id)
+        except BaseException:
+            unit.abort()
+            raise
+        self._target.commit(unit)
+        self._answer = self._inserted(made)
+
+    def _inserted(self, made: bytes, retried: int | None = None) -> Answer:
+        identity = get_field(made, "_id")
+        assert identity is not None, "a stored document has an _id"
+        return Answer(1, False, made if self._request.new else None, identity, retried)
+
+    def _retried(self) -> bool:
+        optime = self._target.executed(self._stmt_id)
+        if optime is None:
+            return False
+        entry = self._target.entry(optime)
+        operation = entry_operation(entry)
+        removes = self._request.modification is None
+        if removes != (operation == "d"):
+            raise CommandError(
+                40606, "the command of this retry differs from the one that was executed: it was another kind of write"
+            )
+        if operation == "i":
+            made = get_field(entry, "o")
+            assert made is not None, "an oplog entry without o"
+            self._answer = self._inserted(made[1], self._stmt_id)
+        else:
+            value = self._image(entry)
+            self._answer = Answer(1, None if removes else True, value, None, self._stmt_id)
+        return True
+
+    def _image(self, entry: bytes) -> bytes:
+        """The document of the first answer. Errors: 40613 when the entry that holds it is gone."""
+        wanted = "postImageOpTime" if self._request.new else "preImageOpTime"
+        link = get_field(entry, wanted)
+        oplog = self._target.node.store.oplog
+        assert oplog is not None, "statements are remembered with an oplog only"
+        if link is None:
+            raise CommandError(40608, "the command of this retry asks for another document than the first one did")
+        timestamp = get_field(link[1], "ts")
+        assert timestamp is not None, "an optime without ts"
+        image = oplog.entry(int.from_bytes(timestamp[1], "little"))
+        if image is None:
+            raise CommandError(40613, "the document that the first answer held is no longer in the oplog")
+        document = get_field(image, "o")
+        assert document is not None, "an oplog entry without o"
+        return document[1]
+
+
+def answer_fields(answer: Answer, projection: DocumentProjection | None) -> list[tuple[str, int, bytes]]:
+    """The reply's fields."""
+    last = [("n", INT32, _INT.pack(answer.n))]
+    if answer.existing is not None:
+        last.append(("updatedExisting", BOOL, _TRUE if answer.existing else _FALSE))
+    if answer.upserted is not None:
+        last.append(("upserted", *answer.upserted))
+    fields = [("lastErrorObject", OBJECT, document_from(last))]
+    if answer.value is None:
+        fields.append(("value", NULL, b""))
+    else:
+        fields.append(("value", OBJECT, answer.value if projection is None else projection.apply(answer.value)))
+    if answer.retried is not None:
+        fields.append(("retriedStmtId", INT32, _INT.pack(answer.retried)))
+    return fields

@@ -1,0 +1,159 @@
+"""The statements of an insert: documents prepared and written many to a unit.
+
+One unit holds a run of documents of the command, bounded in number and bytes: its commit must not hold the loop for
+long either. A document that is refused leaves the unit as it was.
+"""
+
+from __future__ import annotations
+
+from bson.objectid import ObjectId
+
+from docstore.collection.collection import Collection
+from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.unit_of_work import WriteUnit
+from docstore.commands.sessions.fields import Session
+from docstore.errors import CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.ddl.catalog_changes import make_collection
+from docstore.node.node import DataNode
+from docstore.node.write.documents import prepare
+from docstore.node.write.driver import Outcome
+from docstore.node.write.validators import Validator, validator_of
+
+UNIT_DOCUMENTS = 500
+UNIT_BYTES = 1024 * 1024
+_CLOCK_EVERY = 64
+
+
+class Inserts:
+    """The documents of one insert command on their way into a collection, which is made when it is not there."""
+
+    def __init__(
+        self,
+        node: DataNode,
+        namespace: str,
+        documents: list[bytes],
+        *,
+        ordered: bool,
+        session: Session | None = None,
+        session_write: SessionWrite | None = None,
+        from_migrate: bool = False,
+        bypass_validation: bool = False,
+    ) -> None:
+        self.outcome = Outcome()
+        self._node = node
+        self._namespace = namespace
+        self._documents = documents
+        self._ordered = ordered
+        self._session = session
+        self._session_write = session_write
+        self._from_migrate = from_migrate
+        self._bypass = bypass_validation
+        self._validator: Validator | None = None
+        self._at = 0
+
+    def advance(self, owned: Predicate | None, until: float) -> bool:
+        del owned
+        while self._at < len(self._documents):
+            if not self._unit(until):
+                self._at = len(self._documents)
+            elif self._node.clock() >= until:
+                break
+        return self._at >= len(self._documents)
+
+    def fail_rest(self, error: CommandError) -> None:
+        rest = range(self._at, self._at + 1 if self._ordered else len(self._documents))
+        for index in rest:
+            self.outcome.fail(index, error)
+
+    def close(self) -> None:
+        """Nothing is held between units."""
+
+    def _unit(self, until: float) -> bool:
+        """Write one unit; False when the command ends with an error in it."""
+        collection = self._collection()
+        if collection is None:
+            return not self._ordered
+        self._validator = validator_of(self._node, collection, bypass=self._bypass)
+        unit = self._node.store.unit(session=self._session_write, from_migrate=self._from_migrate)
+        first = self._at
+        failed = len(self.outcome.errors)
+        left = UNIT_BYTES
+        try:
+            while True:
+                stop = min(self._at + _CLOCK_EVERY, len(self._documents))
+                left -= self._stretch(unit, collection, stop)
+                full = left <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
+                if full or self._at < stop or self._node.clock() >= until:
+                    break
+        except BaseException:
+            unit.abort()
+            raise
+        try:
+            self.outcome.last = unit.commit() or self.outcome.last
+        except CommandError as error:
+            # No room on the disk: nothing of the unit stands.
+            self.outcome.errors = [kept for kept in self.outcome.errors if kept[0] < first]
+            self._at = first
+            self.fail_rest(error)
+            return False
+        failed = len(self.outcome.errors) - failed
+        self.outcome.n += self._at - first - failed
+        return not (failed and self._ordered)
+
+    def _stretch(self, unit: WriteUnit, collection: Collection, stop: int) -> int:
+        """Put the documents before `stop` into the unit, up to an ordered batch's first error; their size in bytes."""
+        documents, timestamp, insert = self._documents, self._node.timestamp, unit.insert
+        size = 0
+        for position in range(self._at, stop):
+            raw = documents[position]
+            size += len(raw)
+            try:
+                if self._session_write is None and self._validator is None:
+                    insert(collection, prepare(raw, _new_id, timestamp))
+                elif self._session_write is None:
+                    insert(collection, self._valid(prepare(raw, _new_id, timestamp)))
+                else:
+                    self._insert_once(unit, collection, position, self._session_write)
+            except CommandError as error:
+                self.outcome.fail(position, error)
+                if self._ordered:
+                    self._at = position + 1
+                    return size
+        self._at = stop
+        return size
+
+    def _insert_once(self, unit: WriteUnit, collection: Collection, position: int, row: SessionWrite) -> None:
+        """Insert unless the statement has been executed before."""
+        assert self._session is not None, "a retryable write belongs to a session"
+        stmt_id = self._session.statement_id(position)
+        if self._node.store.sessions.statement(row.lsid, row.txn_number, stmt_id) is not None:
+            self.outcome.retried.append(stmt_id)
+            return
+        raw = prepare(self._documents[position], _new_id, self._node.timestamp)
+        unit.insert(collection, self._valid(raw), stmt_id=stmt_id)
+
+    def _valid(self, raw: bytes) -> bytes:
+        """The document itself. Errors: DocumentValidationFailure."""
+        if self._validator is not None:
+            self._validator.check_new(raw)
+        return raw
+
+    def _collection(self) -> Collection | None:
+        """The collection, made in a unit of its own before the first document that can be inserted; else None."""
+        store = self._node.store
+        found = store.collection(self._namespace)
+        while found is None and self._at < len(self._documents):
+            try:
+                prepare(self._documents[self._at], _new_id, self._node.timestamp)
+                found = make_collection(store, self._namespace)
+            except CommandError as error:
+                self.outcome.fail(self._at, error)
+                self._at += 1
+                if self._ordered:
+                    break
+        return found
+
+
+def _new_id() -> bytes:
+    return ObjectId().binary

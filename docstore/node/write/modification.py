@@ -1,0 +1,128 @@
+"""An update applied to stored documents: positions of `$`, times, and the limits on what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bson.objectid import ObjectId
+
+from docstore.aggregation.stages.table import STAGES
+from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
+from docstore.bson import Value, array_documents, elements, validate
+from docstore.bson.walk import ARRAY, OBJECT, OBJECT_ID
+from docstore.commands.limits import MAX_DOCUMENT_BYTES
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode
+from docstore.node.write.search import identity_filter
+from docstore.query.context import Language
+from docstore.query.filter.tree import Filter
+from docstore.query.projection.positions import Positions
+from docstore.query.update.direct import DirectUpdate, direct_update
+from docstore.query.update.parse import parse_update
+from docstore.query.update.update import Update
+from docstore.query.value.collation import Collation
+
+
+@dataclass(slots=True)
+class Modification:
+    """One statement's update with its filter."""
+
+    node: DataNode
+    tree: Filter
+    update: Update
+    positions: Positions | None = None
+
+    def apply(self, before: bytes) -> bytes:
+        """The document after the update; the same object when it does not count as modified.
+
+        Errors: 17419 over 16 MiB, Overflow.
+        """
+        update = self.update
+        if isinstance(update, DirectUpdate):
+            changed = update.change(before)
+            if changed is before:
+                return before
+            if changed is not None:
+                check_updated(changed)
+                return changed
+        position = None
+        if update.needs_position:
+            if self.positions is None:
+                self.positions = Positions(self.tree)
+            position = self.positions.of(before)
+        after = update.apply(before, matched_index=position, now=self._now(), timestamp=self._timestamp())
+        if after != before:
+            check_updated(after)
+        return after
+
+    @property
+    def changed(self) -> frozenset[bytes] | None:
+        """The top-level fields that the update may change; None where that is not known."""
+        return self.update.names if isinstance(self.update, DirectUpdate) else None
+
+    def counts(self, before: bytes, after: bytes) -> bool:
+        """Whether the document counts as modified; one that was put there anew without its `_id` does in any case."""
+        return after is not before or self.update.leaves_id_out(before)
+
+    def upsert(self) -> bytes:
+        """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
+        new_id = (OBJECT_ID, ObjectId().binary)
+        made = self.update.upsert(self.tree, new_id, now=self._now(), timestamp=self._timestamp())
+        _check(made, 17420, "Document to upsert is larger than")
+        return made
+
+    def _now(self) -> int:
+        return int(self.node.wall_clock() * 1000)
+
+    def _timestamp(self) -> int:
+        return int.from_bytes(self.node.timestamp(), "little")
+
+
+def check_updated(raw: bytes) -> None:
+    """Refuse what an update may not make of a document. Errors: 17419 over 16 MiB, Overflow."""
+    _check(raw, 17419, "Resulting document after update is larger than")
+
+
+def _check(raw: bytes, code: int, complaint: str) -> None:
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise CommandError(code, f"{complaint} {MAX_DOCUMENT_BYTES}")
+    validate(raw)
+
+
+def check_form(update: Value) -> None:
+    """Refuse what is neither a document nor a list of stages, before anything of the command is carried out.
+
+    Errors: FailedToParse, TypeMismatch, 40323, 40324.
+    """
+    code, data = update
+    if code == OBJECT:
+        return
+    if code != ARRAY:
+        raise CommandError(Code.FailedToParse, "Update argument must be either an object or an array")
+    for stage in array_documents(data):
+        names = [name for name, _, _ in elements(stage)]
+        if len(names) != 1:
+            raise CommandError(40323, "A pipeline stage specification object must contain exactly one field.")
+        if names[0] not in STAGES and names[0] not in UNSUPPORTED:
+            raise CommandError(40324, f"Unrecognized pipeline stage name: '{names[0]}'")
+
+
+def direct_modification(
+    node: DataNode, filter_: bytes, update: Value, collation: Collation | None
+) -> Modification | None:
+    """A simple update (`docstore.query.update.direct`) of the document with an `_id`, else None: what most statements
+    are, and what means the same in every language with that collation.
+    """
+    identity = identity_filter(filter_, collation)
+    direct = direct_update(update[1]) if identity is not None and update[0] == OBJECT else None
+    return None if identity is None or direct is None else Modification(node, identity, direct)
+
+
+def update_of(update: Value, array_filters: Sequence[bytes], language: Language) -> Update:
+    """From the `u` of a statement, whose form has been checked. Errors: those of the update language."""
+    code, data = update
+    if code == OBJECT:
+        direct = None if array_filters else direct_update(data)
+        return parse_update(data, array_filters, language=language) if direct is None else direct
+    return parse_update(array_documents(data), array_filters, language=language)

@@ -1,0 +1,165 @@
+"""Statements of update and delete done one after another, each in as many slices as it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from docstore.bson import get_field
+from docstore.collection.catalog.views import check_no_view
+from docstore.collection.collection import Collection
+from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.unit_of_work import WriteUnit
+from docstore.commands.sessions.fields import Session
+from docstore.errors import CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.node import DataNode
+from docstore.node.read.requests import language_at, under
+from docstore.node.write.driver import Outcome
+from docstore.node.write.validators import Validator, validator_of
+from docstore.optime import OpTime
+from docstore.query.context import Language
+from docstore.query.value.collation import Collation
+
+UNIT_DOCUMENTS = 64
+"""Documents that one unit of a statement over many documents changes at most."""
+
+
+@dataclass(slots=True)
+class WriteTarget:
+    """Where the statements of one command write, on whose behalf, and what has come of it."""
+
+    node: DataNode
+    namespace: str
+    outcome: Outcome
+    session: Session | None = None
+    session_write: SessionWrite | None = None
+    let: bytes | None = None
+    bypass_validation: bool = False
+    _language: Language | None = None
+
+    def language(self, collation: bytes | None = None) -> Language:
+        """What the filter and the update of a statement mean. Errors: those of `let` and of the collation."""
+        if self._language is None:
+            self._language = language_at(self.node, self.let)
+        return under(self._language, self.node, self.namespace, collation)
+
+    @property
+    def collation(self) -> Collation | None:
+        """The collection's own."""
+        collection = self.node.store.collection(self.namespace)
+        return None if collection is None else collection.collation
+
+    def collection(self) -> Collection | None:
+        """The collection, if it is there. Errors: CommandNotSupportedOnView."""
+        store = self.node.store
+        found = store.collection(self.namespace)
+        if found is None:
+            check_no_view(store, self.namespace)
+        return found
+
+    def validator(self, collection: Collection) -> Validator | None:
+        """What documents must pass on this command's behalf."""
+        return validator_of(self.node, collection, bypass=self.bypass_validation)
+
+    def unit(self) -> WriteUnit:
+        return self.node.store.unit(session=self.session_write)
+
+    def commit(self, unit: WriteUnit) -> None:
+        """Commit and remember the optime."""
+        self.outcome.last = unit.commit() or self.outcome.last
+
+    def statement_id(self, index: int) -> int | None:
+        """The statement's id when the write is retryable."""
+        if self.session_write is None or self.session is None:
+            return None
+        return self.session.statement_id(index)
+
+    def executed(self, stmt_id: int | None) -> OpTime | None:
+        """The optime under which the statement has been executed already, on this or a former try."""
+        if stmt_id is None or self.session_write is None:
+            return None
+        row = self.session_write
+        return self.node.store.sessions.statement(row.lsid, row.txn_number, stmt_id)
+
+    def entry(self, optime: OpTime) -> bytes:
+        """The oplog entry of an executed statement."""
+        assert self.node.store.oplog is not None, "statements are remembered with an oplog only"
+        entry = self.node.store.oplog.entry(optime.timestamp)
+        assert entry is not None, "an executed statement's entry has just been found"
+        return entry
+
+
+def entry_operation(entry: bytes) -> str:
+    """The `op` of an oplog entry."""
+    value = get_field(entry, "op")
+    assert value is not None, "an oplog entry without op"
+    return value[1][4:-1].decode()
+
+
+class Work(Protocol):
+    """One statement on its way."""
+
+    def step(self, owned: Predicate | None, until: float) -> bool:
+        """Do what fits before `until`, at least something; True when the statement is done."""
+
+    def pause(self) -> None:
+        """Others run before the next step."""
+
+    def close(self) -> None:
+        """Release what is held."""
+
+    def cut_short(self, error: CommandError) -> CommandError:
+        """What to report when the statement cannot go on because of `error`."""
+
+
+class StatementLoop:
+    """The statements of one command: `make(index)` begins one. Implements `docstore.node.write.driver.Statements`."""
+
+    def __init__(
+        self, outcome: Outcome, make: Callable[[int], Work], count: int, *, ordered: bool, clock: Callable[[], float]
+    ) -> None:
+        self.outcome = outcome
+        self._make = make
+        self._count = count
+        self._ordered = ordered
+        self._clock = clock
+        self._at = 0
+        self._running: Work | None = None
+
+    def advance(self, owned: Predicate | None, until: float) -> bool:
+        while self._at < self._count:
+            try:
+                if self._running is None:
+                    self._running = self._make(self._at)
+                if self._running.step(owned, until):
+                    self._end()
+            except CommandError as error:
+                self._fail(error)
+            if self._at < self._count and self._clock() >= until:
+                if self._running is not None:
+                    self._running.pause()
+                return False
+        return True
+
+    def fail_rest(self, error: CommandError) -> None:
+        if self._running is not None:
+            self._fail(self._running.cut_short(error))
+        while self._at < self._count:
+            self._fail(error)
+
+    def close(self) -> None:
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+    def _end(self) -> None:
+        self.close()
+        self._at += 1
+
+    def _fail(self, error: CommandError) -> None:
+        self.outcome.fail(self._at, error)
+        self._end()
+        if self._ordered:
+            self._at = self._count

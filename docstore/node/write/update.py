@@ -1,0 +1,263 @@
+"""The statements of an update: one document each, or all that match; an upsert where none does.
+
+A document that the update leaves as it was counts as matched, not as modified, and nothing is written for it. An error
+in the middle of a statement over many documents leaves those before it changed, as in MongoDB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docstore.aggregation.query_context import with_constants
+from docstore.bson import Value, elements, get_field
+from docstore.bson.walk import ARRAY, BOOL, OBJECT
+from docstore.collection.collection import Collection
+from docstore.commands.arguments import declared, parse_fields
+from docstore.commands.declaration import Parameter, Type
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.ddl.catalog_changes import make_collection
+from docstore.node.read.requests import COLLATION, hint_of
+from docstore.node.write.modification import Modification, check_form, direct_modification, update_of
+from docstore.node.write.search import Match, Search, identity_of
+from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
+from docstore.query.filter.parse import parse_filter
+from docstore.query.update.upsert import refuse_expressions
+
+_FIELDS = declared(
+    Parameter("q", Type.OBJECT, required=True),
+    Parameter("u", Type.ANY, required=True),
+    Parameter("c", Type.OBJECT),
+    Parameter("multi", Type.BOOL, default=False),
+    Parameter("upsert", Type.BOOL, default=False),
+    Parameter("hint", Type.ANY),
+    Parameter("arrayFilters", Type.DOCUMENTS, default=()),
+    COLLATION,
+)
+
+
+_PLAIN = frozenset(("q", "u", "multi", "upsert"))
+_ABSENT: Value = (0, b"")
+_NO: Value = (BOOL, b"\0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStatement:
+    """One element of `updates` as it was sent: `filter` is raw, `update` a document or the stages of a pipeline."""
+
+    filter: bytes
+    update: Value
+    multi: bool = False
+    upsert: bool = False
+    hint: Value | None = None
+    array_filters: tuple[bytes, ...] = ()
+    constants: bytes | None = None
+    collation: bytes | None = None
+
+
+def update_statement(raw: bytes) -> UpdateStatement:
+    """One element of `updates`. Errors: Location40414, Location40415, TypeMismatch, those of `check_form`."""
+    given = {name: (code, data) for name, code, data in elements(raw)}
+    if given.keys() <= _PLAIN and "u" in given:
+        # What drivers send for most updates, without the cost of the general way.
+        query, multi, upsert = given.get("q", _ABSENT), given.get("multi", _NO), given.get("upsert", _NO)
+        if query[0] == given["u"][0] == OBJECT and multi[0] == upsert[0] == BOOL:
+            return UpdateStatement(
+                filter=query[1], update=given["u"], multi=multi[1] == b"\1", upsert=upsert[1] == b"\1"
+            )
+    fields = parse_fields("update.updates", raw, _FIELDS)
+    check_form(fields["u"])
+    hint_of(fields["hint"])
+    return UpdateStatement(
+        filter=fields["q"],
+        update=fields["u"],
+        multi=fields["multi"],
+        upsert=fields["upsert"],
+        hint=fields["hint"],
+        array_filters=tuple(fields["arrayFilters"]),
+        constants=fields["c"],
+        collation=fields["collation"],
+    )
+
+
+class UpdateWork:
+    """One statement of an update command."""
+
+    def __init__(self, target: WriteTarget, index: int, statement: UpdateStatement) -> None:
+        self._target = target
+        self._index = index
+        self._statement = statement
+        self._stmt_id = target.statement_id(index)
+        self._modification: Modification | None = None
+        self._search: Search | None = None
+        self._collection: Collection | None = None
+        self._changed = False
+        if statement.multi and self._stmt_id is not None:
+            raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
+
+    def step(self, owned: Predicate | None, until: float) -> bool:
+        target = self._target
+        if self._modification is None:
+            if self._retried():
+                return True
+            self._modification = self._direct() or self._parsed()
+        collection = target.collection()
+        if collection is None or self._search is None or collection is not self._collection:
+            return self._begin(collection, self._modification, owned, until)
+        return self._continue(collection, self._modification, self._search, owned, until)
+
+    def _direct(self) -> Modification | None:
+        """The modification without the cost of the general way, for most statements."""
+        statement, target = self._statement, self._target
+        if statement.array_filters or statement.constants is not None or target.let is not None:
+            return None
+        if statement.collation is not None:
+            return None
+        return direct_modification(target.node, statement.filter, statement.update, target.collation)
+
+    def _parsed(self) -> Modification:
+        statement, target = self._statement, self._target
+        language = target.language(statement.collation)
+        if statement.constants is not None:
+            if statement.update[0] != ARRAY:
+                raise CommandError(51198, "Constant values may only be specified for pipeline updates")
+            language = with_constants(language, statement.constants)
+        update = update_of(statement.update, statement.array_filters, language)
+        if statement.multi and update.is_replacement:
+            raise CommandError(Code.FailedToParse, "multi update is not supported for replacement-style update")
+        tree = parse_filter(statement.filter, language=language)
+        if statement.upsert:
+            refuse_expressions(tree)
+        return Modification(target.node, tree, update)
+
+    def pause(self) -> None:
+        if self._search is not None:
+            self._search.pause()
+
+    def close(self) -> None:
+        if self._search is not None:
+            self._search.close()
+            self._search = None
+
+    def cut_short(self, error: CommandError) -> CommandError:
+        if not self._changed:
+            return error
+        return CommandError(
+            Code.OperationFailed, f"an update of many documents was cut short; some are updated: {error.message}"
+        )
+
+    def _begin(
+        self, collection: Collection | None, modification: Modification, owned: Predicate | None, until: float
+    ) -> bool:
+        self.close()
+        if collection is None:
+            if self._statement.upsert and not self._changed:
+                self._upsert(make_collection(self._target.node.store, self._target.namespace), modification)
+            return True
+        identity = identity_of(modification.tree, collection.collation)
+        if identity is not None and self._statement.hint is None:
+            found = collection.look_up(self._target.node.engine, identity)
+            if found is not None and (owned is None or owned.matches(found[1])):
+                self._change(collection, modification, [found])
+            elif self._statement.upsert:
+                self._upsert(collection, modification)
+            return True
+        self._collection = collection
+        self._search = Search(
+            self._target.node,
+            collection,
+            modification.tree,
+            hint=hint_of(self._statement.hint),
+            once=not self._statement.multi,
+        )
+        return self._continue(collection, modification, self._search, owned, until)
+
+    def _continue(
+        self,
+        collection: Collection,
+        modification: Modification,
+        search: Search,
+        owned: Predicate | None,
+        until: float,
+    ) -> bool:
+        wanted = UNIT_DOCUMENTS if self._statement.multi else 1
+        matches = search.take(wanted, owned, until)
+        if matches:
+            self._change(collection, modification, matches)
+            self._changed = True
+            return not self._statement.multi or search.exhausted
+        if search.exhausted and not self._changed and self._statement.upsert:
+            self._upsert(collection, modification)
+        return search.exhausted
+
+    def _change(self, collection: Collection, modification: Modification, matches: list[Match]) -> None:
+        """Update documents in one unit. An error keeps those before it."""
+        outcome = self._target.outcome
+        validator = self._target.validator(collection)
+        unit = self._target.unit()
+        modified = 0
+        failure: CommandError | None = None
+        try:
+            for record_id, before in matches:
+                try:
+                    after = modification.apply(before)
+                    if after != before:
+                        if validator is not None:
+                            validator.check_change(before, after)
+                        unit.replace(
+                            collection, record_id, before, after, stmt_id=self._stmt_id, changed=modification.changed
+                        )
+                    modified += modification.counts(before, after)
+                except CommandError as error:
+                    failure = error
+                    break
+        except BaseException:
+            unit.abort()
+            raise
+        if modified:
+            self._target.commit(unit)
+        else:
+            unit.abort()
+        if failure is not None:
+            raise failure
+        outcome.n += len(matches)
+        assert outcome.modified is not None, "updates report what they modified"
+        outcome.modified += modified
+
+    def _upsert(self, collection: Collection, modification: Modification) -> None:
+        made = modification.upsert()
+        validator = self._target.validator(collection)
+        if validator is not None:
+            validator.check_new(made)
+        unit = self._target.unit()
+        try:
+            unit.insert(collection, made, stmt_id=self._stmt_id)
+        except BaseException:
+            unit.abort()
+            raise
+        self._target.commit(unit)
+        self._count_upserted(made)
+
+    def _count_upserted(self, made: bytes) -> None:
+        identity = get_field(made, "_id")
+        assert identity is not None, "a stored document has an _id"
+        self._target.outcome.n += 1
+        self._target.outcome.upserted.append((self._index, identity))
+
+    def _retried(self) -> bool:
+        """Whether the statement was executed before; its result is then counted again from its oplog entry."""
+        optime = self._target.executed(self._stmt_id)
+        if optime is None or self._stmt_id is None:
+            return False
+        outcome = self._target.outcome
+        outcome.retried.append(self._stmt_id)
+        entry = self._target.entry(optime)
+        if entry_operation(entry) == "i":
+            made = get_field(entry, "o")
+            assert made is not None, "an oplog entry without o"
+            self._count_upserted(made[1])
+        else:
+            outcome.n += 1
+            assert outcome.modified is not None, "updates report what they modified"
+            outcome.modified += 1
+        return True

@@ -1,0 +1,118 @@
+"""The validator of a collection: a filter that documents must match to be inserted or updated.
+
+What may not stand in one is what needs more than the document: text and position searches, JavaScript, chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from bson.raw_bson import RawBSONDocument
+
+from docstore.aggregation.query_context import language
+from docstore.bson import ARRAY, OBJECT, elements, get_field, to_python, values
+from docstore.collection.catalog.options import CollectionOptions
+from docstore.collection.collection import Collection
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.node import DataNode
+from docstore.node.read.requests import language_at
+from docstore.query.context import Language
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.schema.validator_details import failure_details
+
+_GEO_NEAR = "$geoNear, $near, and $nearSphere are not allowed in this context"
+_RANDOM = "$rand not allowed inside collection validators"
+_REFUSED: Mapping[str, tuple[int, str]] = {
+    "$where": (Code.BadValue, "$where is not allowed in this context"),
+    "$text": (Code.BadValue, "$text is not allowed in this context"),
+    "$near": (5626500, _GEO_NEAR),
+    "$nearSphere": (5626500, _GEO_NEAR),
+    "$geoNear": (5626500, _GEO_NEAR),
+    "$sampleRate": (3040500, _RANDOM),
+}
+_VARIABLE = b"$$"
+"""Stands in every validator whose meaning may change with the time."""
+_REFUSED_EXPRESSIONS: Mapping[str, tuple[int, str]] = {
+    "$rand": (3040500, _RANDOM),
+    "$function": (4660800, "$function cannot be used inside a validator."),
+}
+
+
+def check_validator(node: DataNode, raw: bytes) -> None:
+    """Refuse a filter that cannot be a validator. Errors: those of the filter language, BadValue, Location5626500."""
+    _check_names(raw, _REFUSED)
+    parse_filter(raw, language=replace(language_at(node, None), scripts=None))
+
+
+def _check_names(raw: bytes, refused: Mapping[str, tuple[int, str]]) -> None:
+    for name, code, data in elements(raw):
+        found = refused.get(name)
+        if found is not None:
+            raise CommandError(*found)
+        _check_value(code, data, _REFUSED_EXPRESSIONS if name == "$expr" else refused)
+
+
+def _check_value(code: int, data: bytes, refused: Mapping[str, tuple[int, str]]) -> None:
+    if code == OBJECT:
+        _check_names(data, refused)
+    elif code == ARRAY:
+        for item_code, item in values(data):
+            _check_value(item_code, item, refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """What a collection asks of documents. `moderate`: a document that did not match before need not match now;
+    `warns`: what does not match is let in.
+    """
+
+    raw: bytes
+    predicate: Predicate
+    language: Language
+    moderate: bool
+    warns: bool
+
+    def check_new(self, raw: bytes) -> None:
+        """DocumentValidationFailure for a document that may not be inserted."""
+        if not self.predicate.matches(raw) and not self.warns:
+            raise self._failure(raw)
+
+    def check_change(self, before: bytes, after: bytes) -> None:
+        """DocumentValidationFailure for a document that may not become another."""
+        if self.warns or self.predicate.matches(after) or (self.moderate and not self.predicate.matches(before)):
+            return
+        raise self._failure(after)
+
+    def _failure(self, raw: bytes) -> CommandError:
+        identity = get_field(raw, "_id")
+        assert identity is not None, "a document to be stored has an _id"
+        info = {
+            "failingDocumentId": to_python(identity),
+            "details": RawBSONDocument(failure_details(self.raw, raw, self.language)),
+        }
+        return CommandError(Code.DocumentValidationFailure, "Document failed validation", extra={"errInfo": info})
+
+
+def validator_of(node: DataNode, collection: Collection, *, bypass: bool = False) -> Validator | None:
+    """What documents of the collection must pass; None for nothing, or when the client bypasses it."""
+    options = collection.options
+    if options.validator is None or options.level == "off" or bypass:
+        return None
+    if _VARIABLE in options.validator:
+        return _validator(options, replace(language_at(node, None), collation=options.collation))
+    return _without_variables(options)
+
+
+@lru_cache(maxsize=256)
+def _without_variables(options: CollectionOptions) -> Validator:
+    return _validator(options, language(collation=options.collation))
+
+
+def _validator(options: CollectionOptions, meaning: Language) -> Validator:
+    assert options.validator is not None, "only a collection with a validator has documents checked"
+    predicate = compile_filter(parse_filter(options.validator, language=meaning))
+    return Validator(options.validator, predicate, meaning, options.level == "moderate", options.action == "warn")

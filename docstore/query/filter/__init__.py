@@ -1,0 +1,1 @@
+"""Filters: parsed to typed trees, compiled to kernel predicates."""

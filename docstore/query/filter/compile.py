@@ -1,0 +1,119 @@
+"""Filter trees to kernel predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from docstore.bson.walk import REGEX, Value
+from docstore.errors import Code, CommandError
+from docstore.kernel.match import bit_predicates, path_predicates, predicate
+from docstore.kernel.match.predicate import Predicate
+from docstore.query.filter.regex import compile_regex
+from docstore.query.filter.tree import (
+    Always,
+    And,
+    Bits,
+    Comparison,
+    DocumentTest,
+    ElemMatchObject,
+    ElemMatchValue,
+    Exists,
+    Filter,
+    In,
+    Mod,
+    Near,
+    Nor,
+    Not,
+    Or,
+    RegexMatch,
+    Size,
+    TypeIs,
+    ValueTest,
+    Words,
+)
+from docstore.query.value.collation import Collation
+
+
+def compile_filter(tree: Filter) -> Predicate:
+    """The predicate of a tree. Inside `$elemMatch` on values the paths are empty and the kernel ignores them."""
+    match tree:
+        case And(children):
+            return predicate.And([compile_filter(child) for child in children])
+        case Or(children):
+            return predicate.Or([compile_filter(child) for child in children])
+        case Nor(children):
+            return predicate.Nor([compile_filter(child) for child in children])
+        case Not(child):
+            return predicate.Not(compile_filter(child))
+        case Always(value):
+            return predicate.Always(value)
+        case DocumentTest(test):
+            return path_predicates.Call(test)
+        case Words():
+            return path_predicates.Call(tree.sought.finds)
+        case ElemMatchObject(path, inner):
+            return path_predicates.ElemMatch(path, compile_filter(inner))
+        case ElemMatchValue(path, inner):
+            return path_predicates.ElemMatch(path, compile_filter(inner), True)
+        case _:
+            return _compile_leaf(tree)
+
+
+def _compile_leaf(tree: Filter) -> Predicate:
+    match tree:
+        case Comparison(path, op, value, collation):
+            if collation is None:
+                return path_predicates.Compare(path, op.value, value)
+            return path_predicates.Folded(
+                path_predicates.Compare(path, op.value, collation.fold(value)), collation.fold
+            )
+        case In(path, values, patterns, collation):
+            alternatives: list[Predicate] = [_compile_in(path, values, collation)]
+            alternatives += [_compile_regex(pattern) for pattern in patterns]
+            return alternatives[0] if len(alternatives) == 1 else predicate.Or(alternatives)
+        case RegexMatch():
+            return _compile_regex(tree)
+        case Exists(path):
+            return path_predicates.Exists(path, True)
+        case TypeIs(path, codes):
+            return path_predicates.Type(path, codes)
+        case Bits(path, positions, every, ones):
+            return bit_predicates.Bits(path, positions, every, ones)
+        case Mod(path, divisor, remainder):
+            return path_predicates.Mod(path, divisor, remainder)
+        case Size(path, length):
+            return path_predicates.Size(path, length)
+        case ValueTest(path, test):
+            return path_predicates.ValueCall(path, test)
+        case Near():
+            return path_predicates.Call(partial(_refuse, tree))
+        case _:
+            raise AssertionError(f"no predicate for {tree!r}")
+
+
+def _refuse(tree: Filter, document: bytes) -> bool:
+    """No document can be judged by itself."""
+    raise CommandError(Code.NoQueryExecutionPlans, "unable to find index for $geoNear query")
+
+
+def _compile_in(path: str, values: Sequence[Value], collation: Collation | None) -> Predicate:
+    if collation is None:
+        return path_predicates.In(path, values)
+    return path_predicates.Folded(path_predicates.In(path, list(map(collation.fold, values))), collation.fold)
+
+
+def _compile_regex(pattern: RegexMatch) -> Predicate:
+    """A string that matches, or a stored regular expression that is the same one."""
+    search = compile_regex(pattern.pattern, pattern.options)
+    return predicate.Or(
+        [
+            path_predicates.Regex(pattern.path, search),
+            path_predicates.Compare(pattern.path, "eq", _regex_value(pattern)),
+        ]
+    )
+
+
+def _regex_value(pattern: RegexMatch) -> Value:
+    options = "".join(sorted(pattern.options))
+    return REGEX, pattern.pattern.encode() + b"\0" + options.encode() + b"\0"

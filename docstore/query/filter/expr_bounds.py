@@ -1,0 +1,94 @@
+"""What an `$expr` says of single fields: the comparisons of a field with a constant that must all be true.
+
+The comparisons are those of the aggregation language: values of all types are compared with each other, and an array
+is a value like others, so they speak of a field's keys only where no array is met on the way to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from docstore.bson.walk import (
+    ARRAY,
+    MAX_KEY,
+    MIN_KEY,
+    OBJECT,
+    STRING,
+    SYMBOL,
+    UNDEFINED,
+    Value,
+    elements,
+    values,
+)
+from docstore.query.filter.tree import DocumentTest, Op
+from docstore.query.value.values import text_of
+
+_OPS = {"$eq": Op.EQ, "$lt": Op.LT, "$lte": Op.LTE, "$gt": Op.GT, "$gte": Op.GTE}
+_TURNED = {Op.EQ: Op.EQ, Op.LT: Op.GT, Op.LTE: Op.GTE, Op.GT: Op.LT, Op.GTE: Op.LTE}
+_TEXTS = frozenset((STRING, SYMBOL))
+_NO_CONSTANT = frozenset((ARRAY, OBJECT, UNDEFINED, MIN_KEY, MAX_KEY))
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The value at the path compares so with a constant, as values of the aggregation language do."""
+
+    path: str
+    op: Op
+    value: Value
+
+
+def computed_conditions(test: DocumentTest) -> Iterator[Computed]:
+    """The comparisons that hold wherever the test does; none with strings where those have a collation."""
+    if test.name == "$expr":
+        for found in _conjuncts(test.argument):
+            if test.collation is None or found.value[0] not in _TEXTS:
+                yield found
+
+
+def _conjuncts(expression: Value) -> Iterator[Computed]:
+    if expression[0] != OBJECT:
+        return
+    fields = elements(expression[1])
+    if len(fields) != 1:
+        return
+    name, code, data = fields[0]
+    if name == "$and" and code == ARRAY:
+        for member in values(data):
+            yield from _conjuncts(member)
+    elif name in _OPS and code == ARRAY:
+        operands = values(data)
+        if len(operands) == 2:
+            found = _comparison(_OPS[name], *operands)
+            if found is not None:
+                yield found
+
+
+def _comparison(op: Op, one: Value, other: Value) -> Computed | None:
+    path, constant = _path(one), _constant(other)
+    if path is None:
+        path, constant, op = _path(other), _constant(one), _TURNED[op]
+    return None if path is None or constant is None else Computed(path, op, constant)
+
+
+def _path(operand: Value) -> str | None:
+    """The path that an operand names; None for variables, except the document itself."""
+    if operand[0] != STRING:
+        return None
+    text = text_of(operand)
+    for root in ("$$ROOT.", "$$CURRENT."):
+        if text.startswith(root):
+            return text[len(root) :]
+    return text[1:] if text.startswith("$") and not text.startswith("$$") and len(text) > 1 else None
+
+
+def _constant(operand: Value) -> Value | None:
+    if operand[0] == OBJECT:
+        fields = elements(operand[1])
+        if len(fields) != 1 or fields[0][0] not in ("$literal", "$const"):
+            return None
+        operand = (fields[0][1], fields[0][2])
+    elif operand[0] == STRING and text_of(operand).startswith("$"):
+        return None
+    return None if operand[0] in _NO_CONSTANT else operand

@@ -1,0 +1,251 @@
+"""Parsing of query filters: raw documents to typed trees (`docstore.query.filter.tree`).
+
+Values are taken over as they stand in the document. Unknown operators are refused with BadValue as MongoDB does; known
+ones that are not served get NotImplemented (`docstore.query.unsupported`). Codes follow MongoDB 6.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.context import PLAIN, Language
+from docstore.query.filter.bits import BIT_OPERATORS
+from docstore.query.filter.path_operators import FIELD_OPERATORS, parse_equality, parse_regex_operator
+from docstore.query.filter.text_operator import parse_words
+from docstore.query.filter.tree import (
+    MATCH_ALL,
+    Always,
+    And,
+    DocumentTest,
+    ElemMatchObject,
+    ElemMatchValue,
+    Filter,
+    Nor,
+    Not,
+    Or,
+    collated,
+    conjunction,
+)
+from docstore.query.filter.where import parse_expression_test, parse_where
+from docstore.query.geo.operators import GEO_OPERATORS, NEAR, parse_geo
+from docstore.query.schema.json_schema import parse_schema
+from docstore.query.unsupported import not_supported
+from docstore.query.value.values import NUMBERS, display, integral_of, number_of
+
+_DBREF_FIELDS = ("$ref", "$id", "$db")
+_ONLY_AT_TOP = frozenset(("$expr", "$sampleRate", "$text", "$where"))
+_ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
+    "$alwaysFalse",
+    "$alwaysTrue",
+    "$and",
+    "$comment",
+    "$jsonSchema",
+    "$nor",
+    "$or",
+    "$ref",
+}
+"""Operators that make an `$elemMatch` one on embedded documents."""
+
+
+def parse_filter(raw: bytes, *, language: Language = PLAIN) -> Filter:
+    """The tree of a filter document. An empty document matches everything."""
+    children: list[Filter] = []
+    for name, code, data in elements(raw):
+        value = (code, data)
+        if name.startswith("$") and name not in _DBREF_FIELDS:
+            child = _top_level(name, value, language)
+            if child is not None:
+                children.append(child)
+        else:
+            children.append(parse_field(name, value, language))
+    if not children:
+        return MATCH_ALL
+    tree = conjunction(children)
+    return under(language, tree)
+
+
+def under(language: Language, tree: Filter) -> Filter:
+    """The filter with the collation of the language."""
+    return tree if language.collation is None else collated(tree, language.collation)
+
+
+def parse_field(path: str, value: Value, language: Language = PLAIN) -> Filter:
+    """The condition on one field: an equality, a regular expression or a document of operators."""
+    if value[0] == OBJECT and is_operator_document(value[1]):
+        return parse_operators(path, value[1], language)
+    return parse_equality(path, value)
+
+
+def parse_operators(path: str, raw: bytes, language: Language = PLAIN) -> Filter:
+    """A document of operators (`{$gt: 1, $lt: 5}`) on one path."""
+    children: list[Filter] = []
+    fields = elements(raw)
+    if any(name in GEO_OPERATORS for name, _, _ in fields):
+        for name, _, _ in fields:
+            if name in language.excluded & NEAR:
+                raise _excluded(name)
+        return parse_geo(path, fields)
+    regex_done = False
+    for name, code, data in fields:
+        value = (code, data)
+        if name in ("$regex", "$options"):
+            if not regex_done:
+                children.append(parse_regex_operator(path, fields))
+                regex_done = True
+        elif name == "$not":
+            children.append(_parse_not(path, value, language))
+        elif name == "$elemMatch":
+            children.append(parse_elem_match(path, value, language))
+        elif name == "$all":
+            children.append(_parse_all(path, value, language))
+        elif name in BIT_OPERATORS:
+            children.append(BIT_OPERATORS[name](path, value))
+        elif name in FIELD_OPERATORS:
+            children.append(FIELD_OPERATORS[name](path, value))
+        else:
+            raise _unknown_operator(name)
+    return conjunction(children)
+
+
+def is_operator_document(raw: bytes) -> bool:
+    """Whether a document in a value's place holds operators: its first name starts with `$` and it is no DBRef."""
+    names = [name for name, _, _ in elements(raw)]
+    if not names or not names[0].startswith("$"):
+        return False
+    return not (names[0] in _DBREF_FIELDS and "$ref" in names and "$id" in names)
+
+
+def _top_level(name: str, value: Value, language: Language) -> Filter | None:
+    if name in language.excluded:
+        raise _excluded(name)
+    if language.nested and name in _ONLY_AT_TOP:
+        raise CommandError(Code.BadValue, f"{name} can only be applied to the top-level document")
+    match name:
+        case "$and":
+            return conjunction(list(_clauses(name, value, language)))
+        case "$or":
+            clauses = _clauses(name, value, language)
+            return clauses[0] if len(clauses) == 1 else Or(clauses)
+        case "$nor":
+            return Nor(_clauses(name, value, language))
+        case "$alwaysTrue" | "$alwaysFalse":
+            if integral_of(value) != 1:
+                raise CommandError(Code.FailedToParse, f"{name} must be an integer value of 1")
+            return Always(name == "$alwaysTrue")
+        case "$comment":
+            return None
+        case "$expr" if language.expressions is not None:
+            return parse_expression_test(language.expressions, value, language)
+        case "$where":
+            return parse_where(value, language)
+        case "$text":
+            return parse_words(value)
+        case "$sampleRate":
+            return _parse_sample_rate(value, language)
+        case "$jsonSchema":
+            schema = parse_schema(value)
+            return DocumentTest(lambda document: schema((OBJECT, document)), name, value)
+        case _:
+            raise _unknown_at_top(name)
+
+
+def _parse_sample_rate(value: Value, language: Language) -> Filter:
+    """True of about this share of the documents, by the language's dice."""
+    if value[0] not in NUMBERS:
+        raise CommandError(Code.BadValue, "argument to $sampleRate must be a numeric type")
+    rate = number_of(value)
+    if not 0 <= rate <= 1:
+        raise CommandError(Code.BadValue, "numeric argument to $sampleRate must be in [0, 1]")
+    if rate in (0, 1):
+        return Always(rate == 1)
+    dice = language.dice
+    if dice is None:
+        raise not_supported("query operator", "$sampleRate")
+    return DocumentTest(lambda document: dice() < rate, "$sampleRate", value)
+
+
+def _excluded(name: str) -> CommandError:
+    if name in NEAR:
+        return CommandError(5626500, "$geoNear, $near, and $nearSphere are not allowed in this context")
+    code = Code.QueryFeatureNotAllowed if name in ("$expr", "$jsonSchema") else Code.BadValue
+    return CommandError(code, f"{name} is not allowed in this context")
+
+
+def _unknown_at_top(name: str) -> CommandError:
+    if name == "$expr":
+        return not_supported("query operator", name)
+    if name == "$not":
+        hint = "If you are trying to negate an entire expression, use $nor."
+    else:
+        hint = "If you have a field name that starts with a '$' symbol, consider using $getField or $setField."
+    return CommandError(Code.BadValue, f"unknown top level operator: {name}. {hint}")
+
+
+def _unknown_operator(name: str) -> CommandError:
+    if name == "$where":
+        return CommandError(Code.BadValue, "$where cannot be applied to a field")
+    return CommandError(Code.BadValue, f"unknown operator: {name}")
+
+
+def _clauses(name: str, value: Value, language: Language) -> tuple[Filter, ...]:
+    if value[0] != ARRAY:
+        raise CommandError(Code.BadValue, f"{name} must be an array")
+    clauses = values(value[1])
+    if not clauses:
+        raise CommandError(Code.BadValue, "$and/$or/$nor must be a nonempty array")
+    if any(code != OBJECT for code, _ in clauses):
+        raise CommandError(Code.BadValue, "$or/$and/$nor entries need to be full objects")
+    return tuple(parse_filter(raw, language=language) for _, raw in clauses)
+
+
+def _parse_not(path: str, value: Value, language: Language) -> Filter:
+    if value[0] == REGEX:
+        return Not(parse_equality(path, value))
+    if value[0] != OBJECT:
+        raise CommandError(Code.BadValue, "$not needs a regex or a document")
+    if not elements(value[1]):
+        raise CommandError(Code.BadValue, "$not cannot be empty")
+    return Not(parse_operators(path, value[1], language))
+
+
+def parse_elem_match(path: str, value: Value, language: Language = PLAIN) -> Filter:
+    """A condition on single elements of the array at the path."""
+    if value[0] != OBJECT:
+        raise CommandError(Code.BadValue, "$elemMatch needs an Object")
+    raw = value[1]
+    if is_operator_document(raw) and elements(raw)[0][0] not in _ABOUT_DOCUMENTS:
+        return ElemMatchValue(path, parse_operators("", raw, language))
+    return ElemMatchObject(path, parse_filter(raw, language=replace(language, nested=True)))
+
+
+def _parse_all(path: str, value: Value, language: Language) -> Filter:
+    if value[0] != ARRAY:
+        raise CommandError(Code.BadValue, "$all needs an array")
+    items = values(value[1])
+    if not items:
+        return Always(False)
+    elem_matches = [_is_elem_match(item) for item in items]
+    if elem_matches[0]:
+        if not all(elem_matches):
+            raise CommandError(Code.BadValue, "$all/$elemMatch has to be consistent")
+        return conjunction([parse_elem_match(path, _only_value(item), language) for item in items])
+    for item in items:
+        if item[0] == OBJECT and is_operator_document(item[1]):
+            raise CommandError(Code.BadValue, f"no $ expressions in $all, found {display(item)}")
+    return (
+        And(tuple(parse_equality(path, item) for item in items)) if len(items) > 1 else parse_equality(path, items[0])
+    )
+
+
+def _is_elem_match(item: Value) -> bool:
+    if item[0] != OBJECT:
+        return False
+    fields = elements(item[1])
+    return bool(fields) and fields[0][0] == "$elemMatch"
+
+
+def _only_value(item: Value) -> Value:
+    _, code, data = elements(item[1])[0]
+    return code, data

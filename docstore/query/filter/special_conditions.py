@@ -1,0 +1,72 @@
+"""Conditions that only an index of their own kind meets, nearness and searches for words: where they may stand.
+
+What asks for one is planned by itself (`docstore.query.plan.near`, `docstore.query.plan.text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from docstore.errors import Code, CommandError
+from docstore.query.filter.tree import And, ElemMatchObject, ElemMatchValue, Filter, Near, Nor, Not, Or, Words
+from docstore.query.plan.index_bounds import IndexInfo
+
+
+def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) -> Near | Words | None:
+    """What of these a filter asks for, in the conjunction at its top. `indexes`: those that there are.
+
+    Errors: BadValue for one in the wrong place or one too many, NoQueryExecutionPlans for words in a disjunction,
+    IndexNotFound for words without an index of words.
+    """
+    found = list(_special(tree))
+    if not found:
+        return None
+    near = [node for node in found if isinstance(node, Near)]
+    words = [node for node in found if isinstance(node, Words)]
+    if words and indexes is not None and all(index.words is None for index in indexes):
+        raise CommandError(Code.IndexNotFound, "text index required for $text query")
+    top = tree.children if isinstance(tree, And) else (tree,)
+    if any(node not in top for node in near):
+        raise CommandError(Code.BadValue, "geo $near must be top-level expr")
+    if any(_negates(child) for child in top):
+        raise CommandError(Code.BadValue, "text expression not allowed in nor")
+    if near and words:
+        raise CommandError(Code.BadValue, "text and geoNear not allowed in same query")
+    if len(found) > 1:
+        raise CommandError(Code.BadValue, f"Too many {'geoNear' if near else 'text'} expressions")
+    if any(node not in top for node in words):
+        raise CommandError(Code.NoQueryExecutionPlans, "Failed to produce a solution for TEXT under OR")
+    return found[0]
+
+
+def nearness(tree: Filter) -> Near | None:
+    """What a filter asks for by nearness. Errors: those of `special_condition`."""
+    found = special_condition(tree)
+    return found if isinstance(found, Near) else None
+
+
+def has_words(tree: Filter) -> bool:
+    """Whether a filter searches for words, wherever that stands."""
+    return any(isinstance(node, Words) for node in _special(tree))
+
+
+def _special(tree: Filter) -> Iterator[Near | Words]:
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            for child in children:
+                yield from _special(child)
+        case Not(child) | ElemMatchObject(_, child) | ElemMatchValue(_, child):
+            yield from _special(child)
+        case Near() | Words():
+            yield tree
+
+
+def _negates(tree: Filter) -> bool:
+    """Whether a search for words stands in a negation."""
+    match tree:
+        case And(children) | Or(children):
+            return any(map(_negates, children))
+        case Nor() | Not():
+            return any(isinstance(node, Words) for node in _special(tree))
+        case _:
+            return False

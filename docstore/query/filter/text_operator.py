@@ -1,0 +1,30 @@
+"""`$text`: the search for words in a filter, and where it may stand in one."""
+
+from __future__ import annotations
+
+from docstore.bson.walk import BOOL, OBJECT, STRING, Value, elements
+from docstore.errors import Code, CommandError
+from docstore.query.filter.tree import Words
+from docstore.query.text.languages import Exactness
+from docstore.query.value.values import is_true, text_of, type_name
+
+_OPTIONS = {"$search": STRING, "$language": STRING, "$caseSensitive": BOOL, "$diacriticSensitive": BOOL}
+
+
+def parse_words(value: Value) -> Words:
+    """The condition of a `$text`. Errors: BadValue, NoSuchKey without `$search`, TypeMismatch."""
+    if value[0] != OBJECT:
+        raise CommandError(Code.BadValue, "$text expects an object")
+    fields = {name: (code, data) for name, code, data in elements(value[1])}
+    if "$search" not in fields:
+        raise CommandError(Code.NoSuchKey, 'Missing expected field "$search"')
+    for name, kind in _OPTIONS.items():
+        if name in fields and fields[name][0] != kind:
+            wanted = "string" if kind == STRING else "bool"
+            found = type_name(fields[name])
+            raise CommandError(Code.TypeMismatch, f'"{name}" had the wrong type. Expected {wanted}, found {found}')
+    if not fields.keys() <= _OPTIONS.keys():
+        raise CommandError(Code.BadValue, "extra fields in $text")
+    exactness = Exactness(is_true(fields.get("$caseSensitive")), is_true(fields.get("$diacriticSensitive")))
+    language = text_of(fields["$language"]) if "$language" in fields else None
+    return Words(text_of(fields["$search"]), language, exactness, value)

@@ -1,0 +1,292 @@
+"""The typed tree of a query filter.
+
+Nodes are frozen and hashable. Paths are dotted strings; the empty path stands for the value itself and occurs only
+under `ElemMatchValue`. `$ne`, `$nin`, `$not` are `Not` around the positive test, `$all` is an `And` of its members, and
+an implicit equality is a `Comparison`: every consumer (predicates, bounds, targeting, upserts) sees few kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import inf
+from typing import TYPE_CHECKING
+
+from docstore.bson.walk import Value
+from docstore.query.text.languages import Exactness
+from docstore.query.text.search import Sought
+from docstore.query.value.collation import Collation, holds_strings
+
+if TYPE_CHECKING:
+    from docstore.query.filter.where import Asked
+    from docstore.query.geo.cell_keys import Region
+
+
+class Op(Enum):
+    """The five ordered comparisons; the value is the kernel's name of the operator."""
+
+    EQ = "eq"
+    LT = "lt"
+    LTE = "lte"
+    GT = "gt"
+    GTE = "gte"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All children hold; no children: always true."""
+
+    children: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one child holds; no children: always false."""
+
+    children: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nor:
+    """No child holds."""
+
+    children: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The child does not hold. For a path with arrays: no element satisfies it."""
+
+    child: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """A constant: `$alwaysTrue`, `$alwaysFalse`, an empty `$all`."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTest:
+    """What the operator `name` (`$expr`, `$jsonSchema`, ...) with this argument says about the whole document."""
+
+    test: Callable[[bytes], bool]
+    name: str
+    argument: Value
+    script: Asked | None = None
+    """The script that the test runs."""
+
+    collation: Collation | None = None
+    """By which it compares strings."""
+
+    implied: Callable[[], tuple[Filter, ...]] | None = field(default=None, compare=False)
+    """Conditions that follow from the test, as things stand when they are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTest:
+    """What the operator `name` with this argument says about a value at the path."""
+
+    path: str
+    test: Callable[[Value], bool]
+    name: str
+    argument: Value
+
+    region: Region | None = field(default=None, compare=False)
+    """What a geometry at the path meets where the test is true of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The documents by their distance from a point, from `least` to `greatest`: which only an index of geometry on the
+    path gives.
+
+    `argument` are the operators as they stand in the filter. Without a path it is that of the only such index.
+    `spherical`: distances are measured on the sphere; `geojson`: the point is GeoJSON, so that they are metres.
+    """
+
+    path: str
+    argument: Value
+    centre: tuple[float, float]
+    spherical: bool
+    geojson: bool
+    least: float = 0.0
+    greatest: float = inf
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A search for words, which only an index of words answers; without a `language` it is in that of the index.
+
+    The plan says in `sought` which index that is.
+    """
+
+    search: str
+    language: str | None
+    exactness: Exactness
+    argument: Value
+    sought: Sought = field(default_factory=Sought, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`collation` is set where it has a say: where the value holds strings."""
+
+    path: str
+    op: Op
+    value: Value
+    collation: Collation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegexMatch:
+    """A string at the path matches, or a regex value there is the same regex."""
+
+    path: str
+    pattern: str
+    options: str
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The value at the path equals one of the values or matches one of the expressions.
+
+    `collation` is set where it has a say: where one of the values holds strings.
+    """
+
+    path: str
+    values: tuple[Value, ...]
+    patterns: tuple[RegexMatch, ...] = ()
+    collation: Collation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeIs:
+    path: str
+    codes: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Mod:
+    path: str
+    divisor: int
+    remainder: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """All of the bits at the positions (`every`) or one of them is set (`ones`) or clear."""
+
+    path: str
+    positions: frozenset[int]
+    every: bool
+    ones: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    path: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElemMatchObject:
+    """Some element of the array at the path is a document (or array) that satisfies the filter."""
+
+    path: str
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class ElemMatchValue:
+    """Some element of the array at the path satisfies the filter, whose paths are empty."""
+
+    path: str
+    filter: Filter
+
+
+Filter = (
+    And
+    | Or
+    | Nor
+    | Not
+    | Always
+    | DocumentTest
+    | ValueTest
+    | Near
+    | Words
+    | Comparison
+    | RegexMatch
+    | In
+    | Exists
+    | TypeIs
+    | Mod
+    | Bits
+    | Size
+    | ElemMatchObject
+    | ElemMatchValue
+)
+
+MATCH_ALL = And(())
+"""The empty filter."""
+
+
+def named_paths(tree: Filter) -> Iterator[str]:
+    """The paths of all conditions outside `$elemMatch`, in the order in which they stand."""
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            for child in children:
+                yield from named_paths(child)
+        case Not(child):
+            yield from named_paths(child)
+        case Always() | DocumentTest() | Words():
+            return
+        case _:
+            yield tree.path
+
+
+def conjunction(children: list[Filter]) -> Filter:
+    """The children as one node: nested conjunctions flattened, a single child left bare."""
+    flat: list[Filter] = []
+    for child in children:
+        if isinstance(child, And):
+            flat.extend(child.children)
+        else:
+            flat.append(child)
+    return flat[0] if len(flat) == 1 else And(tuple(flat))
+
+
+def collated(tree: Filter, collation: Collation) -> Filter:
+    """The filter with every comparison of strings made under the collation."""
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            return type(tree)(tuple(collated(child, collation) for child in children))
+        case Not(child):
+            return Not(collated(child, collation))
+        case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):
+            return type(tree)(path, collated(inner, collation))
+        case Comparison(value=value) if holds_strings(value):
+            return replace(tree, collation=collation)
+        case In(values=values) if any(map(holds_strings, values)):
+            return replace(tree, collation=collation)
+        case _:
+            return tree
+
+
+def strengthened(tree: Filter) -> Filter:
+    """The filter with the conditions that follow from its tests of whole documents: it finds the same."""
+    conjuncts = tree.children if isinstance(tree, And) else (tree,)
+    more = [
+        condition
+        for each in conjuncts
+        if isinstance(each, DocumentTest) and each.implied is not None
+        for condition in each.implied()
+    ]
+    return conjunction([*conjuncts, *more]) if more else tree

@@ -1,0 +1,140 @@
+"""Scripts in filters: `$where`, and `$expr` with functions in it.
+
+A script runs elsewhere and is slow to reach, so a filter with scripts is not tried on one document after the other:
+whoever scans takes the documents that `weakened` lets through, many at a time, and asks for the verdicts on all of them
+(`docstore.collection.read.script_filter`). What a script threw counts when the verdict is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from docstore.bson.walk import CODE, CODE_WITH_SCOPE, STRING, Value
+from docstore.errors import Code, CommandError
+from docstore.query.context import Expressions, Language, Prefetched, Scripts
+from docstore.query.filter.tree import Always, And, DocumentTest, Filter, Nor, Not, Or
+
+
+class Asked(Protocol):
+    """A test that is made for many documents at once."""
+
+    @property
+    def scripts(self) -> Scripts: ...
+
+    def verdicts(self, documents: Sequence[bytes]) -> list[bool | CommandError]:
+        """What it says about each document, or what it threw."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The function of a `$where` and what runs it."""
+
+    function: Value
+    scripts: Scripts
+
+    def verdicts(self, documents: Sequence[bytes]) -> list[bool | CommandError]:
+        """What it says about each document, or what it threw."""
+        return self.scripts.test(self.function, documents)
+
+    def test(self, document: bytes) -> bool:
+        """What it says about one document. Errors: those of the script."""
+        (verdict,) = self.verdicts([document])
+        if isinstance(verdict, CommandError):
+            raise verdict
+        return verdict
+
+
+def parse_where(value: Value, language: Language) -> DocumentTest:
+    """Errors: BadValue, 4649201 for code with a scope."""
+    if value[0] == CODE_WITH_SCOPE:
+        raise CommandError(4649201, "$where no longer supports deprecated BSON type CodeWScope")
+    if value[0] not in (STRING, CODE):
+        raise CommandError(Code.BadValue, "$where got bad type")
+    if not value[1][4:-1]:
+        raise CommandError(Code.BadValue, "code for $where cannot be empty")
+    if language.scripts is None:
+        raise CommandError(Code.BadValue, "$where is not allowed in this context")
+    language.scripts.enter(filters=True)
+    script = Script(value, language.scripts)
+    return DocumentTest(script.test, "$where", value, script)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScriptedExpression:
+    """An `$expr` with functions in it."""
+
+    test: Callable[[bytes], bool]
+    functions: tuple[Prefetched, ...]
+    scripts: Scripts
+
+    def verdicts(self, documents: Sequence[bytes]) -> list[bool | CommandError]:
+        for function in self.functions:
+            function.prefetch(documents)
+        return [self._verdict(document) for document in documents]
+
+    def _verdict(self, document: bytes) -> bool | CommandError:
+        try:
+            return self.test(document)
+        except CommandError as error:
+            return error
+
+
+def parse_expression_test(expressions: Expressions, value: Value, language: Language) -> DocumentTest:
+    """An `$expr`."""
+    functions: list[Prefetched] = []
+    test = expressions.test(value, replace(language, functions=functions))
+    if not functions or language.scripts is None:
+        implied = expressions.implied(value, language)
+        return DocumentTest(test, "$expr", value, collation=language.collation, implied=implied)
+    scripts = ScriptedExpression(test, tuple(functions), language.scripts)
+    return DocumentTest(test, "$expr", value, scripts, language.collation)
+
+
+def scripts_of(tree: Filter) -> Iterator[DocumentTest]:
+    """The scripts of a filter, each as often as it stands there."""
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            for child in children:
+                yield from scripts_of(child)
+        case Not(child):
+            yield from scripts_of(child)
+        case DocumentTest() if tree.script is not None:
+            yield tree
+        case _:
+            return
+
+
+def functions_of(node: DocumentTest) -> tuple[Prefetched, ...]:
+    """The functions that a test calls."""
+    return node.script.functions if isinstance(node.script, ScriptedExpression) else ()
+
+
+def weakened(tree: Filter, *, positive: bool = True) -> Filter:
+    """A filter without scripts that everything satisfies that satisfies `tree`; fails it, when not `positive`."""
+    match tree:
+        case And(children) | Or(children):
+            return type(tree)(tuple(weakened(child, positive=positive) for child in children))
+        case Nor(children):
+            return Nor(tuple(weakened(child, positive=not positive) for child in children))
+        case Not(child):
+            return Not(weakened(child, positive=not positive))
+        case DocumentTest() if tree.script is not None:
+            return Always(positive)
+        case _:
+            return tree
+
+
+def answered(tree: Filter, answers: dict[DocumentTest, DocumentTest]) -> Filter:
+    """The filter with its scripts replaced."""
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            return type(tree)(tuple(answered(child, answers) for child in children))
+        case Not(child):
+            return Not(answered(child, answers))
+        case DocumentTest() if tree.script is not None:
+            return answers[tree]
+        case _:
+            return tree

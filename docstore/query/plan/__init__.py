@@ -1,0 +1,1 @@
+"""The choice of an access path: bounds from filters, candidates from indexes."""

@@ -1,0 +1,334 @@
+"""What a filter says about the keys of an index, a shard key or one path.
+
+The rule for all of it: bounds may hold too much, never too little. Every document that satisfies the filter has,
+under the given pattern, at least one key within the bounds; the filter itself is applied afterwards.
+
+Keys follow `docstore.kernel.keys.pattern`: an array is represented by its elements, an empty one by undefined, a
+missing field by null. So where arrays have been met on the way to a field
+
+* two conditions on one path may be met by two elements: their ranges are not intersected, one of them is chosen. Only
+  what one `$elemMatch` says of one element is intersected;
+* two fields of a pattern whose paths share an array may get their values from two of its elements: only one of them is
+  bounded, unless one `$elemMatch` on the shared array speaks of both;
+* a number in a path may mean a position or a name: such a field is not bounded;
+* what an expression says of the path is about the array itself: it bounds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from docstore.bson.walk import (
+    Value,
+)
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.filter.expr_bounds import Computed, computed_conditions
+from docstore.query.filter.tree import (
+    And,
+    Comparison,
+    DocumentTest,
+    ElemMatchObject,
+    ElemMatchValue,
+    Exists,
+    Filter,
+    In,
+    Mod,
+    Nor,
+    Not,
+    Op,
+    Or,
+    RegexMatch,
+    TypeIs,
+)
+from docstore.query.plan.intervals import EVERYTHING, Range, Ranges, compound, intersection, union
+from docstore.query.plan.value_ranges import Condition, value_ranges
+
+Fields = Sequence[tuple[str, int]]
+"""A key pattern: (dotted path, 1 or -1) in order."""
+
+MAX_RANGES = 4096
+"""Most ranges one scan is made of; beyond it neighbouring points are covered by one range."""
+
+
+@dataclass(slots=True)
+class PathConditions:
+    """The conditions on one path that must all hold. `groups`: those under one `$elemMatch` speak of one element."""
+
+    single: list[Condition] = field(default_factory=list)
+    groups: list[list[Filter]] = field(default_factory=list)
+
+
+def conditions(tree: Filter) -> dict[str, PathConditions]:
+    """The conditions by path that every matching document meets: the conjunction at the top of the filter."""
+    found: dict[str, PathConditions] = {}
+    for path, condition, together in _conjuncts(tree, ""):
+        entry = found.setdefault(path, PathConditions())
+        if together is None:
+            entry.single.append(condition)
+        else:
+            entry.groups.append(together)
+    return found
+
+
+def _conjuncts(tree: Filter, prefix: str) -> Iterator[tuple[str, Condition, list[Filter] | None]]:
+    if isinstance(tree, And):
+        for child in tree.children:
+            yield from _conjuncts(child, prefix)
+    elif isinstance(tree, ElemMatchValue):
+        inner = tree.filter.children if isinstance(tree.filter, And) else (tree.filter,)
+        yield prefix + tree.path, tree, [child for child in inner if _bounds_an_element(child)]
+    elif isinstance(tree, ElemMatchObject):
+        for path, condition, together in _conjuncts(tree.filter, ""):
+            if not path.split(".", 1)[0].isdigit():
+                yield f"{prefix}{tree.path}.{path}", condition, together
+    elif isinstance(tree, Comparison | In | RegexMatch | Mod | TypeIs | Exists):
+        yield prefix + tree.path, tree, None
+    elif isinstance(tree, Not) and isinstance(tree.child, Comparison | In | Exists):
+        yield prefix + tree.child.path, tree, None
+    elif isinstance(tree, Not) and isinstance(tree.child, Not):
+        yield from _conjuncts(tree.child.child, prefix)
+    elif isinstance(tree, Nor):
+        for child in tree.children:
+            yield from _conjuncts(Not(child), prefix)
+    elif isinstance(tree, DocumentTest) and not prefix:
+        for computed in computed_conditions(tree):
+            yield computed.path, computed, None
+
+
+def _bounds_an_element(condition: Filter) -> bool:
+    """Whether a condition inside `$elemMatch` says something about the element's own key (a null one is never
+    undefined).
+    """
+    return isinstance(condition, Comparison | In | RegexMatch | Mod | TypeIs)
+
+
+def path_ranges(entry: PathConditions, multikey: bool) -> tuple[Ranges, tuple[Condition, ...]] | None:
+    """(ranges, the conditions that every value in them satisfies) for one path under one pattern."""
+    candidates: list[tuple[Ranges, tuple[Condition, ...]]] = []
+    for condition in entry.single:
+        if multikey and _is_about_arrays(condition):
+            continue
+        bounded = value_ranges(condition)
+        if bounded is not None:
+            candidates.append((bounded[0], (condition,) if bounded[1] and not _is_negated(condition, multikey) else ()))
+    for group in entry.groups:
+        together = _together([found[0] for found in map(value_ranges, group) if found is not None])
+        if together is not None:
+            candidates.append((together, ()))
+    if not candidates:
+        return None
+    if multikey:
+        return min(candidates, key=lambda found: _width(found[0]))
+    together = _together([ranges for ranges, _ in candidates])
+    assert together is not None
+    return together, tuple(condition for _, met in candidates for condition in met)
+
+
+def _is_about_arrays(condition: Condition) -> bool:
+    """Whether a document can satisfy the condition by an array of which no element is in the condition's ranges."""
+    if isinstance(condition, Computed):
+        return True
+    if not isinstance(condition, Not) or isinstance(condition.child, Exists):
+        return False
+    positive = value_ranges(condition.child)
+    # An empty array is no null, and has the key of undefined, which counts as one.
+    return positive is None or not positive[1]
+
+
+def _is_negated(condition: Condition, multikey: bool) -> bool:
+    """Whether elements that satisfy the condition do not show that the array does."""
+    return multikey and isinstance(condition, Not)
+
+
+def _together(candidates: list[Ranges]) -> Ranges | None:
+    if not candidates:
+        return None
+    ranges = EVERYTHING
+    for found in candidates:
+        ranges = intersection(ranges, found)
+    return ranges
+
+
+def _width(ranges: Ranges) -> tuple[int, int]:
+    """Orders range sets by how much they are likely to hold: none, few points, one bounded range, half-open ones,
+    many.
+    """
+    if all(item.point for item in ranges):
+        return 0, len(ranges)
+    return 1 + sum(len(item.lo) == 1 or len(item.hi) == 1 for item in ranges), len(ranges)
+
+
+def fixed_values(tree: Filter, *, collated: bool = True) -> list[tuple[str, Value]]:
+    """(path, value) for every equality in the conjunction at the top of the filter, in its order.
+
+    Without `collated` those under a collation are left out.
+    """
+    if isinstance(tree, And):
+        return [found for child in tree.children for found in fixed_values(child, collated=collated)]
+    if isinstance(tree, Comparison | In) and tree.collation is not None and not collated:
+        return []
+    if isinstance(tree, Comparison) and tree.op is Op.EQ:
+        return [(tree.path, tree.value)]
+    if isinstance(tree, In) and not tree.patterns and len({encode_key(value) for value in tree.values}) == 1:
+        return [(tree.path, tree.values[0])]
+    return []
+
+
+def equalities(tree: Filter) -> dict[str, Value]:
+    """The paths that the filter fixes to one value; the first equality counts where there are several.
+
+    An equality under a collation fixes none: others are equal to its value.
+    """
+    return dict(reversed(fixed_values(tree, collated=False)))
+
+
+def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None:
+    """Half-open ranges of encoded keys of a pattern without arrays, as of a shard key; None: unbounded.
+
+    An empty list says that nothing can match. A disjunction is the union of its branches.
+    """
+    if isinstance(tree, Or):
+        found: list[tuple[bytes, bytes]] = []
+        for child in tree.children:
+            ranges = key_ranges(child, fields)
+            if ranges is None:
+                return None
+            found.extend(ranges)
+        return [(item.lo, item.hi) for item in union(Range(lo, hi) for lo, hi in found)]
+    bounded = field_bounds(tree, fields)
+    if bounded:
+        return compound([(item.ranges, item.direction) for item in bounded], MAX_RANGES)[0]
+    for child in tree.children if isinstance(tree, And) else ():
+        if isinstance(child, Or):
+            ranges = key_ranges(child, fields)
+            if ranges is not None:
+                return ranges
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBounds:
+    """What the filter says of one field of a pattern; `met`: the conditions that every key in the ranges satisfies."""
+
+    path: str
+    direction: int
+    ranges: Ranges
+    met: tuple[Condition, ...] = ()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some keys are left out."""
+        return self.ranges != EVERYTHING
+
+    @property
+    def points(self) -> bool:
+        """Whether the ranges are values that can be listed."""
+        return bool(self.ranges) and all(item.point for item in self.ranges)
+
+
+def field_bounds(tree: Filter, fields: Fields, *, arrays: frozenset[str] = frozenset()) -> list[FieldBounds]:
+    """Bounds of the fields of a pattern up to the last one that the filter bounds; none unless it bounds the first.
+
+    `arrays`: the paths, each the beginning of a field's, at which arrays have been met.
+    """
+    everywhere = conditions(tree)
+    scopes: dict[str, str] = {}
+    found: list[FieldBounds] = []
+    last = 0
+    for path, direction in fields:
+        bounded = _field_ranges(tree, everywhere, path, fields, found, arrays, scopes)
+        if bounded is None:
+            if not found:
+                return []
+            bounded = (EVERYTHING, ())
+        else:
+            last = len(found) + 1
+        found.append(FieldBounds(path, direction, *bounded))
+    return found[:last]
+
+
+def _field_ranges(
+    tree: Filter,
+    everywhere: dict[str, PathConditions],
+    path: str,
+    fields: Fields,
+    before: Sequence[FieldBounds],
+    arrays: frozenset[str],
+    scopes: dict[str, str],
+) -> tuple[Ranges, tuple[Condition, ...]] | None:
+    shared = arrays_on(path, arrays)
+    if not shared:
+        return _own(path, path_ranges(everywhere[path], False)) if path in everywhere else None
+    if any(name.isdigit() for name in path.split(".")):
+        return None
+    by_path, relative = everywhere, path
+    family = [item.path for item in before if item.bounded and not shared.isdisjoint(arrays_on(item.path, arrays))]
+    if not family:
+        scopes[_first_name(path)] = _scope(tree, path, fields)
+    scope = scopes[_first_name(path)]
+    if scope:
+        by_path, relative = conditions(_scope_filter(tree, scope)), path[len(scope) + 1 :]
+    if family and not (scope and path.startswith(scope + ".") and _apart(scope, path, family)):
+        return None
+    bounded = path_ranges(by_path[relative], True) if relative in by_path else None
+    return _own(path, bounded) if by_path is everywhere else _own("", bounded)
+
+
+def _own(
+    path: str, bounded: tuple[Ranges, tuple[Condition, ...]] | None
+) -> tuple[Ranges, tuple[Condition, ...]] | None:
+    """The ranges with those of the conditions that name the path so: others stand under an `$elemMatch`."""
+    if bounded is None:
+        return None
+    return bounded[0], tuple(found for found in bounded[1] if _path_of(found) == path)
+
+
+def _path_of(condition: Condition) -> str:
+    inner = condition.child if isinstance(condition, Not) else condition
+    return getattr(inner, "path", "")
+
+
+def arrays_on(path: str, arrays: frozenset[str]) -> frozenset[str]:
+    """Those of the arrays that lie on the way to the path or at its end."""
+    return frozenset(found for found in arrays if path == found or path.startswith(found + "."))
+
+
+def _first_name(path: str) -> str:
+    return path.split(".", 1)[0]
+
+
+def _apart(scope: str, path: str, family: Sequence[str]) -> bool:
+    """Whether the path parts from all of the family right below the array that the scope names."""
+    names = {_first_name(member[len(scope) + 1 :]) for member in family}
+    return _first_name(path[len(scope) + 1 :]) not in names
+
+
+def _scope(tree: Filter, path: str, fields: Fields) -> str:
+    """The array whose `$elemMatch` bounds this field and a further one for one element; "" when there is none."""
+    for scope, inner in _elem_matches(tree, ""):
+        if not path.startswith(scope + "."):
+            continue
+        bounded = {name for name in conditions(inner) if not _first_name(name).isdigit()}
+        if path[len(scope) + 1 :] in bounded and any(
+            other != path
+            and other[len(scope) + 1 :] in bounded
+            and other.startswith(scope + ".")
+            and _apart(scope, other, [path])
+            for other, _ in fields
+        ):
+            return scope
+    return ""
+
+
+def _scope_filter(tree: Filter, scope: str) -> Filter:
+    return next(inner for found, inner in _elem_matches(tree, "") if found == scope)
+
+
+def _elem_matches(tree: Filter, prefix: str) -> Iterator[tuple[str, Filter]]:
+    if isinstance(tree, And):
+        for child in tree.children:
+            yield from _elem_matches(child, prefix)
+    elif isinstance(tree, ElemMatchObject):
+        yield prefix + tree.path, tree.filter
+        yield from _elem_matches(tree.filter, f"{prefix}{tree.path}.")

@@ -1,0 +1,241 @@
+"""What of an index a filter needs: its ranges by the kind of the index, and whether it may be used at all.
+
+A partial index serves filters that imply its own; a sparse one bounds that a missing field cannot meet; a hashed field
+equalities only; a wildcard index one path at a time; one of geometry regions, with what stands before and behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from docstore.bson.walk import ARRAY, INT64, NULL, UNDEFINED, Value
+from docstore.kernel.keys.encoding import KEY_OF_NULL
+from docstore.kernel.keys.hashing import hashed_key
+from docstore.kernel.keys.pattern import KeyPattern
+from docstore.query.filter.expr_bounds import Computed
+from docstore.query.filter.implication import asks_for_presence, implies
+from docstore.query.filter.tree import (
+    Always,
+    And,
+    Comparison,
+    DocumentTest,
+    ElemMatchObject,
+    ElemMatchValue,
+    Filter,
+    In,
+    Nor,
+    Not,
+    Op,
+    Or,
+    RegexMatch,
+    ValueTest,
+)
+from docstore.query.geo.cell_keys import GeoKeys, PlaneKeys
+from docstore.query.plan.bounds import FieldBounds, PathConditions, arrays_on, conditions, field_bounds, path_ranges
+from docstore.query.plan.intervals import EVERYTHING, Ranges, point, union
+from docstore.query.plan.value_ranges import Condition
+from docstore.query.plan.wildcard import WildcardPaths
+from docstore.query.text.terms import WordKeys
+from docstore.query.value.collation import Collation, holds_strings
+
+
+class IndexInfo(Protocol):
+    """What the planner has to know of an index. Hashed and wildcard fields, and those of geometry, have the direction
+    0.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def key_id(self) -> bytes: ...
+
+    @property
+    def fields(self) -> tuple[tuple[str, int], ...]: ...
+
+    @property
+    def key_pattern(self) -> KeyPattern: ...
+
+    @property
+    def unique(self) -> bool: ...
+
+    @property
+    def sparse(self) -> bool: ...
+
+    @property
+    def multikey(self) -> bool: ...
+
+    @property
+    def arrays(self) -> frozenset[str]:
+        """The paths, each the beginning of a field's or the whole of one, at which arrays have been met."""
+
+    @property
+    def partial(self) -> Filter | None: ...
+
+    @property
+    def wildcard(self) -> WildcardPaths | None: ...
+
+    @property
+    def geometry(self) -> GeoKeys | None: ...
+
+    @property
+    def words(self) -> WordKeys | None: ...
+
+    @property
+    def collation(self) -> Collation | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Whether an index may serve a filter with bounds, and without."""
+
+    bounded: bool
+    whole: bool
+
+
+def covers(tree: Filter, index: IndexInfo) -> Coverage:
+    """How far the index holds all that the filter can find."""
+    if index.wildcard is not None or index.geometry is not None or index.words is not None:
+        return Coverage(index.partial is None or implies(tree, index.partial), False)
+    if index.partial is not None:
+        implied = implies(tree, index.partial)
+        return Coverage(implied, implied)
+    return Coverage(True, not index.sparse)
+
+
+def asked_of(tree: Filter, collation: Collation | None) -> Filter:
+    """The filter as it speaks of the keys of an index with that collation, which hold folded values.
+
+    What compares strings by other rules says nothing about them.
+    """
+    if collation is None:
+        return tree
+    match tree:
+        case And(children) | Or(children):
+            return type(tree)(tuple(asked_of(child, collation) for child in children))
+        case Not(child) | Nor((child,)):
+            asked = asked_of(child, collation)
+            return Always(True) if asked == Always(True) else Not(asked)
+        case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):
+            return type(tree)(path, asked_of(inner, collation))
+        case Comparison(path, op, value) if tree.collation == collation:
+            return Comparison(path, op, collation.fold(value))
+        case In(path, listed, patterns) if tree.collation == collation and not patterns:
+            return In(path, tuple(map(collation.fold, listed)))
+        case Comparison(value=value) if tree.collation is None and not holds_strings(value):
+            return tree
+        case In(values=listed, patterns=()) if tree.collation is None and not any(map(holds_strings, listed)):
+            return tree
+        case Comparison() | In() | RegexMatch() | Nor():
+            return Always(True)
+        case DocumentTest():
+            return replace(tree, collation=collation)
+        case _:
+            return tree
+
+
+def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    """Bounds of the leading fields of an index that is not a wildcard index."""
+    if index.words is not None:
+        return []
+    if index.geometry is not None:
+        return _geometry_bounds(tree, index)
+    if any(direction == 0 for _, direction in index.fields):
+        bounds = _hashed_bounds(tree, index)
+    else:
+        bounds = field_bounds(tree, index.fields, arrays=index.arrays)
+    if index.sparse and not any(asks_for_presence(tree, path) for path, _ in index.fields):
+        for position, item in enumerate(bounds):
+            holds_null = any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges)
+            if holds_null or ("." in item.path and _is_met_by_arrays(tree, item.path)):
+                return bounds[:position]
+    return bounds
+
+
+def _geometry_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    """Those of an index of geometry, which does nothing for a filter without a region at one of its fields."""
+    found = bounds_beside(tree, index)
+    located = False
+    for place, (path, direction) in enumerate(index.fields):
+        if direction == 0:
+            ranges = _region_ranges(tree, path, index)
+            if ranges is not None:
+                found[place] = FieldBounds(path, 1, ranges)
+                located = True
+    return bounded_part(found) if located and found[0].bounded else []
+
+
+def bounds_beside(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    """Bounds of all fields of an index of geometry, those of geometry left open.
+
+    Each of the other fields has keys of its own, so they are bounded one by one; but what a `2d` index has of an array
+    is the array.
+    """
+    found: list[FieldBounds] = []
+    for path, direction in index.fields:
+        bounded: list[FieldBounds] = []
+        if direction and not (isinstance(index.geometry, PlaneKeys) and arrays_on(path, index.arrays)):
+            bounded = field_bounds(tree, [(path, direction)], arrays=index.arrays)
+        found += bounded or [FieldBounds(path, direction or 1, EVERYTHING)]
+    return found
+
+
+def bounded_part(bounds: list[FieldBounds]) -> list[FieldBounds]:
+    """The bounds up to the last that leaves something out."""
+    last = max((place for place, item in enumerate(bounds, 1) if item.bounded), default=0)
+    return bounds[:last]
+
+
+def _region_ranges(tree: Filter, path: str, index: IndexInfo) -> Ranges | None:
+    """The fewest ranges of those that regions of the conjunction at the top of the filter have."""
+    assert index.geometry is not None
+    conjuncts = tree.children if isinstance(tree, And) else (tree,)
+    found: list[Ranges] = []
+    for each in conjuncts:
+        if isinstance(each, ValueTest) and each.region is not None and each.path == path:
+            ranges = index.geometry.ranges(each.region)
+            if ranges is not None:
+                found.append(ranges)
+    return min(found, key=len, default=None)
+
+
+def _is_met_by_arrays(tree: Filter, path: str) -> bool:
+    """Whether an array on the way to the path may meet the filter although nothing is at the path.
+
+    {a: [1]} is one of the documents without an a.b that is not null, and its a.b is an empty array in expressions.
+    """
+    entry = conditions(tree).get(path)
+    return entry is not None and any(isinstance(found, Not | Computed) for found in entry.single)
+
+
+def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
+    by_path = conditions(tree)
+    found: list[FieldBounds] = []
+    for path, direction in index.fields:
+        entry = by_path.get(path)
+        if entry is None:
+            break
+        bounded = path_ranges(entry, False) if direction else _hashes(entry)
+        if bounded is None:
+            break
+        found.append(FieldBounds(path, direction or 1, *bounded))
+    return found
+
+
+def _hashes(entry: PathConditions) -> tuple[Ranges, tuple[Condition, ...]] | None:
+    """The hashes of the values that one condition asks for. Values of one hash can differ, so they say it never all."""
+    for condition in entry.single:
+        if isinstance(condition, Comparison) and condition.op is Op.EQ:
+            listed: tuple[Value, ...] = (condition.value,)
+        elif isinstance(condition, In) and not condition.patterns:
+            listed = condition.values
+        else:
+            continue
+        if any(value[0] == ARRAY for value in listed):
+            continue
+        if any(value[0] in (NULL, UNDEFINED) for value in listed):
+            listed += ((NULL, b""), (UNDEFINED, b""))
+        hashes = {hashed_key(value) for value in listed}
+        return union(point((INT64, found.to_bytes(8, "little", signed=True))) for found in hashes), ()
+    return None

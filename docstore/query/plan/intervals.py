@@ -1,0 +1,128 @@
+"""Sets of encoded keys of one field, as sorted half-open ranges.
+
+A range `[lo, hi)` is over the ascending keys of `docstore.kernel.keys.encoding`. Those are self-delimiting, so a bound
+that is the beginning of keys cuts before all of them, and `behind` of it cuts behind all of them; the same cuts work in
+the middle of a compound key. Ranges of one set do not overlap and do not touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import NamedTuple
+
+from docstore.bson.walk import Value
+from docstore.kernel.keys.encoding import INVERTED, KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
+
+LOWEST = b"\x01"
+HIGHEST = b"\xfe"
+"""Cuts below and above every key of a single value, in either direction."""
+
+
+def behind(prefix: bytes) -> bytes:
+    """The cut behind every key that starts with the prefix, which is not all 0xff."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,))
+
+
+class Range(NamedTuple):
+    """Keys k with lo <= k < hi. `point`: the range holds the keys of exactly one value, and `lo` is its key."""
+
+    lo: bytes
+    hi: bytes
+    point: bool = False
+
+    def descending(self) -> Range:
+        """The same values in keys of a descending field."""
+        if self.point:
+            # It begins with the key itself, which other fields may follow: a cut of the same place may be shorter.
+            key = self.lo.translate(INVERTED)
+            return Range(key, behind(key), True)
+        return Range(behind(self.hi.translate(INVERTED)), behind(self.lo.translate(INVERTED)), self.point)
+
+
+Ranges = tuple[Range, ...]
+
+EVERYTHING: Ranges = (Range(LOWEST, HIGHEST),)
+
+
+def point(value: Value) -> Range:
+    """The keys of one value."""
+    key = encode_key(value)
+    return Range(key, behind(key), True)
+
+
+def union(ranges: Iterable[Range]) -> Ranges:
+    """All keys of any of the ranges. Ranges of two types stay apart where the one begins as the other ends."""
+    merged: list[Range] = []
+    for item in sorted(ranges, key=itemgetter(0, 1)):
+        if item.lo >= item.hi:
+            continue
+        if merged and (item.lo < merged[-1].hi or _join(merged[-1], item)):
+            last = merged[-1]
+            if item.hi > last.hi:
+                merged[-1] = Range(last.lo, item.hi)
+        else:
+            merged.append(item)
+    return tuple(merged)
+
+
+def intersection(one: Ranges, other: Ranges) -> Ranges:
+    """The keys that both sets hold."""
+    if EVERYTHING in (one, other):
+        return other if one == EVERYTHING else one
+    found: list[Range] = []
+    i = j = 0
+    while i < len(one) and j < len(other):
+        a, b = one[i], other[j]
+        lo, hi = max(a.lo, b.lo), min(a.hi, b.hi)
+        if lo < hi:
+            found.append(
+                Range(lo, hi, (a.point and (lo, hi) == (a.lo, a.hi)) or (b.point and (lo, hi) == (b.lo, b.hi)))
+            )
+        if a.hi <= b.hi:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
+
+
+def _join(one: Range, other: Range) -> bool:
+    """Whether two ranges are one: they touch, not between two types, and neither is a point."""
+    return one.hi == other.lo and len(one.hi) > 1 and not (one.point or other.point)
+
+
+def complement(ranges: Ranges) -> Ranges:
+    """All keys that the set does not hold."""
+    found: list[Range] = []
+    start = LOWEST
+    for item in ranges:
+        # There is no key between undefined and null.
+        if start < item.lo and (start, item.lo) != (behind(KEY_OF_UNDEFINED), KEY_OF_NULL):
+            found.append(Range(start, item.lo))
+        start = item.hi
+    if start < HIGHEST:
+        found.append(Range(start, HIGHEST))
+    return tuple(found)
+
+
+def compound(per_field: Iterable[tuple[Ranges, int]], limit: int) -> tuple[list[tuple[bytes, bytes]], int]:
+    """(sorted ranges over compound keys, how many leading fields they bound exactly), from (ranges, direction) of each
+    field.
+
+    Points of leading fields are multiplied out; the first field that is not all points ends the bounds. Where that
+    would make more than `limit` ranges, a field's ranges become the one range that spans them.
+    """
+    prefixes: list[bytes] = [b""]
+    used = 0
+    for ranges, direction in per_field:
+        whole = len(prefixes) * len(ranges) <= limit
+        if not whole:
+            ranges = (Range(ranges[0].lo, ranges[-1].hi),)
+        if direction < 0:
+            ranges = tuple(item.descending() for item in reversed(ranges))
+        if not all(item.point for item in ranges):
+            return [(prefix + item.lo, prefix + item.hi) for prefix in prefixes for item in ranges], used + whole
+        prefixes = [prefix + item.lo for prefix in prefixes for item in ranges]
+        used += 1
+    return [(prefix, behind(prefix)) for prefix in prefixes], used

@@ -1,0 +1,66 @@
+"""The plan of a filter that asks for nearness: the one access path there is for it.
+
+An index serves a `$near` at one of its fields when it measures as that does and the filter bounds all the fields before
+that one. Where several do, pairs of coordinates are looked up in a `2d` index first, then in the one of which more
+fields are bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from docstore.errors import Code, CommandError
+from docstore.query.filter.tree import And, Filter, Near, conjunction
+from docstore.query.find import Hint
+from docstore.query.geo.cell_keys import PlaneKeys
+from docstore.query.plan.access import NearScan, Plan
+from docstore.query.plan.index_bounds import IndexInfo, asked_of, bounds_beside, covers
+from docstore.query.plan.plan import named, residual
+from docstore.query.sort import Sort
+
+
+def near_plan(tree: Filter, near: Near, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
+    """The plan of a filter with `near` in the conjunction at its top. Error: NoQueryExecutionPlans."""
+    asked = indexes if hint is None else [named(indexes, hint)]
+    scans = [scan for index in asked for scan in _scans(tree, near, index)]
+    if not scans:
+        raise CommandError(Code.NoQueryExecutionPlans, "unable to find index for $geoNear query")
+    best = max(scans, key=_preference)
+    left = [child for child in tree.children if child is not near] if isinstance(tree, And) else []
+    rest = residual(conjunction(left), best.bounds, best.index.collation) if left else None
+    return Plan(best, rest, not sort)
+
+
+def _scans(tree: Filter, near: Near, index: IndexInfo) -> list[NearScan]:
+    serves = index.geometry is not None and index.geometry.serves(spherical=near.spherical, geojson=near.geojson)
+    if not serves or not covers(tree, index).bounded:
+        return []
+    bounds = tuple(bounds_beside(asked_of(tree, index.collation), index))
+    return [
+        NearScan(index, near, bounds, place)
+        for place, (path, direction) in enumerate(index.fields)
+        if direction == 0 and path == near.path and all(item.bounded for item in bounds[:place])
+    ]
+
+
+def _preference(scan: NearScan) -> tuple[bool, int]:
+    return isinstance(scan.index.geometry, PlaneKeys), sum(item.bounded for item in scan.bounds)
+
+
+def located_path(indexes: Sequence[IndexInfo], namespace: str) -> str:
+    """The field of the only `2d` index, or where there is none of the only `2dsphere` index. Error: IndexNotFound."""
+    flat: list[str] = []
+    spherical: list[str] = []
+    for index in indexes:
+        if index.geometry is not None:
+            paths = flat if isinstance(index.geometry, PlaneKeys) else spherical
+            paths.append(next(path for path, direction in index.fields if direction == 0))
+    for kind, paths in (("2d", flat), ("2dsphere", spherical)):
+        if len(paths) > 1:
+            raise CommandError(
+                Code.IndexNotFound,
+                f"There is more than one {kind} index on {namespace}; unsure which to use for $geoNear",
+            )
+        if paths:
+            return paths[0]
+    raise CommandError(Code.IndexNotFound, "$geoNear requires a 2d or 2dsphere index, but none were found")

@@ -1,0 +1,67 @@
+"""The plan of a search for words: the entries of the index of words for each of its terms.
+
+The filter has to fix all fields before the words to one value. A search that asks for more than one of its terms looks
+at the documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from docstore.errors import Code, CommandError
+from docstore.query.filter.tree import And, Filter, Words, conjunction
+from docstore.query.find import Hint
+from docstore.query.plan.access import Eof, Plan, index_scan
+from docstore.query.plan.bounds import FieldBounds, equalities, field_bounds
+from docstore.query.plan.index_bounds import IndexInfo, covers
+from docstore.query.plan.intervals import point, union
+from docstore.query.plan.plan import residual
+from docstore.query.sort import Sort
+from docstore.query.text.languages import language_named
+from docstore.query.text.search import Search, parse_search
+from docstore.query.value.values import string_value
+
+
+def words_plan(tree: Filter, words: Words, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
+    """The plan of a filter with `words` in the conjunction at its top; they are told which index it is, of which there
+    is one. Errors: BadValue beside a hint or the natural order, NoQueryExecutionPlans.
+    """
+    if hint is not None:
+        raise CommandError(Code.BadValue, "text and hint not allowed in same query")
+    if sort.natural:
+        raise CommandError(Code.BadValue, "text expression not allowed with $natural sort order")
+    index = next(index for index in indexes if index.words is not None)
+    assert index.words is not None
+    language = index.words.language if words.language is None else language_named(words.language)
+    if language is None:
+        raise CommandError(Code.BadValue, f'unsupported language: "{words.language}" for text index version 3')
+    search = parse_search(words.search, language, words.exactness)
+    words.sought.settle(search, index.words)
+    bounds = _bounds(tree, index, search)
+    if bounds is None or not covers(tree, index).bounded:
+        raise CommandError(
+            Code.NoQueryExecutionPlans,
+            "failed to use text index to satisfy $text query (if text index is compound, are equality predicates given "
+            "for all prefix fields?)",
+        )
+    if not search.looked_up:
+        return Plan(Eof(), None, True)
+    left: list[Filter] = [child for child in tree.children if child is not words] if isinstance(tree, And) else []
+    if not search.is_plain:
+        left.append(words)
+    rest = residual(conjunction(left), bounds, None) if left else None
+    return Plan(replace(index_scan(index, bounds, 1), words=words), rest, not sort)
+
+
+def _bounds(tree: Filter, index: IndexInfo, search: Search) -> list[FieldBounds] | None:
+    """Those of the fields before the words, and the terms; None where one of these is not fixed to one value."""
+    found: list[FieldBounds] = []
+    fixed = equalities(tree)
+    for path, direction in index.fields:
+        if not direction:
+            return [*found, FieldBounds(path, 1, union(point(string_value(term)) for term in search.looked_up))]
+        if path not in fixed:
+            return None
+        found += field_bounds(tree, [(path, direction)])
+    raise AssertionError("an index of words has a field for them")

@@ -1,0 +1,196 @@
+"""The ranges of keys in which the values lie that satisfy one condition."""
+
+from __future__ import annotations
+
+from docstore.bson.order import type_class
+from docstore.bson.walk import (
+    ARRAY,
+    BINARY,
+    BOOL,
+    CODE_WITH_SCOPE,
+    DATE,
+    DB_POINTER,
+    DECIMAL,
+    DOUBLE,
+    INT32,
+    INT64,
+    MAX_KEY,
+    MIN_KEY,
+    NULL,
+    OBJECT,
+    OBJECT_ID,
+    REGEX,
+    STRING,
+    SYMBOL,
+    TIMESTAMP,
+    UNDEFINED,
+    Value,
+    values,
+)
+from docstore.kernel.keys.encoding import KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
+from docstore.query.filter.expr_bounds import Computed
+from docstore.query.filter.regex import literal_prefix
+from docstore.query.filter.tree import Comparison, Exists, Filter, In, Mod, Not, Op, RegexMatch, TypeIs
+from docstore.query.plan.intervals import EVERYTHING, HIGHEST, LOWEST, Range, Ranges, behind, complement, point, union
+from docstore.query.value.values import string_value
+
+Condition = Filter | Computed
+"""What can be said of one path."""
+
+NUMBER_CLASS = type_class(DOUBLE)
+NUMBERS_WITHOUT_NAN = Range(b"\x2c", b"\x40")
+_NUMBERS = Range(b"\x28", b"\x40")
+_CLASS_WIDTH = 8
+
+NULL_RANGES: Ranges = (
+    Range(KEY_OF_UNDEFINED, behind(KEY_OF_UNDEFINED), True),
+    Range(KEY_OF_NULL, behind(KEY_OF_NULL), True),
+)
+"""Where a missing or null field can be: undefined stands for an empty array on the way."""
+
+
+def class_range(code: int) -> Range:
+    """All values that compare with values of this type."""
+    start = type_class(code)
+    if start == NUMBER_CLASS:
+        return _NUMBERS
+    if code in (MIN_KEY, MAX_KEY):
+        return Range(bytes([start]), bytes([start + 1]), True)
+    return Range(bytes([start]), bytes([start + _CLASS_WIDTH]))
+
+
+def value_ranges(condition: Condition) -> tuple[Ranges, bool] | None:
+    """(ranges, exact) of a condition on one path, or None when it bounds nothing.
+
+    `exact`: without arrays in the way, a value satisfies the condition exactly when its key is in the ranges. Keys are
+    those of bytes: a comparison under a collation bounds nothing.
+    """
+    match condition:
+        case Comparison() if condition.collation is None:
+            return _comparison(condition.op, condition.value)
+        case In() if condition.collation is None:
+            return _in(condition)
+        case RegexMatch():
+            return _regex(condition)
+        case Mod():
+            return (_NUMBERS,), False
+        case TypeIs():
+            return _types(condition.codes)
+        case Exists():
+            return EVERYTHING, False
+        case Not(Exists()):
+            return (NULL_RANGES[1],), False
+        case Not(child):
+            return _negated(child)
+        case Computed():
+            return _computed(condition.op, condition.value), False
+        case _:
+            return None
+
+
+def _negated(child: Filter) -> tuple[Ranges, bool] | None:
+    """All but the values that satisfy the child, which must be known exactly."""
+    if isinstance(child, Not):
+        return value_ranges(child.child)
+    if isinstance(child, Comparison | In):
+        bounded = value_ranges(child)
+        if bounded is not None and (bounded[1] or _is_exact_but_for_null(child)):
+            return complement(bounded[0]), bounded[1]
+    return None
+
+
+def _is_exact_but_for_null(condition: Comparison | In) -> bool:
+    """Whether the ranges hold every value that satisfies the condition, and of others only undefined."""
+    if isinstance(condition, Comparison):
+        return condition.op is Op.EQ and condition.value[0] == NULL
+    return not condition.patterns and all(value[0] not in (ARRAY, UNDEFINED) for value in condition.values)
+
+
+def _computed(op: Op, value: Value) -> Ranges:
+    """Where the value of a field lies of which an expression says that: all types are compared with each other."""
+    here = point(value)
+    if op is Op.EQ:
+        return NULL_RANGES if value[0] == NULL else (here,)
+    if op in (Op.LT, Op.LTE):
+        # A missing field has the key of null and is less than it.
+        return (Range(LOWEST, here.hi if op is Op.LTE or value[0] == NULL else here.lo),)
+    return (Range(here.lo if op is Op.GTE else here.hi, HIGHEST),)
+
+
+def _comparison(op: Op, value: Value) -> tuple[Ranges, bool] | None:
+    code = value[0]
+    if op is Op.EQ:
+        return _equality(value)
+    if code in (ARRAY, MIN_KEY, MAX_KEY):
+        return None
+    if code in (NULL, UNDEFINED):
+        return (NULL_RANGES, False) if op in (Op.LTE, Op.GTE) else ((), False)
+    whole = class_range(code)
+    here = point(value)
+    if whole is _NUMBERS:
+        if here.lo == whole.lo:
+            return ((here,), True) if op in (Op.LTE, Op.GTE) else ((), True)
+        whole = NUMBERS_WITHOUT_NAN
+    bounded = {
+        Op.LT: Range(whole.lo, here.lo),
+        Op.LTE: Range(whole.lo, here.hi),
+        Op.GT: Range(here.hi, whole.hi),
+        Op.GTE: Range(here.lo, whole.hi),
+    }[op]
+    return union([bounded]), True
+
+
+def _equality(value: Value) -> tuple[Ranges, bool]:
+    if value[0] in (NULL, UNDEFINED):
+        return NULL_RANGES, False
+    if value[0] == ARRAY:
+        members = values(value[1])
+        first = point(members[0]) if members else NULL_RANGES[0]
+        return union([first, point(value)]), False
+    return (point(value),), True
+
+
+def _in(condition: In) -> tuple[Ranges, bool]:
+    found: list[Range] = []
+    exact = not condition.patterns
+    for value in condition.values:
+        ranges, same = _equality(value)
+        found.extend(ranges)
+        exact = exact and same
+    for pattern in condition.patterns:
+        found.extend(_regex(pattern)[0])
+    return union(found), exact
+
+
+def _regex(condition: RegexMatch) -> tuple[Ranges, bool]:
+    """Strings, by their literal beginning if they have one; and regexes, which match by being the same."""
+    prefix, whole = literal_prefix(condition.pattern, condition.options)
+    strings = class_range(STRING)
+    if prefix:
+        start = encode_key(string_value(prefix))[:-1]
+        strings = Range(start, behind(start))
+    options = "".join(sorted(condition.options))
+    same = point((REGEX, f"{condition.pattern}\0{options}\0".encode()))
+    return union([strings, same]), whole
+
+
+_WHOLE_CLASSES = (
+    frozenset((DOUBLE, INT32, INT64, DECIMAL)),
+    frozenset((STRING, SYMBOL)),
+    *(
+        frozenset((code,))
+        for code in (OBJECT, BINARY, OBJECT_ID, BOOL, DATE, TIMESTAMP, REGEX, DB_POINTER, CODE_WITH_SCOPE)
+    ),
+)
+"""The types that have a range of keys for themselves."""
+
+
+def _types(codes: frozenset[int]) -> tuple[Ranges, bool] | None:
+    if ARRAY in codes:
+        return None
+    apart: frozenset[int] = frozenset().union(*(kinds for kinds in _WHOLE_CLASSES if kinds <= codes))
+    ranges = union(_NULL_POINTS.get(code) or class_range(code) for code in codes)
+    return ranges, apart == codes
+
+
+_NULL_POINTS = {UNDEFINED: NULL_RANGES[0], NULL: NULL_RANGES[1]}

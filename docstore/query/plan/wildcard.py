@@ -1,0 +1,187 @@
+"""Wildcard indexes: which paths one holds, the keys of a document in it, and the bounds of a filter over them.
+
+A document has an entry (path, value) for each scalar that the index holds, at the path without positions in arrays.
+Arrays stand for their elements; an array inside an array is a value; an empty array counts as undefined and an empty
+document as itself. Other documents have no entry of their own, so a condition that a document, an array or a missing
+value can meet gets no bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from docstore.bson.walk import (
+    ARRAY,
+    EMPTY_DOCUMENT,
+    MAX_KEY,
+    MIN_KEY,
+    NULL,
+    OBJECT,
+    UNDEFINED,
+    Value,
+    elements,
+    values,
+)
+from docstore.kernel.keys.encoding import encode_key
+from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Mod, RegexMatch, TypeIs
+from docstore.query.plan.bounds import PathConditions, conditions, path_ranges
+from docstore.query.plan.intervals import EVERYTHING, Ranges, behind
+from docstore.query.plan.value_ranges import Condition
+from docstore.query.value.values import string_value
+
+_WITHOUT_ENTRY = frozenset((OBJECT, ARRAY, NULL, UNDEFINED, MIN_KEY, MAX_KEY))
+_EMPTY_ARRAY: Value = (UNDEFINED, b"")
+
+Tree = dict[str, "Tree"]
+"""Field names below each other; an empty one ends a path."""
+
+
+@dataclass(frozen=True)
+class WildcardPaths:
+    """The paths that an index holds: those below `tree`, or with `excluding` all but those."""
+
+    tree: Tree = field(default_factory=dict)
+    excluding: bool = True
+
+    def holds(self, path: str, *, with_subtree: bool = False) -> bool:
+        """Whether every scalar at the path has an entry; `with_subtree`: and every one below it."""
+        node = self.tree
+        for name in path.split("."):
+            if name not in node:
+                return self.excluding
+            node = node[name]
+            if not node:
+                return not self.excluding
+        return self.excluding and not with_subtree
+
+    def keys(self, raw: bytes) -> tuple[list[bytes], int]:
+        """(distinct encoded keys in order, 1 if there are arrays among the values, else 0) of a document."""
+        found = _Keys(self.excluding)
+        found.enter(raw, "", self.tree)
+        return sorted(found.keys), int(found.arrays)
+
+
+def paths_of(names: Iterable[str], *, excluding: bool) -> WildcardPaths:
+    """The paths that end in one of the dotted `names`, or all but those."""
+    tree: Tree = {}
+    for name in names:
+        node = tree
+        for part in name.split("."):
+            node = node.setdefault(part, {})
+    return WildcardPaths(tree, excluding)
+
+
+class _Keys:
+    """The keys of one document. `node` is what the paths say of the place: None, nothing (any more)."""
+
+    def __init__(self, excluding: bool) -> None:
+        self.keys: set[bytes] = set()
+        self.arrays = False
+        self._excluding = excluding
+
+    def enter(self, raw: bytes, path: str, node: Tree | None) -> None:
+        fields = elements(raw)
+        if not fields and path:
+            self._add(path, (OBJECT, EMPTY_DOCUMENT))
+        for name, code, data in fields:
+            inner = path + "." + name if path else name
+            if node is None:
+                self._value(inner, (code, data), None)
+                continue
+            below = node.get(name)
+            if below is None:
+                if self._excluding:
+                    self._value(inner, (code, data), None)
+            elif below:
+                self._value(inner, (code, data), below)
+            elif not self._excluding:
+                self._value(inner, (code, data), None)
+
+    def _value(self, path: str, value: Value, node: Tree | None) -> None:
+        code, data = value
+        if code == OBJECT:
+            self.enter(data, path, node)
+        elif code == ARRAY:
+            self.arrays = True
+            members = values(data)
+            if not members:
+                self._add(path, _EMPTY_ARRAY)
+            for member in members:
+                if member[0] == OBJECT:
+                    self.enter(member[1], path, node)
+                elif node is None or self._excluding:
+                    self._add(path, member)
+        elif node is None or self._excluding:
+            self._add(path, value)
+
+    def _add(self, path: str, value: Value) -> None:
+        self.keys.add(path_key(path) + encode_key(value))
+
+
+def path_key(path: str) -> bytes:
+    """The beginning of the keys of the values at a path."""
+    return encode_key(string_value(path))
+
+
+@dataclass(frozen=True, slots=True)
+class WildcardBounds:
+    """What one index is asked for: the values in `ranges` at `path`; `below`: and everything below the path."""
+
+    path: str
+    ranges: Ranges
+    below: bool
+
+    def key_ranges(self) -> tuple[tuple[bytes, bytes], ...]:
+        """The same as sorted half-open ranges over the encoded keys."""
+        key = path_key(self.path)
+        found = [(key + item.lo, key + item.hi) for item in self.ranges]
+        if self.below:
+            start = path_key(self.path + ".")[:-1]
+            found.append((start, behind(start)))
+        return tuple(found)
+
+
+def wildcard_bounds(tree: Filter, paths: WildcardPaths, *, multikey: bool) -> list[WildcardBounds]:
+    """For each path of the filter that the index can serve, what it is to look through."""
+    found: list[WildcardBounds] = []
+    for path, entry in conditions(tree).items():
+        if not path or (multikey and any(name.isdigit() for name in path.split("."))):
+            continue
+        usable = PathConditions(
+            [condition for condition in entry.single if _has_entry(condition)],
+            [group for group in entry.groups if group and all(map(_has_entry, group))],
+        )
+        bounded = path_ranges(usable, multikey)
+        if bounded is not None and paths.holds(path):
+            found.append(WildcardBounds(path, bounded[0], below=False))
+    found += [
+        WildcardBounds(path, EVERYTHING, below=True)
+        for path in _existing(tree)
+        if paths.holds(path, with_subtree=True)
+        and not (multikey and any(name.isdigit() for name in path.split(".")))
+        and all(item.path != path for item in found)
+    ]
+    return found
+
+
+def _existing(tree: Filter) -> list[str]:
+    """The paths that the conjunction at the top of the filter asks to exist."""
+    if isinstance(tree, Exists):
+        return [tree.path]
+    return [child.path for child in tree.children if isinstance(child, Exists)] if isinstance(tree, And) else []
+
+
+def _has_entry(condition: Condition) -> bool:
+    """Whether all that meets the condition is a value with an entry of its own."""
+    match condition:
+        case Comparison(_, _, value):
+            return value[0] not in _WITHOUT_ENTRY
+        case In(_, listed, _):
+            return all(value[0] not in _WITHOUT_ENTRY for value in listed)
+        case RegexMatch() | Mod():
+            return True
+        case TypeIs(_, codes):
+            return not codes & _WITHOUT_ENTRY
+        case _:
+            return False

@@ -1,0 +1,1 @@
+"""Projections, and the array positions that they may ask for."""

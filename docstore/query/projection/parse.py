@@ -1,0 +1,282 @@
+"""Parsing of projection documents, for `find` and for the stage `$project`.
+
+Whether the projection includes or excludes is decided by its first plain field other than `_id`. Embedded documents
+spell dotted paths. What is neither a number, a boolean nor one of find's operators is an expression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from docstore.bson.build import array_from, document_from
+from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, values
+from docstore.errors import CommandError
+from docstore.query.context import PLAIN, Language
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_elem_match
+from docstore.query.filter.tree import MATCH_ALL, Filter
+from docstore.query.metadata import KINDS, measures_of
+from docstore.query.projection.positions import Positions
+from docstore.query.projection.projection import (
+    DROP,
+    KEEP,
+    Branch,
+    Computed,
+    Leaf,
+    PathCollision,
+    PositionalProjection,
+    Projection,
+    Rewrite,
+    plant,
+    projection_of,
+)
+from docstore.query.unsupported import not_supported
+from docstore.query.value.paths import check_field_path
+from docstore.query.value.values import NUMBERS, is_true, text_of, truncated_of, type_name
+
+_POSITIONAL = ".$"
+_NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSphere", "$where"))
+
+
+def parse_projection(
+    raw: bytes, *, language: Language = PLAIN, tree: Filter = MATCH_ALL, metadata: bool = False
+) -> Projection | PositionalProjection | None:
+    """The projection of a find command; None for an empty one, which returns whole documents.
+
+    `tree` is the filter of the same find: it decides what a positional projection (`a.$`) picks, and whether there
+    are distances (`$meta`). With `metadata` who reads the documents can give the key by which they are sorted, their
+    record id and the key of their index entry.
+    """
+    if not elements(raw):
+        return None
+    parser = _Parser(language, for_find=True, tree=tree, metadata=metadata)
+    projection = parser.parse(raw)
+    if parser.positional is None:
+        return projection
+    return PositionalProjection(projection, parser.positional, Positions(tree, as_written=True))
+
+
+def parse_project_stage(raw: bytes, *, language: Language = PLAIN) -> Projection:
+    """The projection of a `$project` stage."""
+    if not elements(raw):
+        raise CommandError(51272, "projection specification must have at least one field")
+    return _Parser(language, for_find=False).parse(raw)
+
+
+@dataclass(slots=True)
+class _Parser:
+    """Collects (path, leaf) pairs and the kind of the projection; `excludes` is None while it is open."""
+
+    language: Language
+    for_find: bool
+    tree: Filter = MATCH_ALL
+    metadata: bool = False
+    excludes: bool | None = None
+    leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
+    id_kept: bool | None = None
+    slices: bool = False
+    positional: str | None = None
+    picks: bool = False
+
+    def parse(self, raw: bytes) -> Projection:
+        self._fields("", raw)
+        if self.picks and self.positional is not None:
+            raise CommandError(31255, "Cannot specify positional operator and $elemMatch.")
+        excludes = self._resolve_kind()
+        root = Branch()
+        if not excludes and self.id_kept is None and not any(self._is_id(path) for path, _ in self.leaves):
+            root.children["_id"] = KEEP
+        for path, leaf in self.leaves:
+            if leaf is None:
+                leaf = DROP if excludes else KEEP
+            elif isinstance(leaf, Rewrite) and leaf.last and excludes:
+                leaf = Rewrite(leaf.change)
+            try:
+                plant(root, path, leaf)
+            except PathCollision as collision:
+                if collision.remaining:
+                    raise CommandError(
+                        31249, f"Path collision at {path} remaining portion {collision.remaining}"
+                    ) from None
+                raise CommandError(31250, f"Path collision at {path}") from None
+        if self.id_kept is not None and any(path.startswith("_id.") for path, _ in self.leaves):
+            raise CommandError(31249, "Path collision at _id")
+        if self.id_kept is (not excludes):
+            plant(root, "_id", DROP if excludes else KEEP)
+        return projection_of(root, keep_others=excludes)
+
+    @staticmethod
+    def _is_id(path: str) -> bool:
+        return path == "_id" or path.startswith("_id.")
+
+    def _resolve_kind(self) -> bool:
+        if self.excludes is not None:
+            return self.excludes
+        if self.slices and self.for_find:
+            return self.id_kept is not True
+        return not self.leaves and self.id_kept is False
+
+    def _fields(self, prefix: str, raw: bytes) -> None:
+        for name, code, data in elements(raw):
+            self._field(prefix, name, (code, data))
+
+    def _field(self, prefix: str, name: str, value: Value) -> None:
+        path = prefix + name
+        if name.endswith(_POSITIONAL) and name != _POSITIONAL:
+            self._positional(path.removesuffix(_POSITIONAL), name.removesuffix(_POSITIONAL), value)
+            return
+        if self.for_find and name != "$" and not name.startswith("$.") and "$" in name.split("."):
+            raise CommandError(31394, "a positional operator in a projection may only stand at the end of a path")
+        check_field_path(name)
+        if value[0] == BOOL or value[0] in NUMBERS:
+            self._plain(path, is_true(value))
+        elif value[0] == OBJECT:
+            self._document(path, value)
+        else:
+            self._expression(path, value)
+
+    def _positional(self, path: str, name: str, value: Value) -> None:
+        if not self.for_find:
+            raise CommandError(31324, "Cannot use positional projection in aggregation projection")
+        check_field_path(name)
+        if value[0] == OBJECT:
+            raise CommandError(31271, "positional projection cannot be used with an expression or sub object")
+        if value[0] != BOOL and value[0] not in NUMBERS:
+            raise CommandError(31308, "positional projection cannot be used with a literal")
+        if not is_true(value):
+            raise CommandError(31395, "positional projection cannot be used with exclusion")
+        if self.positional is not None:
+            raise CommandError(31276, "Cannot specify more than one positional projection per query.")
+        self.positional = path
+        self._plain(path, True)
+
+    def _plain(self, path: str, included: bool) -> None:
+        if path == "_id":
+            self.id_kept = included
+            return
+        if self.excludes is None:
+            self.excludes = not included
+        elif self.excludes == included:
+            if included:
+                raise CommandError(31253, f"Cannot do inclusion on field {path} in exclusion projection")
+            raise CommandError(31254, f"Cannot do exclusion on field {path} in inclusion projection")
+        self.leaves.append((path, None))
+
+    def _document(self, path: str, value: Value) -> None:
+        fields = elements(value[1])
+        if not fields:
+            raise CommandError(
+                51270, "An empty sub-projection is not a valid value. Found empty object at path " + path
+            )
+        if len(fields) > 1 or not fields[0][0].startswith("$"):
+            self._fields(path + ".", value[1])
+            return
+        name, code, data = fields[0]
+        if self.for_find and name == "$slice" and (cut := _slice((code, data))) is not None:
+            self.slices = True
+            self.leaves.append((path, cut))
+        elif self.for_find and name == "$elemMatch":
+            self.picks = True
+            self.leaves.append((path, _elem_match(path, (code, data), self.language)))
+        elif name == "$meta":
+            if self.for_find:
+                self.slices = True
+            elif self.excludes is None:
+                self.excludes = False
+            self.leaves.append((path, _metadata((code, data), self.tree, self.language, self.metadata)))
+        else:
+            self._expression(path, value)
+
+    def _expression(self, path: str, value: Value) -> None:
+        expressions = self.language.expressions
+        if expressions is None:
+            raise not_supported("projection operator", "expression")
+        if self.excludes:
+            code = 31252 if value[0] == OBJECT else 31310
+            raise CommandError(code, "Cannot use expression other than $meta in exclusion projection")
+        self.excludes = False
+        self.leaves.append((path, Computed(expressions.compute(value, self.language))))
+
+
+def _slice(value: Value) -> Rewrite | None:
+    """`{$slice: n}` (first or last n) or `{$slice: [skip, limit]}` of an array; other values stay.
+
+    None for everything else, which is the expression of the same name.
+    """
+    if value[0] in NUMBERS:
+        count = truncated_of(value) or 0
+        skip, limit = (0, count) if count >= 0 else (count, -count)
+    else:
+        pair = values(value[1]) if value[0] == ARRAY else []
+        if len(pair) != 2 or any(item[0] not in NUMBERS for item in pair) or (truncated_of(pair[1]) or 0) <= 0:
+            return None
+        skip, limit = truncated_of(pair[0]) or 0, truncated_of(pair[1]) or 0
+
+    def cut(stored: Value) -> Value:
+        if stored[0] != ARRAY:
+            return stored
+        members = values(stored[1])
+        start = max(0, len(members) + skip) if skip < 0 else skip
+        return ARRAY, array_from(members[start : start + limit])
+
+    return Rewrite(cut)
+
+
+_NO_METADATA = frozenset(
+    (
+        "randVal",
+        "searchHighlights",
+        "searchScore",
+        "searchScoreDetails",
+        "timeseriesBucketMaxTime",
+        "timeseriesBucketMinTime",
+    )
+)
+"""Kinds of metadata that no document of a find has here."""
+
+
+def _metadata(value: Value, tree: Filter, language: Language, given: bool) -> Computed:
+    """`{$meta: kind}`: what kinds there are, and which of them a find with that filter, or a pipeline, can have.
+
+    `given`: also those of stored documents.
+    """
+    if value[0] != STRING:
+        raise CommandError(17307, "$meta only supports string arguments")
+    kind = text_of(value)
+    measure = language.measures.get(kind) or measures_of(tree).get(kind) if kind in KINDS else None
+    if measure is not None:
+        return Computed(measure)
+    if kind in KINDS:
+        raise CommandError(40218, f"query requires {kind} metadata, but it is not available")
+    if kind in ("indexKey", "recordId", "sortKey"):
+        if not given:
+            raise not_supported("metadata in this place", kind)
+        return Computed(_nothing, kind)
+    if kind not in _NO_METADATA:
+        raise CommandError(17308, f"Unsupported argument to $meta: {kind}")
+    return Computed(_nothing)
+
+
+def _nothing(document: bytes) -> Value | None:
+    return None
+
+
+def _elem_match(path: str, value: Value, language: Language) -> Rewrite:
+    """The first element of an array that satisfies a condition; nothing when there is none."""
+    if "." in path:
+        raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
+    if value[0] != OBJECT:
+        raise CommandError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(value)}")
+    inner = replace(language, excluded=language.excluded | _NOT_ABOUT_ELEMENTS)
+    predicate = compile_filter(parse_elem_match("a", value, inner))
+
+    def first(stored: Value) -> Value | None:
+        if stored[0] != ARRAY:
+            return None
+        for member in values(stored[1]):
+            found = (ARRAY, array_from([member]))
+            if predicate.matches(document_from([("a", *found)])):
+                return found
+        return None
+
+    return Rewrite(first, last=True)

@@ -1,0 +1,306 @@
+"""Projections: a tree of paths applied to raw documents; what is kept is kept byte for byte and in stored order.
+
+A tree is a `Branch` whose leaves say what becomes of a field: `KEEP`, `DROP`, a `Rewrite` of the value that is there,
+or a `Computed` value. `find` projections and the stages `$project`, `$addFields` and `$unset` all apply such trees;
+they differ in how they are parsed and in two switches: whether unnamed fields stay, and whether a computed field
+takes the place of an existing one or is appended.
+
+Arrays are looked into at any depth. What is no document (nor array) below a branch stays where unnamed fields stay, is
+dropped where they go, and gives way to a new document where something below is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Protocol
+
+from docstore.bson.build import array_from, document_from
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, get_field, values
+from docstore.errors import CommandError
+from docstore.kernel.compute.projection import TopFields
+from docstore.kernel.group.sources import CallSource, Source
+from docstore.query.projection.positions import Positions
+
+
+class Plain(Enum):
+    """What becomes of a field of which nothing more is asked."""
+
+    KEEP = "keep"
+    DROP = "drop"
+
+
+KEEP = Plain.KEEP
+DROP = Plain.DROP
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A new value made from the stored one; None drops the field. `last`: it moves behind the fields that are kept."""
+
+    change: Callable[[Value], Value | None]
+    last: bool = False
+
+
+Compute = Callable[[bytes], Value | None]
+"""Calculates a value from the whole document; None stands for no value. The kernel knows its own, its sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A value computed from the whole document; None leaves the field out.
+
+    `metadata` names a kind of metadata that the value is: who reads the documents gives it, see `with_metadata`.
+    """
+
+    compute: Compute
+    metadata: str = ""
+
+
+@dataclass(slots=True)
+class Branch:
+    """What becomes of the fields of a document. Built by `plant`, not changed afterwards.
+
+    `computes` says whether anything below is `Computed`, in which case the document is made where there is none.
+    """
+
+    children: dict[str, Leaf | Branch] = field(default_factory=dict)
+    computes: bool = False
+
+
+Leaf = Plain | Rewrite | Computed
+
+
+class PathCollision(Exception):
+    """Two paths of one specification are the same or one contains the other.
+
+    `remaining` is the rest of the later path below the earlier one; empty when the later path is the shorter.
+    """
+
+    def __init__(self, path: str, remaining: str) -> None:
+        super().__init__(path)
+        self.path = path
+        self.remaining = remaining
+
+
+def plant(root: Branch, path: str, leaf: Leaf) -> None:
+    """Hang a leaf into the tree; PathCollision when the place is taken."""
+    branch = root
+    parts = path.split(".")
+    computes = isinstance(leaf, Computed)
+    for position, part in enumerate(parts[:-1]):
+        branch.computes = branch.computes or computes
+        child = branch.children.get(part)
+        if child is None:
+            child = branch.children[part] = Branch()
+        elif not isinstance(child, Branch):
+            raise PathCollision(path, ".".join(parts[position + 1 :]))
+        branch = child
+    branch.computes = branch.computes or computes
+    if parts[-1] in branch.children:
+        raise PathCollision(path, "")
+    branch.children[parts[-1]] = leaf
+
+
+class DocumentProjection(Protocol):
+    """Anything that turns a document into the one that is returned."""
+
+    def apply(self, raw: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A tree with its two switches, ready to be applied to any number of documents.
+
+    `keep_others`: fields that the tree does not name stay. `in_place`: a computed field takes an existing field's
+    place.
+    """
+
+    root: Branch
+    keep_others: bool
+    in_place: bool = False
+    _top: TopFields | None = None
+    """The same for a tree that names fields of the top level only."""
+
+    @property
+    def computes(self) -> bool:
+        """Whether some field is a computed value."""
+        return self.root.computes or any(isinstance(child, Computed) for child in self.root.children.values())
+
+    def apply(self, raw: bytes) -> bytes:
+        """The projected document."""
+        return self._document(self.root, raw, raw) if self._top is None else self._top.apply(raw)
+
+    def apply_all(self, documents: list[bytes]) -> list[bytes]:
+        """The projected documents."""
+        if self._top is not None:
+            return self._top.apply_all(documents)
+        return [self._document(self.root, raw, raw) for raw in documents]
+
+    def _document(self, branch: Branch, raw: bytes, document: bytes) -> bytes:
+        fields: list[tuple[str, int, bytes]] = []
+        later: dict[str, Value | None] = {}
+        seen: set[str] = set()
+        for name, code, data in elements(raw):
+            child = branch.children.get(name)
+            if child is None:
+                if self.keep_others:
+                    fields.append((name, code, data))
+                continue
+            value: Value | None = (code, data)
+            if child is DROP or (isinstance(child, Computed) and not self.in_place):
+                continue
+            seen.add(name)
+            if isinstance(child, Branch):
+                value = self._nested(child, (code, data), document)
+            elif isinstance(child, Computed):
+                value = child.compute(document)
+            elif isinstance(child, Rewrite):
+                value = child.change((code, data))
+                if child.last:
+                    later[name] = value
+                    continue
+            if value is not None:
+                fields.append((name, *value))
+        if branch.computes:
+            self._compute_missing(branch, document, seen, later)
+        for name in branch.children if len(later) > 1 else later:
+            value = later.get(name)
+            if value is not None:
+                fields.append((name, *value))
+        return document_from(fields)
+
+    def _compute_missing(self, branch: Branch, document: bytes, seen: set[str], later: dict[str, Value | None]) -> None:
+        for name, child in branch.children.items():
+            if name in seen:
+                continue
+            if isinstance(child, Computed):
+                later[name] = child.compute(document)
+            elif isinstance(child, Branch) and child.computes:
+                later[name] = self._nested(child, None, document)
+
+    def _nested(self, branch: Branch, value: Value | None, document: bytes) -> Value | None:
+        if value is not None:
+            if value[0] == OBJECT:
+                return OBJECT, self._document(branch, value[1], document)
+            if value[0] == ARRAY:
+                members = [self._nested(branch, member, document) for member in values(value[1])]
+                return ARRAY, array_from([member for member in members if member is not None])
+        if branch.computes:
+            later: dict[str, Value | None] = {}
+            self._compute_missing(branch, document, set(), later)
+            return OBJECT, document_from([(name, *made) for name, made in later.items() if made is not None])
+        return value if self.keep_others else None
+
+
+def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) -> Projection:
+    """A projection that takes the kernel's shortcut when the tree names top-level fields only."""
+    plain = DROP if keep_others else KEEP
+    added = [(name, child.compute) for name, child in root.children.items() if isinstance(child, Computed)]
+    named = [name for name, child in root.children.items() if child is plain]
+    top = None
+    if len(added) + len(named) == len(root.children) and (in_place or not (keep_others and added)):
+        sources = [(name, made if isinstance(made, Source) else CallSource(made)) for name, made in added]
+        top = TopFields(named, keep_others, sources, in_place)
+    return Projection(root, keep_others, in_place, top)
+
+
+def metadata_kinds(projection: DocumentProjection | None) -> frozenset[str]:
+    """The kinds of metadata that the projection asks for."""
+    if isinstance(projection, PositionalProjection):
+        projection = projection.projection
+    return frozenset(_kinds(projection.root)) if isinstance(projection, Projection) and projection.computes else _NONE
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def _kinds(branch: Branch) -> Iterator[str]:
+    for child in branch.children.values():
+        if isinstance(child, Branch):
+            yield from _kinds(child)
+        elif isinstance(child, Computed) and child.metadata:
+            yield child.metadata
+
+
+def with_metadata(projection: DocumentProjection, source: Callable[[str], Compute]) -> DocumentProjection:
+    """The projection with its metadata computed by what the source gives for each kind."""
+    if isinstance(projection, PositionalProjection):
+        inner = with_metadata(projection.projection, source)
+        assert isinstance(inner, Projection)
+        return replace(projection, projection=inner)
+    assert isinstance(projection, Projection)
+    root = _with_sources(projection.root, source)
+    return projection_of(root, keep_others=projection.keep_others, in_place=projection.in_place)
+
+
+def _with_sources(branch: Branch, source: Callable[[str], Compute]) -> Branch:
+    children: dict[str, Leaf | Branch] = {}
+    for name, child in branch.children.items():
+        if isinstance(child, Branch):
+            children[name] = _with_sources(child, source)
+        elif isinstance(child, Computed) and child.metadata:
+            children[name] = Computed(source(child.metadata))
+        else:
+            children[name] = child
+    return Branch(children, branch.computes)
+
+
+def kept_paths(projection: DocumentProjection) -> frozenset[str] | None:
+    """The paths whose values are all that the projection keeps; None for one that does anything else."""
+    if not isinstance(projection, Projection) or projection.keep_others:
+        return None
+    return _kept_below(projection.root, "")
+
+
+def _kept_below(branch: Branch, prefix: str) -> frozenset[str] | None:
+    found: frozenset[str] = frozenset()
+    for name, child in branch.children.items():
+        if isinstance(child, Branch):
+            below = _kept_below(child, f"{prefix}{name}.")
+            if below is None:
+                return None
+            found |= below
+        elif child is KEEP:
+            found |= {prefix + name}
+        elif child is not DROP:
+            return None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PositionalProjection:
+    """A projection of which one path ends in `$`: of the first array on it stays the element that the filter matched.
+
+    Errors, for a document: 51246 when the filter points at no element, 51247 when the array has no such element.
+    """
+
+    projection: Projection
+    path: str
+    positions: Positions
+
+    def apply(self, raw: bytes) -> bytes:
+        return self._document(self.projection.apply(raw), self.path.split("."), raw)
+
+    def _document(self, projected: bytes, parts: list[str], raw: bytes) -> bytes:
+        found = get_field(projected, parts[0])
+        if found is None or found[0] not in (ARRAY, OBJECT):
+            return projected
+        if found[0] == ARRAY:
+            changed: Value = (ARRAY, array_from([self._element(values(found[1]), raw)]))
+        elif len(parts) == 1:
+            return projected
+        else:
+            changed = (OBJECT, self._document(found[1], parts[1:], raw))
+        return document_from(
+            (name, *(changed if name == parts[0] else (code, data))) for name, code, data in elements(projected)
+        )
+
+    def _element(self, members: list[Value], raw: bytes) -> Value:
+        position = self.positions.of(raw)
+        if position is None:
+            raise CommandError(51246, "positional operator '.$' couldn't find a matching element in the array")
+        if int(position) >= len(members):
+            raise CommandError(51247, "positional operator '.$' element mismatch")
+        return members[int(position)]

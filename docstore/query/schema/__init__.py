@@ -1,0 +1,1 @@
+"""`$jsonSchema`, and the details of why a document fails a validator."""

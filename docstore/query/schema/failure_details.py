@@ -1,0 +1,273 @@
+"""Why a document does not match a `$jsonSchema`: the rules that are not satisfied, in MongoDB's order and shape.
+
+A rule is tested as a schema of its own over the value; rules about types that the value has not are satisfied. So the
+details never disagree with the match itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from docstore.bson import array_value, compare, document_from, elements, from_python, get_field, values
+from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from docstore.query.filter.regex import compile_regex
+from docstore.query.value.values import TYPE_NAMES, text_of
+
+Field = tuple[str, int, bytes]
+
+_COMPARISON = "comparison failed"
+_SIMPLE: dict[str, tuple[str, str | None]] = {
+    "multipleOf": ("considered value is not a multiple of the specified value", None),
+    "maximum": (_COMPARISON, "exclusiveMaximum"),
+    "minimum": (_COMPARISON, "exclusiveMinimum"),
+    "pattern": ("regular expression did not match", None),
+    "maxLength": ("specified string length was not satisfied", None),
+    "minLength": ("specified string length was not satisfied", None),
+    "enum": ("value was not found in enum", None),
+}
+"""Rules that show the value: their reason, and the rule that belongs to them."""
+_LENGTH = "array did not match specified length"
+_PROPERTIES = "specified number of properties was not satisfied"
+_ORDER = (
+    "multipleOf", "maximum", "minimum", "pattern", "maxLength", "minLength", "minItems", "maxItems", "uniqueItems",
+    "items", "additionalItems", "properties", "additionalProperties", "patternProperties", "required",
+    "minProperties", "maxProperties", "dependencies", "allOf", "anyOf", "oneOf", "not", "enum", "bsonType", "type",
+)  # fmt: skip
+
+_TYPES = ("bsonType", "type")
+_OF_ANY_TYPE = frozenset((*_TYPES, "allOf", "anyOf", "oneOf", "not", "enum"))
+"""Rules that are looked at although the value is of a type that the schema does not want."""
+
+
+def schema_details(schema: bytes, document: bytes, negated: bool) -> bytes:
+    """The details of a document that does not match the schema, or, `negated`, of one that does."""
+    name: Field = ("operatorName", *from_python("$jsonSchema"))
+    if negated:
+        return document_from([name, ("reason", *from_python("schema matched"))])
+    rules = array_value(_failures(schema, (OBJECT, document)))
+    return document_from([name, *descriptions(schema), ("schemaRulesNotSatisfied", *rules)])
+
+
+def _failures(schema: bytes, value: Value) -> list[Value]:
+    """The details of each rule of a schema that a value does not satisfy."""
+    given = {name: (code, data) for name, code, data in elements(schema)}
+    failures: list[Value] = []
+    mistyped = any(name in given and not _holds(document_from([(name, *given[name])]), value) for name in _TYPES)
+    for name in _ORDER:
+        if name in given and not (mistyped and name not in _OF_ANY_TYPE):
+            found = _failure(name, given, value)
+            if found is not None:
+                failures.append((OBJECT, document_from([("operatorName", *from_python(name)), *found])))
+    return failures
+
+
+def _failure(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    """What is said of one rule; None when it is satisfied."""
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(name, given, value)
+    companion = _SIMPLE[name][1] if name in _SIMPLE else None
+    rule: list[Field] = [(name, *given[name])]
+    if companion is not None and given.get(companion, (BOOL, b"\0"))[1] != b"\0":
+        rule.append((companion, *given[companion]))
+    specified = document_from(rule)
+    if _holds(specified, value):
+        return None
+    said: list[Field] = [("specifiedAs", OBJECT, specified)]
+    if name in ("bsonType", "type"):
+        kind = from_python(TYPE_NAMES[value[0]])
+        return [*said, _reason("type did not match"), ("consideredValue", *value), ("consideredType", *kind)]
+    if name in ("minItems", "maxItems"):
+        count = from_python(len(values(value[1])))
+        return [*said, _reason(_LENGTH), ("consideredValue", *value), ("numberOfItems", *count)]
+    if name in ("minProperties", "maxProperties"):
+        return [*said, _reason(_PROPERTIES), ("numberOfProperties", *from_python(len(elements(value[1]))))]
+    if name == "required":
+        wanted = [text_of(each) for each in values(given[name][1])]
+        return [*said, ("missingProperties", *_names(_missing(value[1], wanted)))]
+    if name == "uniqueItems":
+        duplicate = ("duplicatedValue", *_duplicate(value[1]))
+        return [*said, _reason("found a duplicate item"), ("consideredValue", *value), duplicate]
+    return [*said, _reason(_SIMPLE[name][0]), ("consideredValue", *value)]
+
+
+def _holds(schema: bytes, value: Value) -> bool:
+    inside = document_from([("v", OBJECT, schema)])
+    whole = document_from([("$jsonSchema", OBJECT, document_from([("properties", OBJECT, inside)]))])
+    return compile_filter(parse_filter(whole)).matches(document_from([("v", *value)]))
+
+
+def _properties(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    if value[0] != OBJECT:
+        return None
+    failing: list[Value] = []
+    for wanted, _, schema in elements(given[name][1]):
+        found = get_field(value[1], wanted)
+        if found is not None and not _holds(schema, found):
+            failing.append(_named("propertyName", wanted, schema, found))
+    return [("propertiesNotSatisfied", *array_value(failing))] if failing else None
+
+
+def _additional_properties(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    if value[0] != OBJECT:
+        return None
+    known = {each for each, _, _ in elements(given["properties"][1])} if "properties" in given else set()
+    patterns = [each for each, _, _ in elements(given["patternProperties"][1])] if "patternProperties" in given else []
+    searches = [compile_regex(pattern, "") for pattern in patterns]
+    extra = [
+        each for each in elements(value[1]) if each[0] not in known and not any(search(each[0]) for search in searches)
+    ]
+    code, schema = given[name]
+    if code == BOOL:
+        if schema == b"\1" or not extra:
+            return None
+        specified = document_from([(name, code, schema)])
+        return [("specifiedAs", OBJECT, specified), ("additionalProperties", *_names([each[0] for each in extra]))]
+    for each, kind, data in extra:
+        if not _holds(schema, (kind, data)):
+            reason = _reason("at least one additional property did not match the subschema")
+            failing: Field = ("failingProperty", *from_python(each))
+            return [reason, failing, ("details", *array_value(_failures(schema, (kind, data))))]
+    return None
+
+
+def _pattern_properties(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    if value[0] != OBJECT:
+        return None
+    failing: list[Value] = []
+    for pattern, _, schema in elements(given[name][1]):
+        search = compile_regex(pattern, "")
+        for each, code, data in elements(value[1]):
+            if search(each) and not _holds(schema, (code, data)):
+                head: list[Field] = [
+                    ("propertyName", *from_python(each)),
+                    ("regexMatched", *from_python(pattern)),
+                    ("details", *array_value(_failures(schema, (code, data)))),
+                ]
+                failing.append((OBJECT, document_from(head)))
+                break
+    return [("details", *array_value(failing))] if failing else None
+
+
+def _dependencies(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    if value[0] != OBJECT:
+        return None
+    failing: list[Value] = []
+    for conditional, code, data in elements(given[name][1]):
+        if get_field(value[1], conditional) is None:
+            continue
+        head: Field = ("conditionalProperty", *from_python(conditional))
+        if code == ARRAY:
+            missing = _missing(value[1], [text_of(each) for each in values(data)])
+            if missing:
+                failing.append((OBJECT, document_from([head, ("missingProperties", *_names(missing))])))
+        elif not _holds(data, value):
+            failing.append((OBJECT, document_from([head, ("details", *array_value(_failures(data, value)))])))
+    return [("failingDependencies", *array_value(failing))] if failing else None
+
+
+def _items(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    if value[0] != ARRAY:
+        return None
+    code, data = given[name]
+    members = values(value[1])
+    if code == OBJECT:
+        return _first_failing(members, 0, data, "At least one item did not match the sub-schema")
+    failing = [
+        (OBJECT, document_from([("itemIndex", *from_python(index)), ("details", *array_value(_failures(raw, member)))]))
+        for index, ((_, raw), member) in enumerate(zip(values(data), members, strict=False))
+        if not _holds(raw, member)
+    ]
+    return [("details", *array_value(failing))] if failing else None
+
+
+def _additional_items(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    items = given.get("items")
+    if value[0] != ARRAY or items is None or items[0] != ARRAY:
+        return None
+    start = len(values(items[1]))
+    members = values(value[1])
+    code, data = given[name]
+    if code == OBJECT:
+        reason = "At least one additional item did not match the sub-schema"
+        return _first_failing(members, start, data, reason)
+    if data == b"\1" or len(members) <= start:
+        return None
+    specified = document_from([(name, code, data)])
+    extra: Field = ("additionalItems", *array_value(members[start:]))
+    return [("specifiedAs", OBJECT, specified), _reason("found additional items"), extra]
+
+
+def _first_failing(members: Sequence[Value], start: int, schema: bytes, reason: str) -> list[Field] | None:
+    for index, member in enumerate(members[start:], start):
+        if not _holds(schema, member):
+            details: Field = ("details", *array_value(_failures(schema, member)))
+            return [_reason(reason), ("itemIndex", *from_python(index)), details]
+    return None
+
+
+def _branches(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    schemas = [raw for _, raw in values(given[name][1])]
+    held = [_holds(raw, value) for raw in schemas]
+    if all(held) if name == "allOf" else any(held) and (name == "anyOf" or held.count(True) == 1):
+        return None
+    if name == "oneOf" and any(held):
+        matching = [index for index, holds in enumerate(held) if holds]
+        return [_reason("more than one subschema matched"), ("matchingSchemaIndexes", *from_python(matching))]
+    failing = [_named("index", index, raw, value) for index, raw in enumerate(schemas) if not held[index]]
+    return [("schemasNotSatisfied", *array_value(failing))]
+
+
+def _not(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+    return [_reason("child expression matched")] if _holds(given[name][1], value) else None
+
+
+_SPECIAL: dict[str, Callable[[str, dict[str, Value], Value], list[Field] | None]] = {
+    "properties": _properties,
+    "additionalProperties": _additional_properties,
+    "patternProperties": _pattern_properties,
+    "dependencies": _dependencies,
+    "items": _items,
+    "additionalItems": _additional_items,
+    "allOf": _branches,
+    "anyOf": _branches,
+    "oneOf": _branches,
+    "not": _not,
+}
+
+
+def _named(field: str, name: str | int, schema: bytes, value: Value) -> Value:
+    """What fails of a value under a sub-schema, with what the sub-schema says about itself."""
+    details: Field = ("details", *array_value(_failures(schema, value)))
+    return OBJECT, document_from([(field, *from_python(name)), *descriptions(schema), details])
+
+
+def descriptions(schema: bytes) -> Iterator[Field]:
+    """What a schema says about itself."""
+    for name in ("title", "description"):
+        found = get_field(schema, name)
+        if found is not None and found[0] == STRING:
+            yield name, *found
+
+
+def _missing(raw: bytes, wanted: Sequence[str]) -> list[str]:
+    """The fields that a document has not got."""
+    return [name for name in wanted if get_field(raw, name) is None]
+
+
+def _duplicate(raw: bytes) -> Value:
+    members = values(raw)
+    for at, member in enumerate(members):
+        if any(compare(member, other) == 0 for other in members[:at]):
+            return member
+    raise AssertionError("an array that is not unique has a duplicate")
+
+
+def _names(names: Sequence[str]) -> Value:
+    return from_python(list(names))
+
+
+def _reason(text: str) -> Field:
+    return ("reason", *from_python(text))

@@ -1,0 +1,119 @@
+"""The languages of indexes of words: how a text is taken apart into words, and what of a word counts.
+
+Words lie between dashes, quotation marks, punctuation, pattern characters and white space, as Unicode has them; in
+English an apostrophe is part of a word. A word counts as its stem, without regard to case and diacritics unless these
+are asked for.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, cast
+
+import icu
+import snowballstemmer
+
+from docstore.query.text.stop_words import STOP_WORDS
+
+_NAMES = {
+    "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish", "fr": "french",
+    "hu": "hungarian", "it": "italian", "nb": "norwegian", "nl": "dutch", "pt": "portuguese", "ro": "romanian",
+    "ru": "russian", "sv": "swedish", "tr": "turkish",
+}  # fmt: skip
+_BETWEEN = "[[:Dash:][:Hyphen:][:Pattern_Syntax:][:Quotation_Mark:][:Terminal_Punctuation:][:White_Space:]]"
+_REMEMBERED = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """What counts besides the letters."""
+
+    case: bool = False
+    diacritics: bool = False
+
+
+LOOSE = Exactness()
+
+
+@dataclass(frozen=True, slots=True)
+class WordLanguage:
+    """A language by its English name; "none" has neither stems nor words to pass over."""
+
+    name: str
+
+    def terms(self, text: str, exactness: Exactness = LOOSE) -> Iterator[str]:
+        """What counts of each word of the text that is not passed over, in their order."""
+        known = _known(self.name, exactness)
+        for word in _words(self.name == "english").findall(text):
+            term = known.get(word)
+            if term is None:
+                if len(known) >= _REMEMBERED:
+                    known.clear()
+                term = known[word] = _term(self.name, word, exactness)
+            if term:
+                yield term
+
+
+def language_named(name: str) -> WordLanguage | None:
+    """The language of a name or of a code of two letters, in any case; None for one that is not known."""
+    found = name.lower()
+    found = _NAMES.get(found, found)
+    return WordLanguage(found) if found == "none" or found in STOP_WORDS else None
+
+
+@lru_cache(maxsize=2)
+def _words(with_apostrophes: bool) -> re.Pattern[str]:
+    between = icu.UnicodeSet(_BETWEEN)
+    if with_apostrophes:
+        between.remove("'")
+    ranges = (
+        f"{re.escape(between.getRangeStart(place))}-{re.escape(between.getRangeEnd(place))}"
+        for place in range(between.getRangeCount())
+    )
+    return re.compile(f"[^{''.join(ranges)}]+")
+
+
+@cache
+def _known(language: str, exactness: Exactness) -> dict[str, str]:
+    """Words that have been met, with what counts of them."""
+    return {}
+
+
+def _term(language: str, word: str, exactness: Exactness) -> str:
+    """The empty text for a word that is passed over."""
+    lower = _lower(language, word)
+    if lower in STOP_WORDS.get(language, ()):
+        return ""
+    term = word if exactness.case else lower
+    if language != "none":
+        term = cast("str", _stemmer(language).stemWord(term))
+    return term if exactness.diacritics else without_diacritics(term)
+
+
+def _lower(language: str, word: str) -> str:
+    if language == "turkish":
+        word = word.replace("I", "\u0131").replace("\u0130", "i")
+    return word.lower()
+
+
+@lru_cache(maxsize=len(_NAMES))
+def _stemmer(language: str) -> Any:
+    return snowballstemmer.stemmer(language)
+
+
+def without_diacritics(text: str) -> str:
+    """The text with its letters bare."""
+    if text.isascii():
+        return text
+    apart = unicodedata.normalize("NFD", text)
+    return unicodedata.normalize("NFC", "".join(each for each in apart if unicodedata.category(each) != "Mn"))
+
+
+def compared(text: str, exactness: Exactness) -> str:
+    """What of a text counts where it is compared as a whole."""
+    text = text if exactness.case else text.lower()
+    return text if exactness.diacritics else without_diacritics(text)

@@ -1,0 +1,1 @@
+"""Values as the query languages handle them: order, collation, arithmetic, paths."""

@@ -1,0 +1,245 @@
+"""Collations: how strings compare, in place of their bytes, by the rules of a language.
+
+A collation maps a string to a sort key: keys compare, as bytes, as the strings do, and equal strings have equal keys.
+So everything that compares values under a collation compares *folded* values: the same value with every string in it,
+at any depth, replaced by its key. Names of fields are never folded, symbols, code and patterns neither.
+
+Specifications are MongoDB's. The rules are those of ICU; the version that is shown is the one whose specifications
+these are, since clients compare it. Which locales there are is ICU's own word: a locale is valid when it names its own
+rules.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import icu
+
+from docstore.bson.build import array_from, document_from
+from docstore.bson.convert import from_python
+from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, STRING, UNDEFINED, Value, elements, values
+from docstore.errors import Code, CommandError
+from docstore.query.value.values import NUMBERS, TYPE_NAMES, display, integral_of, text_of
+
+VERSION = "57.1"
+_INCOMPATIBLE_VERSION = 161
+_KEPT_KEYS = 4096
+_LENGTH = struct.Struct("<i")
+
+_CASE_FIRST: Final = {
+    "off": icu.UCollAttributeValue.OFF,
+    "upper": icu.UCollAttributeValue.UPPER_FIRST,
+    "lower": icu.UCollAttributeValue.LOWER_FIRST,
+}
+_ALTERNATE: Final = {
+    "non-ignorable": icu.UCollAttributeValue.NON_IGNORABLE,
+    "shifted": icu.UCollAttributeValue.SHIFTED,
+}
+_MAX_VARIABLE: Final = {"punct": "!", "space": " "}
+"""A character of the last group that is ignored where `alternate` is shifted."""
+_STRENGTHS: Final = {
+    1: icu.Collator.PRIMARY,
+    2: icu.Collator.SECONDARY,
+    3: icu.Collator.TERTIARY,
+    4: icu.Collator.QUATERNARY,
+    5: icu.Collator.IDENTICAL,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Specification:
+    """The fields of a specification; `backwards` is None where the locale decides."""
+
+    locale: str
+    case_level: bool = False
+    case_first: str = "off"
+    strength: int = 3
+    numeric_ordering: bool = False
+    alternate: str = "non-ignorable"
+    max_variable: str = "punct"
+    normalization: bool = False
+    backwards: bool | None = None
+    version: str = VERSION
+
+    def document(self, *, backwards: bool) -> dict[str, Any]:
+        """All fields in the order in which they are shown."""
+        return {
+            "locale": self.locale,
+            "caseLevel": self.case_level,
+            "caseFirst": self.case_first,
+            "strength": self.strength,
+            "numericOrdering": self.numeric_ordering,
+            "alternate": self.alternate,
+            "maxVariable": self.max_variable,
+            "normalization": self.normalization,
+            "backwards": backwards,
+            "version": VERSION,
+        }
+
+
+class Collation:
+    """One collation. Two are equal when their full specifications (`raw`) are."""
+
+    __slots__ = ("_keys", "_sort_key", "raw")
+
+    def __init__(self, raw: bytes, sort_key: Callable[[str], bytes]) -> None:
+        self.raw = raw
+        self._sort_key = sort_key
+        self._keys: dict[bytes, bytes] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Collation) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def string_key(self, data: bytes) -> bytes:
+        """The raw data of a string value to the raw data of its folded value."""
+        found = self._keys.get(data)
+        if found is None:
+            key = self._sort_key(data[4:-1].decode("utf-8", "replace"))
+            found = _LENGTH.pack(len(key)) + key
+            if len(self._keys) >= _KEPT_KEYS:
+                self._keys.clear()
+            self._keys[data] = found
+        return found
+
+    def fold(self, value: Value) -> Value:
+        """The value with every string in it replaced by its key. Most values have none and come back as they are."""
+        code, data = value
+        if code == STRING:
+            return STRING, self.string_key(data)
+        if code == OBJECT:
+            return OBJECT, self.fold_document(data)
+        if code == ARRAY:
+            return ARRAY, array_from(map(self.fold, values(data)))
+        return value
+
+    def fold_document(self, raw: bytes) -> bytes:
+        """The document with its values folded."""
+        return document_from((name, *self.fold((code, data))) for name, code, data in elements(raw))
+
+
+SIMPLE: Final = from_python({"locale": "simple"})[1]
+"""The specification of no collation."""
+
+
+def holds_strings(value: Value) -> bool:
+    """Whether a collation has a say in comparing the value."""
+    code, data = value
+    if code == OBJECT:
+        return any(holds_strings((inner, part)) for _, inner, part in elements(data))
+    if code == ARRAY:
+        return any(map(holds_strings, values(data)))
+    return code == STRING
+
+
+def parse_collation(raw: bytes, where: str = "collation") -> Collation | None:
+    """The collation of a specification; None for the simple one, which compares bytes.
+
+    `where`: the field's name in error texts. Errors: BadValue for what no collation can be, TypeMismatch,
+    IncompatibleCollationVersion, and the numbered ones for missing and unknown fields.
+    """
+    specification = _specification(raw, where)
+    if specification.locale == "simple":
+        return None
+    collator = _collator(specification, raw)
+    backwards = collator.getAttribute(icu.UCollAttribute.FRENCH_COLLATION) == icu.UCollAttributeValue.ON
+    if specification.version != VERSION:
+        raise CommandError(
+            _INCOMPATIBLE_VERSION,
+            f"collation version {specification.version} was asked for, and {VERSION} is what there is",
+        )
+    if backwards and specification.strength == 1:
+        raise _invalid("'backwards' needs a strength of more than 1", raw)
+    if specification.case_first != "off" and not specification.case_level and specification.strength < 3:
+        raise _invalid("'caseFirst' needs 'caseLevel' or a strength of more than 2", raw)
+    return Collation(from_python(specification.document(backwards=backwards))[1], collator.getSortKey)
+
+
+def _collator(specification: _Specification, raw: bytes) -> Any:
+    """ICU's collator for a specification. BadValue for a locale that there is not."""
+    locale = specification.locale
+    if not locale:
+        raise _invalid("'locale' cannot be the empty string", raw)
+    try:
+        collator = icu.Collator.createInstance(icu.Locale(locale))
+    except icu.ICUError:
+        raise _invalid("'locale' is invalid", raw) from None
+    if collator.getLocale(icu.ULocDataLocaleType.VALID_LOCALE).getName() != locale or locale == "root":
+        raise _invalid("'locale' is invalid", raw)
+    on = {True: icu.UCollAttributeValue.ON, False: icu.UCollAttributeValue.OFF}
+    attribute = icu.UCollAttribute
+    collator.setAttribute(attribute.CASE_LEVEL, on[specification.case_level])
+    collator.setAttribute(attribute.CASE_FIRST, _CASE_FIRST[specification.case_first])
+    collator.setAttribute(attribute.NUMERIC_COLLATION, on[specification.numeric_ordering])
+    collator.setAttribute(attribute.ALTERNATE_HANDLING, _ALTERNATE[specification.alternate])
+    collator.setAttribute(attribute.NORMALIZATION_MODE, on[specification.normalization])
+    if specification.backwards is not None:
+        collator.setAttribute(attribute.FRENCH_COLLATION, on[specification.backwards])
+    collator.setStrength(_STRENGTHS[specification.strength])
+    if specification.max_variable != "punct":
+        collator.setVariableTop(_MAX_VARIABLE[specification.max_variable])
+    return collator
+
+
+_FIELDS: Final = {
+    "locale": ("locale", "string"),
+    "caseLevel": ("case_level", "bool"),
+    "caseFirst": ("case_first", "string"),
+    "strength": ("strength", "number"),
+    "numericOrdering": ("numeric_ordering", "bool"),
+    "alternate": ("alternate", "string"),
+    "maxVariable": ("max_variable", "string"),
+    "normalization": ("normalization", "bool"),
+    "backwards": ("backwards", "bool"),
+    "version": ("version", "string"),
+}
+_ENUMERATIONS: Final = {"caseFirst": _CASE_FIRST, "alternate": _ALTERNATE, "maxVariable": _MAX_VARIABLE}
+
+
+def _specification(raw: bytes, where: str) -> _Specification:
+    found: dict[str, Any] = {}
+    for name, code, data in elements(raw):
+        if name not in _FIELDS:
+            raise CommandError(40415, f"BSON field '{where}.{name}' is an unknown field.")
+        if code in (NULL, UNDEFINED):
+            continue
+        target, kind = _FIELDS[name]
+        found[target] = _field(f"{where}.{name}", kind, (code, data))
+        choices = _ENUMERATIONS.get(name)
+        if choices is not None and found[target] not in choices:
+            raise CommandError(Code.BadValue, f"'{found[target]}' is no value of '{where}.{name}'")
+    if "locale" not in found:
+        raise CommandError(40414, f"BSON field '{where}.locale' is missing but a required field")
+    return _Specification(**found)
+
+
+def _field(where: str, kind: str, value: Value) -> Any:
+    code = value[0]
+    if kind == "string" and code == STRING:
+        return text_of(value)
+    if kind == "bool" and code == BOOL:
+        return value[1] == b"\1"
+    if kind == "number" and code in NUMBERS:
+        return _strength(where, value)
+    raise CommandError(
+        Code.TypeMismatch, f"BSON field '{where}' is the wrong type '{TYPE_NAMES[code]}', expected a {kind}"
+    )
+
+
+def _strength(where: str, value: Value) -> int:
+    integral = integral_of(value)
+    strength = int(float(display(value))) if integral is None else integral
+    if strength not in _STRENGTHS:
+        if strength > max(_STRENGTHS) or strength < 0:
+            raise CommandError(51024, f"BSON field '{where}' must be from 0 to 5, actual value '{strength}'")
+        raise CommandError(Code.BadValue, f"'{strength}' is no value of '{where}'")
+    return strength
+
+
+def _invalid(reason: str, raw: bytes) -> CommandError:
+    return CommandError(Code.BadValue, f"{reason} in: {display((OBJECT, raw))}")

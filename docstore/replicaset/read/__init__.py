@@ -1,0 +1,1 @@
+"""Which state a read gets by its read concern: majority snapshots, leases of cluster times."""

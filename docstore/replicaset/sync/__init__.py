@@ -1,0 +1,1 @@
+"""Becoming and staying a copy: sync source, initial sync, application of entries, rollback."""

@@ -1,0 +1,111 @@
+"""Applying fetched entries: in order, in slices that leave the loop to others, each slice one unit (rule 14).
+
+Because entries go in one after the other, every moment between two slices is a state that the primary was in;
+readers need no barrier at the end of a batch. A delayed member holds entries back until they are old enough (rule
+23b).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from docstore.bson import get_field
+from docstore.collection.oplog.apply import EntryUnit, apply_entry, begin_build
+from docstore.collection.oplog.oplog import entry_optime
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+
+SLICE_SECONDS = 0.008
+ENTRIES_PER_LOOK = 8
+"""How many entries between two looks at the clock; one takes some 20 µs."""
+
+
+class Applier:
+    """Applies to one store. `clock` is monotonic, `wall_clock` in seconds since 1970; `progressed()` follows each
+    slice.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        progressed: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._progressed = progressed
+        self.applied = 0
+        """Entries applied since the start."""
+
+    async def apply(self, entries: Sequence[bytes], *, tolerant: bool = False, delay_seconds: int = 0) -> None:
+        """Apply entries, oldest first. `tolerant`: they may have been applied before (initial sync)."""
+        done = 0
+        while done < len(entries):
+            await self._store.write_lock.wait()
+            ready = len(entries)
+            if delay_seconds:
+                ready = await self._wait_until_old_enough(entries, done, delay_seconds)
+            done = await self._build(entries[done], done, tolerant) or self._slice(entries, done, ready, tolerant)
+            self._progressed()
+            if done < len(entries):
+                await asyncio.sleep(0)
+
+    async def _build(self, entry: bytes, position: int, tolerant: bool) -> int:
+        """Apply an entry that makes an index over documents, in slices; the next position, 0 if it is none such."""
+        if not _is_command(entry):
+            return 0
+        build = begin_build(self._store, entry, tolerant=tolerant)
+        if build is None:
+            return 0
+        try:
+            while not build.step(self._clock() + SLICE_SECONDS):
+                await asyncio.sleep(0)
+                await self._store.write_lock.wait()
+            apply_entry(self._store, entry, tolerant=tolerant, build=build)
+        except asyncio.CancelledError:
+            build.abort()
+            raise
+        self.applied += 1
+        return position + 1
+
+    def _slice(self, entries: Sequence[bytes], start: int, end: int, tolerant: bool) -> int:
+        """Apply what fits into a slice; a command, which may be an index build, begins a slice and is all of it."""
+        until = self._clock() + SLICE_SECONDS
+        position = start
+        if _is_command(entries[start]):
+            apply_entry(self._store, entries[start], tolerant=tolerant)
+            position += 1
+        else:
+            with EntryUnit(self._store, tolerant=tolerant) as unit:
+                while position < end and not _is_command(entries[position]):
+                    unit.apply(entries[position])
+                    position += 1
+                    if position % ENTRIES_PER_LOOK == 0 and self._clock() >= until:
+                        break
+                unit.commit()
+        self.applied += position - start
+        return position
+
+    async def _wait_until_old_enough(self, entries: Sequence[bytes], start: int, delay_seconds: int) -> int:
+        """The end of those that may be applied now; waits until there is one."""
+        while True:
+            limit = int(self._wall_clock()) - delay_seconds
+            end = start
+            while end < len(entries) and entry_optime(entries[end]).seconds <= limit:
+                end += 1
+            if end > start:
+                return end
+            await asyncio.sleep(
+                min(1.0, entry_optime(entries[start]).seconds + delay_seconds - self._wall_clock() + 0.01)
+            )
+
+
+def _is_command(entry: bytes) -> bool:
+    op = get_field(entry, "op")
+    return op is not None and op[1] == b"\x02\0\0\0c\0"

@@ -1,0 +1,230 @@
+"""Initial sync: becoming a copy of another member from nothing (rule 19).
+
+1. The flag `initialSyncFlag` is made durable: a process killed from here on starts over.
+2. Everything but `local` is dropped, the oplog too.
+3. The source's rollback id and its last entry are noted; the oplog will be fetched from that entry on.
+4. Every collection is cloned with its uuid, options and indexes, each from one snapshot of the source; then the rows
+   of retryable writes.
+5. The oplog is applied from the noted entry to where the source stands after the clone. Cloned documents are already
+   ahead of some of these entries, so they are applied tolerantly; at the end the copy is exact.
+6. If the source has rolled back meanwhile, the attempt is void. Else the flag is cleared.
+
+A collection that was renamed during the clone voids the attempt too: it may have been missed under both names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import bson
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions, DatetimeConversion
+
+from docstore.bson import get_field
+from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions, parse_options
+from docstore.collection.index.spec import parse_index_spec
+from docstore.collection.oplog.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
+from docstore.collection.rows import store_rows
+from docstore.key_layout import SESSION_PREFIX, after_prefix
+from docstore.log import component
+from docstore.namespace import replicates
+from docstore.optime import OpTime
+from docstore.replicaset.local_state import LocalState
+from docstore.replicaset.sync.apply import SLICE_SECONDS, Applier
+from docstore.replicaset.sync.column_family_rows import family_rows
+from docstore.replicaset.sync.remote import Remote
+from docstore.replicaset.sync.session_rows import copy_rows
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
+    from docstore.collection.store import Store
+
+LOG = component("INITSYNC")
+DOCUMENTS_PER_LOOK = 64
+_CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
+    datetime_conversion=DatetimeConversion.DATETIME_MS, uuid_representation=UuidRepresentation.STANDARD
+)
+
+
+class AttemptFailed(Exception):
+    """The source has changed in a way that voids what was copied; start over."""
+
+
+@dataclass(slots=True)
+class SyncProgress:
+    """For replSetGetStatus: how far the present attempt is."""
+
+    attempts: int = 0
+    collections: int = 0
+    cloned: int = 0
+    documents: int = 0
+    applied: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "failedInitialSyncAttempts": len(self.failures),
+            "totalCollections": self.collections,
+            "clonedCollections": self.cloned,
+            "clonedDocuments": self.documents,
+            "appliedOps": self.applied,
+            "initialSyncAttempts": [{"status": reason} for reason in self.failures[-10:]],
+        }
+
+
+class InitialSync:
+    """One attempt from one source."""
+
+    def __init__(
+        self,
+        store: Store,
+        local: LocalState,
+        remote: Remote,
+        *,
+        flush: Callable[[], Awaitable[None]],
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        progress: SyncProgress,
+    ) -> None:
+        self._store = store
+        self._local = local
+        self._remote = remote
+        self._flush = flush
+        self._clock = clock
+        self._applier = Applier(store, clock=clock, wall_clock=wall_clock, progressed=lambda: None)
+        self._progress = progress
+
+    async def run(self) -> None:
+        """Errors: NetworkError, CommandError, AttemptFailed; the next attempt starts over."""
+        self._progress.attempts += 1
+        LOG.info("Starting initial sync", source=self._remote.address, attempt=self._progress.attempts)
+        self._local.write_initial_sync(True)
+        await self._flush()
+        self._clear()
+        rollback_id = await self._remote.rollback_id()
+        begin = await self._remote.last_optime()
+        if begin is None:
+            raise AttemptFailed("the source has no oplog")
+        before = await self._list_collections()
+        self._progress.collections, self._progress.cloned, self._progress.documents = len(before), 0, 0
+        for namespace, options, uuid in before:
+            await self._clone(namespace, options, uuid)
+            self._progress.cloned += 1
+        names = {uuid: namespace for namespace, _, uuid in before}
+        for namespace, _, uuid in await self._list_collections():
+            if names.get(uuid, namespace) != namespace:
+                raise AttemptFailed(f"{names[uuid]} was renamed to {namespace} while it was cloned")
+        await copy_rows(self._store, self._remote)
+        await self._apply(begin)
+        if await self._remote.rollback_id() != rollback_id:
+            raise AttemptFailed("the source has rolled back during the initial sync")
+        await self._flush()
+        self._local.write_initial_sync(False)
+        await self._flush()
+        LOG.info("Initial sync done", documents=self._progress.documents, applied=self._progress.applied)
+
+    def _clear(self) -> None:
+        store = self._store
+        assert store.oplog is not None
+        for database in store.databases():
+            if database != "local":
+                with store.unit(replicated=False) as unit:
+                    store.drop_database(unit, database)
+                    unit.commit()
+        batch = Batch()
+        batch.delete_range(Family.OPLOG, MIN_KEY, END_KEY)
+        batch.delete_range(Family.UNDO, MIN_KEY, END_KEY)
+        batch.delete_range(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX))
+        batch.delete(Family.META, COUNTERS_KEY)
+        store.engine.write(batch)
+        store.oplog.load()
+        store.sessions.forget()
+
+    async def _list_collections(self) -> list[tuple[str, CollectionOptions, UUID]]:
+        """Views are not among them: what defines them is in `system.views`, which is."""
+        found = []
+        reply = await self._remote.command("admin", {"listDatabases": 1, "nameOnly": True})
+        for database in bson.decode(reply)["databases"]:
+            name = database["name"]
+            if name == "local":
+                continue
+            async for batch in self._remote.cursor(name, {"listCollections": 1, "cursor": {}}):
+                for raw in batch:
+                    entry = bson.decode(raw, _CODEC)
+                    kind = entry.get("type", "collection")
+                    if kind == "view":
+                        continue
+                    if kind != "collection":
+                        raise AttemptFailed(f"{name}.{entry['name']} is a {kind}, which cannot be cloned")
+                    namespace, options = f"{name}.{entry['name']}", get_field(raw, "options")
+                    if replicates(namespace):
+                        kept = NO_OPTIONS if options is None else parse_options(options[1])
+                        found.append((namespace, kept, entry["info"]["uuid"]))
+        return found
+
+    async def _clone(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
+        database, _, name = namespace.partition(".")
+        if options.family is not None or options.keyspace is not None:
+            await self._clone_rows(namespace, options, uuid)
+            return
+        specs = []
+        async for batch in self._remote.cursor(database, {"listIndexes": name, "cursor": {}}):
+            specs += [parse_index_spec(raw) for raw in batch]
+        with self._store.unit(replicated=False) as unit:
+            collection = self._store.create_collection(unit, namespace, options, uuid=uuid)
+            for spec in specs:
+                if spec.name not in collection.indexes:
+                    self._store.create_index(unit, collection, spec)
+            unit.commit()
+        find = {"find": name, "noCursorTimeout": True}
+        async for batch in self._remote.cursor(database, find):
+            await self._insert(collection, batch)
+
+    async def _clone_rows(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
+        """A column family, or the mark of a keyspace, which holds nothing."""
+        with self._store.unit(replicated=False) as unit:
+            collection = self._store.create_collection(unit, namespace, options, uuid=uuid)
+            unit.commit()
+        if options.family is None:
+            return
+        async for rows in family_rows(self._remote, namespace):
+            with self._store.unit(replicated=False) as unit:
+                store_rows(unit, collection, rows)
+                unit.commit()
+            self._progress.documents += len(rows)
+            await asyncio.sleep(0)
+
+    async def _insert(self, collection: Collection, documents: list[bytes]) -> None:
+        done = 0
+        while done < len(documents):
+            until = self._clock() + SLICE_SECONDS
+            with self._store.unit(replicated=False, trims=False) as unit:
+                while done < len(documents):
+                    for raw in documents[done : done + DOCUMENTS_PER_LOOK]:
+                        unit.insert(collection, raw)
+                    done = min(done + DOCUMENTS_PER_LOOK, len(documents))
+                    if self._clock() >= until:
+                        break
+                unit.commit()
+            await asyncio.sleep(0)
+        self._progress.documents += len(documents)
+
+    async def _apply(self, begin: OpTime) -> None:
+        """From `begin`, that entry included, to the source's present end."""
+        stop = await self._remote.last_optime()
+        if stop is None or stop < begin:
+            raise AttemptFailed("the source's oplog has been cut")
+        first = True
+        async for entries in self._remote.tail(begin, 1.0):
+            if first and (not entries or entry_optime(entries[0]) != begin):
+                raise AttemptFailed("the source's oplog no longer holds the entry at which the clone began")
+            first = False
+            await self._applier.apply(entries, tolerant=True)
+            self._progress.applied += len(entries)
+            if self._store.last_optime >= stop:
+                return

@@ -1,0 +1,127 @@
+"""Another member's log and collections, read with ordinary commands: find, getMore, listCollections, ...
+
+Everything is asked with `secondaryPreferred`, as a source may be a secondary. Errors: NetworkError, CommandError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.codec_options import CodecOptions
+from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
+
+from docstore.bson import array_documents, get_field
+from docstore.errors import Code, CommandError
+from docstore.optime import OpTime, unpack_timestamp
+
+if TYPE_CHECKING:
+    from docstore.net.pool import Pool
+
+SECONDARY_OK = {"mode": "secondaryPreferred"}
+SLACK_SECONDS = 5.0
+"""How much longer than it asked the other side to wait a getMore may take."""
+_RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
+
+
+class Remote:
+    """One member as a source of data."""
+
+    def __init__(self, pool: Pool, address: str, *, timeout: float) -> None:
+        """`timeout`: seconds for each command, waiting for new data not counted."""
+        self._pool = pool
+        self.address = address
+        self._timeout = timeout
+
+    async def command(self, database: str, command: Mapping[str, Any], *, timeout: float | None = None) -> bytes:
+        """The raw reply."""
+        body = bson.encode({**command, "$readPreference": SECONDARY_OK})
+        return await self._pool.command(self.address, database, body, timeout=timeout or self._timeout)
+
+    async def rollback_id(self) -> int:
+        return int(bson.decode(await self.command("admin", {"replSetGetRBID": 1}))["rbid"])
+
+    async def last_optime(self) -> OpTime | None:
+        """The newest entry of its log."""
+        return await self._end_of_log(-1)
+
+    async def first_optime(self) -> OpTime | None:
+        """The oldest entry of its log."""
+        return await self._end_of_log(1)
+
+    async def _end_of_log(self, direction: int) -> OpTime | None:
+        found = {
+            "find": "oplog.rs",
+            "sort": {"$natural": direction},
+            "limit": 1,
+            "singleBatch": True,
+            "projection": {"ts": 1, "t": 1},
+        }
+        _, documents = batch_of(await self.command("local", found))
+        return optime_of(documents[0]) if documents else None
+
+    async def tail(self, after: OpTime, await_seconds: float) -> AsyncIterator[list[bytes]]:
+        """Batches of log entries from the timestamp of `after` on, as they are written; empty ones while nothing is.
+
+        The first batch comes at once and holds the entry at `after` if the source has it. An abandoned tail holds
+        nothing on the source; its cursor is reaped there.
+        """
+        found = {
+            "find": "oplog.rs",
+            "filter": {"ts": {"$gte": unpack_timestamp(after.timestamp)}},
+            "tailable": True,
+            "awaitData": True,
+        }
+        cursor, documents = batch_of(await self.command("local", found))
+        yield documents
+        while cursor:
+            more = {
+                "getMore": Int64(cursor),
+                "collection": "oplog.rs",
+                "maxTimeMS": Int64(int(await_seconds * 1000)),
+            }
+            reply = await self.command("local", more, timeout=await_seconds + SLACK_SECONDS)
+            cursor, documents = batch_of(reply)
+            yield documents
+
+    async def log_backwards(self) -> AsyncIterator[list[OpTime]]:
+        """Positions of its log, newest first, by the batch."""
+        found = {
+            "find": "oplog.rs",
+            "sort": {"$natural": -1},
+            "projection": {"ts": 1, "t": 1},
+            "batchSize": 100,
+        }
+        async for documents in self.cursor("local", found):
+            yield [optime_of(document) for document in documents]
+
+    async def cursor(self, database: str, command: Mapping[str, Any]) -> AsyncIterator[list[bytes]]:
+        """The batches of a command that opens a cursor."""
+        reply = await self.command(database, command)
+        collection = str(bson.decode(reply, _RAW)["cursor"]["ns"]).partition(".")[2]
+        cursor, documents = batch_of(reply)
+        yield documents
+        while cursor:
+            reply = await self.command(database, {"getMore": Int64(cursor), "collection": collection})
+            cursor, documents = batch_of(reply)
+            yield documents
+
+
+def batch_of(reply: bytes) -> tuple[int, list[bytes]]:
+    """(cursor id, documents) of a cursor reply."""
+    cursor = get_field(reply, "cursor")
+    if cursor is None:
+        raise CommandError(Code.FailedToParse, "the reply has no cursor")
+    batch = get_field(cursor[1], "nextBatch") or get_field(cursor[1], "firstBatch")
+    cursor_id = get_field(cursor[1], "id")
+    if batch is None or cursor_id is None:
+        raise CommandError(Code.FailedToParse, "the reply's cursor has no batch or no id")
+    return int.from_bytes(cursor_id[1], "little", signed=True), array_documents(batch[1])
+
+
+def optime_of(document: bytes) -> OpTime:
+    """`(t, ts)` of an entry or of a projection of one."""
+    decoded = bson.decode(document)
+    return OpTime(int(decoded.get("t", -1)), (decoded["ts"].time << 32) | decoded["ts"].inc)

@@ -1,0 +1,49 @@
+"""The rows of retryable writes on their way to a member in initial sync.
+
+They are no collection of the source, so they are asked for by a command of our own, a stretch of keys at a time. A
+copied row without the entries that it leads to is enough: a repeated statement is then refused instead of done
+twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.binary import Binary
+
+from docstore.key_layout import SESSION_PREFIX, after_prefix
+from docstore.storage import Batch, Family
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+    from docstore.replicaset.sync.remote import Remote
+
+COMMAND_NAME = "replSetFetchSessions"
+ROWS_AT_ONCE = 5_000
+
+
+def rows_after(store: Store, key: bytes) -> dict[str, Any]:
+    """The reply: `rows`, an array of alternating keys and values above `key`, and whether there are `more`."""
+    rows: list[Binary] = []
+    for found, row in store.engine.items(Family.META, max(SESSION_PREFIX, key + b"\0"), after_prefix(SESSION_PREFIX)):
+        rows += (Binary(found), Binary(row))
+        if len(rows) == 2 * ROWS_AT_ONCE:
+            break
+    return {"rows": rows, "more": len(rows) == 2 * ROWS_AT_ONCE}
+
+
+async def copy_rows(store: Store, remote: Remote) -> int:
+    """Copy all of the source's rows; how many. Errors: NetworkError, CommandError."""
+    copied, key, more = 0, b"", True
+    while more:
+        reply = bson.decode(await remote.command("admin", {COMMAND_NAME: 1, "after": Binary(key)}))
+        rows, more = reply["rows"], reply["more"]
+        batch = Batch()
+        for key, row in zip(rows[::2], rows[1::2], strict=True):
+            batch.put(Family.META, bytes(key), bytes(row))
+        if batch:
+            store.engine.write(batch)
+        copied += len(rows) // 2
+    store.sessions.forget()
+    return copied

@@ -1,0 +1,275 @@
+"""Following a sync source: initial sync if there is no data, then the tail of its log, with rollback where logs part.
+
+One source at a time: a new one starts only when the task of the one before has ended. The next batch is asked for
+before the present one is applied, so that the source never waits for the applier.
+
+A source that rolls back may go on giving entries that do not continue our log. They always differ in term from what we
+have (one primary a term, and it only appends), so at every change of term the source's rollback id is asked for again
+before the entry is applied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from docstore.collection.oplog.oplog import entry_optime
+from docstore.collection.oplog.rollback import UnrecoverableRollback
+from docstore.errors import CommandError
+from docstore.log import component
+from docstore.net.errors import NetworkError
+from docstore.optime import NULL_OPTIME, OpTime
+from docstore.replicaset.local_state import LocalState
+from docstore.replicaset.sync.apply import Applier
+from docstore.replicaset.sync.initial_sync import AttemptFailed, InitialSync, SyncProgress
+from docstore.replicaset.sync.remote import Remote
+from docstore.replicaset.sync.rollback import NoCommonPoint, find_common_point, roll_back
+from docstore.replication.matching import Verdict, judge
+from docstore.replication.messages import CatchUpEnded, Drained, Event, FollowerState, SourceFailed
+from docstore.replication.state import State
+from docstore.replication.states import MemberState, Role
+
+if TYPE_CHECKING:
+    from docstore.collection.store import Store
+    from docstore.net.pool import Pool
+
+LOG = component("REPL")
+RETRY_SECONDS = 1.0
+TOO_STALE_SECONDS = 60.0
+MAX_AWAIT_SECONDS = 5.0
+
+
+class Member(Protocol):
+    """What following needs of the member it works for."""
+
+    @property
+    def state(self) -> State: ...
+
+    def deliver(self, event: Event) -> None:
+        """Tell the core."""
+
+    def log_advanced(self) -> None:
+        """Entries were applied: report and flush."""
+
+    def log_cut(self) -> None:
+        """The log ends earlier than before."""
+
+    def initial_sync_done(self) -> None:
+        """The copy is complete: the log counts from here on."""
+
+
+class Syncing:
+    """Follows whom the core says."""
+
+    def __init__(
+        self,
+        member: Member,
+        store: Store,
+        local: LocalState,
+        pool: Pool,
+        *,
+        flush: Callable[[], Awaitable[None]],
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        dbpath: Path,
+        failed: Callable[[BaseException], None],
+        needs_initial_sync: bool,
+    ) -> None:
+        """`failed` hears of what cannot be gone on from."""
+        self._member = member
+        self._store = store
+        self._local = local
+        self._failed = failed
+        self._pool = pool
+        self._flush = flush
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._rollback_directory = dbpath / "rollback"
+        self._applier = Applier(store, clock=clock, wall_clock=wall_clock, progressed=member.log_advanced)
+        self._task: asyncio.Task[None] | None = None
+        self._runner: asyncio.Task[None] | None = None
+        self._next: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.needs_initial_sync = needs_initial_sync
+        self.progress = SyncProgress()
+
+    def follow(self, source: str | None) -> None:
+        """End what is under way, then fetch from `source`."""
+        self._replace(None if source is None else lambda: self._run(source))
+
+    def drain(self, term: int) -> None:
+        """End what is under way at the next entry boundary, then tell the core that the log is complete.
+
+        What has been fetched but not applied may go: it was never reported, and whoever has it keeps it.
+        """
+
+        async def tell() -> None:
+            self._member.deliver(Drained(term=term))
+
+        self._replace(tell)
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        self._replace(None)
+        if self._runner is not None:
+            await self._runner
+
+    def _replace(self, work: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+        self._next = work
+        if self._task is not None:
+            self._task.cancel()
+        if self._runner is None and work is not None:
+            self._runner = asyncio.get_running_loop().create_task(self._work(), name="sync")
+
+    async def _work(self) -> None:
+        """One piece of work after the other, each to its end, cancelled or not."""
+        while self._next is not None:
+            work, self._next = self._next, None
+            self._task = asyncio.get_running_loop().create_task(work())
+            await asyncio.wait([self._task])
+            if not self._task.cancelled() and (error := self._task.exception()) is not None:
+                self._failed(error)
+            self._task = None
+        self._runner = None
+
+    async def _run(self, source: str) -> None:
+        seconds, reason = RETRY_SECONDS, ""
+        try:
+            settings = self._member.state.config
+            assert settings is not None
+            remote = Remote(self._pool, source, timeout=max(settings.settings.election_timeout, RETRY_SECONDS))
+            if self.needs_initial_sync:
+                await self._initial_sync(remote)
+            seconds, reason = await self._tail(remote)
+        except (NetworkError, CommandError) as error:
+            reason = str(error)
+        except AttemptFailed as error:
+            reason = str(error)
+            self.progress.failures.append(reason)
+        LOG.info("Sync source given up", source=source, reason=reason)
+        if reason:
+            self._member.deliver(SourceFailed(peer=source, seconds=seconds, reason=reason))
+
+    async def _initial_sync(self, remote: Remote) -> None:
+        attempt = InitialSync(
+            self._store,
+            self._local,
+            remote,
+            flush=self._flush,
+            clock=self._clock,
+            wall_clock=self._wall_clock,
+            progress=self.progress,
+        )
+        await attempt.run()
+        self.needs_initial_sync = False
+        self._member.initial_sync_done()
+
+    async def _tail(self, remote: Remote) -> tuple[float, str]:
+        """Fetch and apply until something ends it: (how long to avoid the source, why)."""
+        config = self._member.state.config
+        assert config is not None
+        rollback_id = await remote.rollback_id()
+        own_last = self._store.last_optime
+        tail = remote.tail(own_last, min(MAX_AWAIT_SECONDS, config.settings.election_timeout / 2))
+        entries = await anext(tail)
+        first = entry_optime(entries[0]) if entries else None
+        if first != own_last:
+            verdict = judge(
+                own_last,
+                first,
+                source_oldest=await remote.first_optime() or NULL_OPTIME,
+                source_last=await remote.last_optime() or NULL_OPTIME,
+            )
+            if verdict is not Verdict.FETCH:
+                return await self._part(verdict, remote)
+        if self._member.state.follower_state is MemberState.RECOVERING:
+            self._member.deliver(FollowerState(state=MemberState.SECONDARY))
+        await self._apply_all(remote, rollback_id, entries[1:], tail)
+        return 0.0, "the source closed its cursor"
+
+    async def _apply_all(
+        self, remote: Remote, rollback_id: int, entries: Sequence[bytes], tail: AsyncIterator[list[bytes]]
+    ) -> None:
+        while True:
+            following = asyncio.ensure_future(anext(tail, None))
+            try:
+                await self.apply_fetched(remote, rollback_id, entries)
+                batch = await following
+            except BaseException:
+                following.cancel()
+                await asyncio.wait([following])
+                raise
+            if batch is None:
+                return
+            entries = batch
+
+    async def apply_fetched(self, remote: Remote, rollback_id: int, entries: Sequence[bytes]) -> None:
+        """Apply entries of a source whose rollback id was `rollback_id` when fetching began.
+
+        Errors: AttemptFailed when it has rolled back since.
+        """
+        me = self._member.state.me
+        delay = 0 if me is None else me.delay_seconds
+        while entries:
+            term = self._store.last_optime.term
+            same = 0
+            # The last entry's term decides for all before it: terms never fall.
+            if entry_optime(entries[-1]).term == term:
+                same = len(entries)
+            else:
+                while entry_optime(entries[same]).term == term:
+                    same += 1
+            if same == 0:
+                if await remote.rollback_id() != rollback_id:
+                    raise AttemptFailed("the source has rolled back")
+                new_term = entry_optime(entries[0]).term
+                same = sum(entry_optime(entry).term == new_term for entry in entries)
+            await self._applier.apply(entries[:same], delay_seconds=delay)
+            entries = entries[same:]
+
+    async def _part(self, verdict: Verdict, remote: Remote) -> tuple[float, str]:
+        state = self._member.state
+        if verdict is Verdict.TOO_STALE:
+            if state.role is Role.FOLLOWER:
+                LOG.error("Too stale to follow: start with an empty database directory", source=remote.address)
+                self._member.deliver(FollowerState(state=MemberState.RECOVERING))
+            return TOO_STALE_SECONDS, "we are too stale for the source"
+        if verdict is Verdict.OTHER_SOURCE:
+            return RETRY_SECONDS, "the source is behind us"
+        if state.role is Role.LEADER:
+            self._member.deliver(CatchUpEnded(term=state.term))
+            return RETRY_SECONDS, "the source's log parts from ours while catching up"
+        if state.role is Role.CANDIDATE:
+            return RETRY_SECONDS, "the source's log parts from ours during an election"
+        self._member.deliver(FollowerState(state=MemberState.ROLLBACK))
+        try:
+            return await self._roll_back(remote)
+        finally:
+            following = MemberState.STARTUP2 if self.needs_initial_sync else MemberState.SECONDARY
+            self._member.deliver(FollowerState(state=following))
+
+    async def _roll_back(self, remote: Remote) -> tuple[float, str]:
+        commit_point: OpTime = self._member.state.commit_point
+        try:
+            common = await find_common_point(self._store, remote)
+            await roll_back(
+                self._store,
+                self._local,
+                common,
+                commit_point=commit_point,
+                directory=self._rollback_directory,
+                now=self._wall_clock(),
+                flush=self._flush,
+            )
+        except (NoCommonPoint, UnrecoverableRollback) as error:
+            # Entries that came with an initial sync cannot be undone one by one. None of them is committed, or the
+            # source would have them: copying the source again is the same as rolling back.
+            LOG.warning("Cannot roll back, starting over with an initial sync", reason=repr(error))
+            self._local.write_initial_sync(True)
+            await self._flush()
+            self.needs_initial_sync = True
+            return 0.0, "rolled back by a new initial sync"
+        finally:
+            self._member.log_cut()
+        return 0.0, "rolled back"

@@ -1,0 +1,97 @@
+"""Waiting until a write is as safe as its writer asked (rule 16). Event-driven: every progress looks at all that wait.
+
+The write stands whatever comes out: what is returned is a writeConcernError beside a success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from docstore.errors import Code, CommandError
+from docstore.optime import NULL_OPTIME, OpTime
+from docstore.replicaset.flusher import GroupFlusher
+from docstore.replicaset.waiters import Waiters
+from docstore.replication.leadership import positions
+from docstore.replication.progress import Acknowledgement, check_satisfiable, satisfied
+from docstore.replication.state import State
+
+if TYPE_CHECKING:
+    from docstore.commands.concerns import WriteConcern
+
+
+class Acknowledging:
+    """The writers of one member that wait. `clock` is that of their deadlines, monotonic seconds."""
+
+    def __init__(self, state: Callable[[], State], flusher: GroupFlusher, clock: Callable[[], float]) -> None:
+        self._state = state
+        self._flusher = flusher
+        self._clock = clock
+        self._waiters = Waiters()
+
+    def wake(self) -> None:
+        """Something has progressed, or office was lost."""
+        self._waiters.wake()
+
+    async def wait(self, optime: OpTime | None, concern: WriteConcern, deadline: float | None) -> dict[str, Any] | None:
+        """None when the concern is met, else the writeConcernError."""
+        state = self._state()
+        config = state.config
+        if optime is None or optime == NULL_OPTIME or config is None or concern.w == 0:
+            return None
+        journal = concern.j if concern.j is not None else concern.w == "majority" and config.journal_default
+        asked = Acknowledgement(w=concern.w, journal=journal)
+        if concern.w == 1 and not journal:
+            return None
+        try:
+            check_satisfiable(asked, config)
+        except CommandError as refusal:
+            return _concern_error(refusal.code, refusal.code_name, refusal.message, concern)
+        if journal or concern.w == "majority":
+            self._flusher.flush_soon()
+        term = state.term
+
+        def met() -> bool:
+            assert state.config is not None
+            return satisfied(
+                asked,
+                optime,
+                config=state.config,
+                positions={} if concern.w == "majority" else positions(state),
+                commit_point=state.commit_point,
+                term=state.term,
+            ) and (not journal or self._flusher.durable >= optime)
+
+        def over() -> bool:
+            return not state.writable or state.term != term
+
+        limit, code = self._limit(concern, deadline)
+        in_time = await self._waiters.wait(lambda: over() or met(), limit)
+        if met():
+            return None
+        if in_time:
+            return _concern_error(
+                Code.PrimarySteppedDown,
+                Code.PrimarySteppedDown.name,
+                "Primary stepped down while waiting for replication",
+                concern,
+            )
+        if code is Code.WriteConcernFailed:
+            return _concern_error(code, code.name, "waiting for replication timed out", concern, wtimeout=True)
+        return _concern_error(code, code.name, "operation exceeded time limit", concern)
+
+    def _limit(self, concern: WriteConcern, deadline: float | None) -> tuple[float | None, Code]:
+        """(seconds to wait, code when they have passed)."""
+        own = concern.timeout_ms / 1000 if concern.timeout_ms else None
+        left = None if deadline is None else max(deadline - self._clock(), 0.0)
+        if left is not None and (own is None or left < own):
+            return left, Code.MaxTimeMSExpired
+        return own, Code.WriteConcernFailed
+
+
+def _concern_error(
+    code: int, name: str, message: str, concern: WriteConcern, *, wtimeout: bool = False
+) -> dict[str, Any]:
+    info: dict[str, Any] = {"wtimeout": True} if wtimeout else {}
+    info["writeConcern"] = {**concern.document(), "provenance": "clientSupplied"}
+    return {"code": int(code), "codeName": name, "errmsg": message, "errInfo": info}

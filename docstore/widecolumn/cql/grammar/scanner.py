@@ -1,0 +1,206 @@
+"""A text, token by token. Only what is asked for is looked for: a word is a keyword where one is expected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from docstore.widecolumn.cql.errors import syntax
+from docstore.widecolumn.cql.statements import Constant, Kind
+
+_RESERVED = """
+    add allow alter and apply asc authorize batch begin by columnfamily create default delete desc describe drop
+    entries execute from full grant if in index infinity insert into is keyspace limit materialized mbean mbeans modify
+    nan norecursive not null of on or order primary rename replace revoke schema select set table to token truncate
+    unlogged unset update use using view where with
+"""
+RESERVED = frozenset(_RESERVED.split())
+"""Words that are names only in quotes."""
+
+MAX_DEPTH = 100
+"""How deep terms may stand in one another."""
+
+_SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)*")
+_WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE)
+_QUOTED = re.compile(r'"((?:[^"]|"")+)"')
+_STRING = re.compile(r"'((?:[^']|'')*)'|\$\$((?:(?!\$\$)[\s\S])*)\$\$")
+_OPERATOR = re.compile(r"<=|>=|!=|=|<|>")
+_INTEGER = re.compile(r"-?[0-9]+")
+_CONSTANT = re.compile(
+    r"(?P<UUID>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+    r"|(?P<HEX>0x[0-9a-f]*)"
+    r"|(?P<DURATION>-?(?:[0-9]+(?:mo|ms|us|\u00b5s|ns|y|w|d|h|m|s))+(?![a-z0-9_])"
+    r"|-?P(?:[0-9]+[YMWDT]|T[0-9]|[0-9]{4}-)[0-9TYMWDHS:-]*(?![a-z0-9_]))"
+    r"|(?P<FLOAT>-?[0-9]+(?:\.[0-9]*(?:e[+-]?[0-9]+)?|e[+-]?[0-9]+)|-?(?:nan|infinity)(?![a-z0-9_]))"
+    r"|(?P<INTEGER>-?[0-9]+)"
+    r"|(?P<BOOLEAN>(?:true|false)(?![a-z0-9_]))",
+    re.IGNORECASE,
+)
+_ANYTHING = re.compile(
+    rf"{_CONSTANT.pattern}|{_STRING.pattern}|{_QUOTED.pattern}|{_WORD.pattern}|<=|>=|!=|[*(),;=.<>{{}}\[\]+?:-]",
+    re.IGNORECASE,
+)
+
+Part = TypeVar("Part")
+
+
+class Scanner:
+    """Stands at a token of `text`: `at` is where it begins."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self._depth = 0
+        self._skip()
+
+    def _skip(self) -> None:
+        found = _SKIPPED.match(self.text, self.at)
+        assert found is not None, "the pattern matches nothing, too"
+        self.at = found.end()
+
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+            self._skip()
+        return found
+
+    def fail(self) -> NoReturn:
+        """Nothing expects what stands here."""
+        if self.at == len(self.text):
+            raise self.error("no viable alternative at input '<EOF>'")
+        found = _ANYTHING.match(self.text, self.at)
+        if found is None:
+            raise self.error(f"no viable alternative at character '{self.text[self.at]}'")
+        raise self.error(f"no viable alternative at input '{found.group()}'")
+
+    def error(self, why: str, at: int | None = None) -> Exception:
+        """The syntax error at a place of the text, by default where the scanner stands."""
+        before = self.text[: self.at if at is None else at]
+        line = before.count("\n")
+        return syntax(line + 1, len(before) - before.rfind("\n") - 1, why)
+
+    def enter(self) -> None:
+        """Go into a term that stands in another."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self.error("terms are nested too deeply")
+
+    def leave(self) -> None:
+        self._depth -= 1
+
+    # What may stand here, and what must
+
+    def ended(self) -> bool:
+        return self.at == len(self.text)
+
+    def word(self) -> str | None:
+        """The word that stands here, in lower case; it is not taken."""
+        found = _WORD.match(self.text, self.at)
+        return None if found is None else found.group().lower()
+
+    def accept(self, *words: str) -> str | None:
+        """Take one of these keywords."""
+        found = self.word()
+        if found not in words:
+            return None
+        self.at += len(found)
+        self._skip()
+        return found
+
+    def expect(self, *words: str) -> str:
+        """Take one of these keywords, which must stand here."""
+        found = self.accept(*words)
+        if found is None:
+            self.fail()
+        return found
+
+    def accept_sign(self, sign: str) -> bool:
+        """Take a character that is no part of a word."""
+        if not self.text.startswith(sign, self.at):
+            return False
+        self.at += 1
+        self._skip()
+        return True
+
+    def expect_sign(self, sign: str) -> None:
+        if not self.accept_sign(sign):
+            self.fail()
+
+    def operator(self) -> str:
+        """Take an operator of comparison."""
+        found = self._take(_OPERATOR)
+        if found is None:
+            self.fail()
+        return found.group()
+
+    def called(self) -> str | None:
+        """Take a word behind which a parenthesis opens, in lower case, and the parenthesis."""
+        start, found = self.at, self.word()
+        if found is None:
+            return None
+        self.at += len(found)
+        self._skip()
+        if self.accept_sign("("):
+            return found
+        self.at = start
+        return None
+
+    def name(self) -> str:
+        """Take a name: folded to lower case unless it is quoted."""
+        quoted = self._take(_QUOTED)
+        if quoted is not None:
+            return quoted[1].replace('""', '"')
+        found = self.word()
+        if found is None or found in RESERVED:
+            self.fail()
+        self.at += len(found)
+        self._skip()
+        return found
+
+    def string(self) -> str | None:
+        """Take a string, without its quotes."""
+        found = self._take(_STRING)
+        if found is None:
+            return None
+        return found[1].replace("''", "'") if found[2] is None else found[2]
+
+    def integer(self) -> Constant | None:
+        found = self._take(_INTEGER)
+        return None if found is None else Constant(Kind.INTEGER, found.group())
+
+    def constant(self) -> Constant | None:
+        """Take a literal."""
+        text = self.string()
+        if text is not None:
+            return Constant(Kind.STRING, text)
+        found = self._take(_CONSTANT)
+        if found is None:
+            return None
+        assert found.lastgroup is not None, "every alternative has a name"
+        return Constant(Kind(found.lastgroup), found.group())
+
+
+def listed(scan: Scanner, part: Callable[[Scanner], Part]) -> tuple[Part, ...]:
+    """Parts with commas between them, at least one."""
+    found = [part(scan)]
+    while scan.accept_sign(","):
+        found.append(part(scan))
+    return tuple(found)
+
+
+def enclosed(scan: Scanner, part: Callable[[Scanner], Part]) -> tuple[Part, ...]:
+    """Parts with commas between them, at least one, in parentheses."""
+    scan.expect_sign("(")
+    found = listed(scan, part)
+    scan.expect_sign(")")
+    return found
+
+
+def joined(scan: Scanner, part: Callable[[Scanner], Part]) -> tuple[Part, ...]:
+    """Parts with AND between them, at least one."""
+    found = [part(scan)]
+    while scan.accept("and"):
+        found.append(part(scan))
+    return tuple(found)

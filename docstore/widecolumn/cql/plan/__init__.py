@@ -1,0 +1,1 @@
+"""Statements resolved against the schema: which partitions and rows, what is written, what is selected."""

@@ -1,0 +1,93 @@
+"""What a prepared statement is given each time it runs: values for its markers, the time, and dice.
+
+A marker's value is the bytes of its type, None for null, or `UNSET`, which leaves the column alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from docstore.widecolumn.cql.errors import invalid
+from docstore.widecolumn.cql.types.native import CqlType
+
+
+class Unset(Enum):
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+Value = bytes | None
+Bound = bytes | Unset | None
+
+_GREGORIAN_TICKS = 0x01B21DD213814000
+_MULTICAST = 0x01
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A marker that waits for a value. `name`: of the column or, in brackets, of the clause it stands for."""
+
+    position: int
+    name: str
+    type: CqlType
+    marker: str | None = None
+    """The name it was written with."""
+
+
+@dataclass(slots=True)
+class Moment:
+    """When a statement runs: `micros` since 1970, `seconds` for expiry; `dice` gives random bytes."""
+
+    micros: int
+    seconds: int
+    dice: Callable[[int], bytes]
+    _made: int = field(default=0, init=False)
+    _node: bytes = field(default=b"", init=False)
+
+    def time_uuid(self) -> bytes:
+        """A version 1 UUID of this moment that no other call gives."""
+        if not self._node:
+            drawn = bytearray(self.dice(8))
+            drawn[0] = drawn[0] & 0x3F | 0x80
+            drawn[2] |= _MULTICAST
+            self._node = bytes(drawn)
+        self._made += 1
+        return time_uuid_bytes(self.micros * 10 + self._made - 1, self._node)
+
+    def random_uuid(self) -> bytes:
+        drawn = bytearray(self.dice(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        return bytes(drawn)
+
+
+def time_uuid_bytes(unix_ticks: int, rest: bytes) -> bytes:
+    """The version 1 UUID of a time in units of 100 ns since 1970; `rest`: its last eight bytes."""
+    ticks = (unix_ticks + _GREGORIAN_TICKS) & ((1 << 60) - 1)
+    time = ticks.to_bytes(8, "big")
+    return time[4:8] + time[2:4] + bytes((time[0] | 0x10, time[1])) + rest
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """Values by the positions of their markers."""
+
+    values: Mapping[int, Bound]
+    moment: Moment
+
+
+def bind(variables: Sequence[Variable], given: Sequence[Bound] | Mapping[str, Bound], moment: Moment) -> Bindings:
+    """Values for all markers: in their order, or by name. Each is validated against its type."""
+    if isinstance(given, Mapping):
+        missing = [variable for variable in variables if (variable.marker or variable.name) not in given]
+        if missing:
+            raise invalid("Invalid amount of bind variables")
+        values = [given[variable.marker or variable.name] for variable in variables]
+    else:
+        values = list(given)
+    if len(values) != len(variables):
+        raise invalid("Invalid amount of bind variables")
+    return Bindings({variable.position: value for variable, value in zip(variables, values, strict=True)}, moment)

@@ -1,0 +1,279 @@
+"""IF: modifications that are carried out only where a row is as they say, at its newest.
+
+The row is read where reads are linearizable, judged, and written only if what was read still stands at the moment of
+the write; else it is read again. So conditional writes of one row are as if they had come one by one. What is written
+has a timestamp above all that was read, so it is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from docstore.errors import Code
+from docstore.kernel.columns.encoding import WHOLE
+from docstore.widecolumn.cql.errors import WRITE_TIMEOUT, CqlError, invalid, unsupported
+from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Value, Variable
+from docstore.widecolumn.cql.plan.selection import ResultColumn
+from docstore.widecolumn.cql.plan.terms import Preparation, Receiver
+from docstore.widecolumn.cql.plan.write import Target, WritePlan, Writing, prepared_write
+from docstore.widecolumn.cql.run.results import Rows
+from docstore.widecolumn.cql.run.rows import Assembly, Row
+from docstore.widecolumn.cql.schema.layout import beyond
+from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
+from docstore.widecolumn.cql.statements import Delete, Insert, Modification, Operator, Relation, TupleTerm, Update
+from docstore.widecolumn.cql.types.native import BOOLEAN
+from docstore.widecolumn.model.cells import Cell, unpack_cell, unpack_deletion
+from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.executor import Executor, PartitionRead, Seen
+from docstore.widecolumn.model.keys import COLUMNS, after_part
+from docstore.widecolumn.model.slices import Counts
+
+_PORTION = 1000
+_ATTEMPTS = 100
+_AT_LEAST = (Level.QUORUM, Level.LOCAL_QUORUM, Level.EACH_QUORUM, Level.ALL)
+_NO_LIMIT = 1 << 62
+_LAST = (1 << 63) - 1
+
+Test = Callable[[Value, Bindings], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is asked of a column's value, which is None where there is none."""
+
+    column: Column
+    test: Test
+
+
+class Found(NamedTuple):
+    """What stands where a statement wants to write: the row, if there is one, and the partition's static cells.
+    `exists`: the row, or any static cell where the statement is about those.
+    """
+
+    row: Row | None
+    statics: Mapping[int, Cell]
+    exists: bool
+
+    def value(self, column: Column) -> Value:
+        """What stands in a column; None where nothing does."""
+        if column.kind is ColumnKind.STATIC:
+            cell = self.statics.get(column.id)
+            return None if cell is None else cell.value
+        return None if self.row is None else read_value(self.row, column)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalPlan:
+    """`exists` says whether the row must be there or must not be; None where `conditions` are asked."""
+
+    table: Table
+    write: WritePlan
+    variables: tuple[Variable, ...]
+    exists: bool | None
+    conditions: tuple[Condition, ...]
+
+    def met(self, found: Found, bindings: Bindings) -> bool:
+        """Whether the row is as the statement says."""
+        if self.exists is not None:
+            return found.exists == self.exists
+        return all(condition.test(found.value(condition.column), bindings) for condition in self.conditions)
+
+    def refused(self, found: Found) -> Rows:
+        """What a statement gives that was not carried out."""
+        columns: Sequence[Column] = ()
+        if found.exists and self.exists is not None:
+            columns = self.table.columns
+        elif found.exists or found.statics:
+            asked = {condition.column.name for condition in self.conditions}
+            columns = [column for column in self.table.columns if column.name in asked]
+        values = [found.value(column) for column in columns]
+        return Rows((self._applied, *map(self._shown, columns)), [(BOOLEAN.serialise(False), *values)])
+
+    def applied(self, warnings: Sequence[str]) -> Rows:
+        return Rows((self._applied,), [(BOOLEAN.serialise(True),)], warnings=tuple(warnings))
+
+    @property
+    def _applied(self) -> ResultColumn:
+        return ResultColumn(self.table.keyspace.name, self.table.name, "[applied]", BOOLEAN)
+
+    def _shown(self, column: Column) -> ResultColumn:
+        return ResultColumn(self.table.keyspace.name, self.table.name, column.name, column.type)
+
+
+def is_conditional(statement: Modification) -> bool:
+    """Whether the statement has an IF."""
+    return statement.if_not_exists if isinstance(statement, Insert) else statement.conditions is not None
+
+
+def conditional_plan(table: Table, statement: Modification) -> ConditionalPlan:
+    """The plan of a modification with IF. CqlError."""
+    if statement.using.timestamp is not None:
+        raise invalid("Cannot provide custom timestamp for conditional updates")
+    preparation = Preparation()
+    write = prepared_write(preparation, table, statement)
+    exists: bool | None = None
+    conditions: tuple[Condition, ...] = ()
+    if isinstance(statement, Insert):
+        exists = False
+    else:
+        assert statement.conditions is not None, "the statement has an IF"
+        conditions = tuple(_condition(preparation, table, relation) for relation in statement.conditions)
+        exists = None if conditions else True
+        _check_key(table, statement, write)
+    return ConditionalPlan(table, write, preparation.ordered(), exists, conditions)
+
+
+def _check_key(table: Table, statement: Update | Delete, write: WritePlan) -> None:
+    """A conditional modification is of one row."""
+    several = {relation.column for relation in statement.where if getattr(relation, "operator", None) is Operator.IN
+               and isinstance(relation, Relation)}  # fmt: skip
+    for column in table.partition:
+        if column.name in several:
+            raise invalid("IN on the partition key is not supported with conditional updates")
+    if any(column.name in several for column in table.clustering):
+        raise invalid("IN on the clustering key columns is not supported with conditional updates")
+    if not write.one_row:
+        given = {relation.column for relation in statement.where if isinstance(relation, Relation)
+                 and relation.operator is Operator.EQ}  # fmt: skip
+        missing = next((column.name for column in table.clustering if column.name not in given), None)
+        if missing is None:
+            raise unsupported("Conditions on several columns of the key at once beside IF are")
+        raise invalid(
+            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to use IF "
+            f"conditions, but column '{missing}' is not restricted"
+        )
+
+
+def _condition(preparation: Preparation, table: Table, relation: Relation) -> Condition:
+    column = table.column(relation.column)
+    if column.kind.is_key:
+        raise invalid(f"PRIMARY KEY column '{column.name}' cannot have IF conditions")
+    operator = relation.operator
+    receiver = Receiver(column.name, column.type)
+    if operator is Operator.IN:
+        if not isinstance(relation.value, TupleTerm):
+            raise unsupported("A bind marker for all values of an IN condition is")
+        terms = [preparation.term(item, receiver) for item in relation.value.items]
+
+        def among(current: Value, bindings: Bindings) -> bool:
+            return any(_is_equal(column, current, _given(term(bindings))) for term in terms)
+
+        return Condition(column, among)
+    term = preparation.term(relation.value, receiver)
+
+    def test(current: Value, bindings: Bindings) -> bool:
+        wanted = _given(term(bindings))
+        if operator in (Operator.EQ, Operator.NE):
+            return _is_equal(column, current, wanted) == (operator is Operator.EQ)
+        if wanted is None:
+            raise invalid(f'Invalid comparison with null for operator "{operator.value}"')
+        if current is None:
+            return False
+        order = _order(column, current, wanted)
+        return {
+            Operator.LT: order < 0,
+            Operator.LE: order <= 0,
+            Operator.GT: order > 0,
+            Operator.GE: order >= 0,
+        }[operator]
+
+    return Condition(column, test)
+
+
+def _given(bound: object) -> Value:
+    if bound is UNSET:
+        raise invalid("Invalid 'unset' value in condition")
+    assert bound is None or isinstance(bound, bytes), "a bound value is bytes or null"
+    return bound
+
+
+def _is_equal(column: Column, current: Value, wanted: Value) -> bool:
+    if current is None or wanted is None:
+        return current is wanted
+    return _order(column, current, wanted) == 0
+
+
+def _order(column: Column, first: bytes, second: bytes) -> int:
+    comparator = column.type.comparator
+    if comparator is None:
+        return (first > second) - (first < second)
+    return comparator.compare(first, second)
+
+
+def read_value(row: Row, column: Column) -> Value:
+    """What a row holds in a column of its key or a regular one."""
+    if column.kind is ColumnKind.PARTITION:
+        return row.parts[column.position]
+    if column.kind is ColumnKind.CLUSTERING:
+        return row.clustering[column.position] if row.clustering else None
+    cell = row.cells.get(column.id)
+    return None if cell is None else cell.value
+
+
+async def carry_out(
+    executor: Executor,
+    plan: ConditionalPlan,
+    bindings: Bindings,
+    *,
+    level: Level,
+    max_value: int,
+    pause: Callable[[], Awaitable[None]],
+) -> Rows:
+    """Carry out a conditional modification. Errors: CqlError, those of the executor."""
+    target = plan.write.target(bindings)
+    assembly = Assembly(plan.table, bindings.moment.seconds, Counts(_NO_LIMIT))
+    for _ in range(_ATTEMPTS):
+        seen = await _read(executor, plan.table, target)
+        found = _found(assembly, target, seen)
+        if not plan.met(found, bindings):
+            return plan.refused(found)
+        at = min(max(executor.timestamp(), _newest(seen) + 1), _LAST)
+        writes = plan.write.writes(Writing(bindings, at, max_value))
+        warnings = await executor.apply_if(writes, seen, level if level in _AT_LEAST else Level.QUORUM)
+        if warnings is not None:
+            return plan.applied(warnings)
+        await pause()
+    raise CqlError(
+        WRITE_TIMEOUT, "Operation timed out - received only 0 responses.", Code.WriteConcernFailed, "TimedOutException"
+    )
+
+
+async def _read(executor: Executor, table: Table, target: Target) -> list[Seen]:
+    """All records that say what the row is."""
+    start, end = COLUMNS, COLUMNS
+    if target.place is not None:
+        start = COLUMNS + target.place
+        bound = beyond(target.place)
+        end = COLUMNS + bound if bound else after_part(COLUMNS)
+    found: list[Seen] = []
+    while True:
+        wanted = PartitionRead(
+            keyspace=table.keyspace.name, family=table.name, key=target.key, start=start, end=end, limit=_PORTION,
+            head=not found,
+        )  # fmt: skip
+        portion = await executor.read(wanted, Level.SERIAL)
+        found.append(Seen(wanted, portion))
+        if not portion.more:
+            return found
+        start = portion.entries[-1][0] + b"\0"
+
+
+def _found(assembly: Assembly, target: Target, seen: Sequence[Seen]) -> Found:
+    head = assembly.head(seen[0].portion.head)
+    if target.place is None:
+        row = assembly.static_row(target.key, head)
+        return Found(row, head.statics, bool(head.statics))
+    records = [stored for part in seen for stored in part.portion.entries]
+    found = assembly.row(target.key, head, target.place, records)
+    return Found(found, head.statics, found is not None)
+
+
+def _newest(seen: Sequence[Seen]) -> int:
+    """The highest timestamp that was read."""
+    records = [record for part in seen for _, record in (*part.portion.head, *part.portion.entries)]
+    stamps = [
+        unpack_deletion(record).timestamp if record[0] & WHOLE else unpack_cell(record).timestamp for record in records
+    ]
+    return max(stamps, default=-(1 << 63))

@@ -1,0 +1,168 @@
+"""Terms of statements, resolved once against the type of what receives them, then evaluated with each binding.
+
+Everything that the text alone decides is refused when the term is resolved; what a bound value decides, when it is
+evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from docstore.widecolumn.cql.errors import invalid, unsupported
+from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Bound, Value, Variable
+from docstore.widecolumn.cql.plan.functions import find_function
+from docstore.widecolumn.cql.statements import (
+    Call,
+    ColumnName,
+    Constant,
+    Expression,
+    ListTerm,
+    MapTerm,
+    Marker,
+    Null,
+    SetTerm,
+    Star,
+    Term,
+    TupleTerm,
+)
+from docstore.widecolumn.cql.types.native import BIGINT, INT, CqlType, NativeType
+from docstore.widecolumn.model.errors import MarshalError
+
+Evaluate = Callable[[Bindings], Bound]
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """What a term is for: a column, or a clause such as `[ttl]`."""
+
+    name: str
+    type: CqlType
+
+
+TIMESTAMP_CLAUSE = Receiver("[timestamp]", BIGINT)
+TTL_CLAUSE = Receiver("[ttl]", INT)
+LIMIT_CLAUSE = Receiver("[limit]", INT)
+PARTITION_LIMIT_CLAUSE = Receiver("[per_partition_limit]", INT)
+
+
+@dataclass(slots=True)
+class Preparation:
+    """Gathers the markers of one statement while its terms are resolved."""
+
+    variables: list[Variable] = field(default_factory=list)
+
+    def ordered(self) -> tuple[Variable, ...]:
+        return tuple(sorted(self.variables, key=lambda variable: variable.position))
+
+    def term(self, term: Expression, receiver: Receiver) -> Evaluate:
+        """The evaluation of a term for a receiver. CqlError."""
+        if isinstance(term, Constant):
+            value = constant_bytes(term, receiver)
+            return lambda bindings: value
+        if isinstance(term, Null):
+            return lambda bindings: None
+        if isinstance(term, Marker):
+            return self._marker(term, receiver)
+        if isinstance(term, Call):
+            return self._call(term, receiver)
+        if isinstance(term, ColumnName | Star):
+            raise invalid(f'Invalid column reference for "{receiver.name}" of type {receiver.type.name}')
+        raise invalid(f'Invalid {_literal(term)} literal for "{receiver.name}" of type {receiver.type.name}')
+
+    def _marker(self, marker: Marker, receiver: Receiver) -> Evaluate:
+        position, validate = marker.position, receiver.type.validate
+        self.variables.append(Variable(position, receiver.name, receiver.type, marker.name))
+
+        def evaluate(bindings: Bindings) -> Bound:
+            value = bindings.values[position]
+            if isinstance(value, bytes):
+                checked(validate, value)
+            return value
+
+        return evaluate
+
+    def _call(self, call: Call, receiver: Receiver) -> Evaluate:
+        function = find_function(call.function, tuple(_known_type(part) for part in call.arguments), receiver.type)
+        if function is None:
+            raise invalid(f"Unknown function '{call.function}'")
+        if len(call.arguments) != len(function.arguments):
+            raise invalid(
+                f"Invalid number of arguments in call to function {call.function}: "
+                f"{len(function.arguments)} required but {len(call.arguments)} provided"
+            )
+        if not assignable(function.result, receiver.type):
+            raise invalid(
+                f"Type error: cannot assign result of function system.{call.function} (type {function.result.name}) "
+                f"to {receiver.name} (type {receiver.type.name})"
+            )
+        arguments = [
+            self.term(argument, Receiver(f"arg{place}({call.function})", kind))
+            for place, (argument, kind) in enumerate(zip(call.arguments, function.arguments, strict=True))
+        ]
+
+        def evaluate(bindings: Bindings) -> Bound:
+            values = [as_value(argument(bindings), call.function) for argument in arguments]
+            return function.evaluate(values, bindings.moment)
+
+        return evaluate
+
+
+def checked(validate: Callable[[bytes], None], value: bytes) -> bytes:
+    """The value, validated."""
+    try:
+        validate(value)
+    except MarshalError as error:
+        raise invalid(str(error)) from None
+    return value
+
+
+def as_value(bound: Bound, name: str) -> Value:
+    """A value where leaving out makes no sense."""
+    if bound is UNSET:
+        raise invalid(f"Invalid unset value for argument of {name}")
+    assert not isinstance(bound, type(UNSET)), "only UNSET is of its type"
+    return bound
+
+
+def assignable(given: CqlType, wanted: CqlType) -> bool:
+    """Whether values of one type can stand for values of the other as they are."""
+    names = (given.name, wanted.name)
+    return given is wanted or names in (("timeuuid", "uuid"), ("ascii", "text")) or wanted.name == "blob"
+
+
+def constant_bytes(constant: Constant, receiver: Receiver) -> bytes:
+    """The bytes of a constant. CqlError when it is none of the receiver's type."""
+    native = receiver.type
+    if not isinstance(native, NativeType):
+        raise unsupported(f"Constants of type {native.name} are")
+    if constant.kind not in native.kinds:
+        raise invalid(
+            f'Invalid {constant.kind.value} constant ({constant.text}) for "{receiver.name}" of type {native.name}'
+        )
+    try:
+        data = native.serialise(native.read(constant.text))
+    except (ValueError, TypeError, OverflowError):
+        raise invalid(_unreadable(native.name, constant.text)) from None
+    return checked(native.validate, data)
+
+
+def _unreadable(type_name: str, text: str) -> str:
+    if type_name == "timestamp":
+        return f"Unable to parse a date/time from '{text}'"
+    if type_name in ("date", "time"):
+        return f"Unable to coerce '{text}' to a formatted {type_name} (long)"
+    return f"Unable to make {type_name} from '{text}'"
+
+
+def _known_type(term: Expression) -> CqlType | None:
+    """The type of a term that does not depend on what receives it."""
+    if not isinstance(term, Call):
+        return None
+    function = find_function(term.function, tuple(_known_type(part) for part in term.arguments))
+    return None if function is None else function.result
+
+
+def _literal(term: Term) -> str:
+    names = {ListTerm: "list", SetTerm: "set", MapTerm: "map", TupleTerm: "tuple"}
+    return names[type(term)]

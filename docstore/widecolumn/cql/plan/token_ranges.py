@@ -1,0 +1,56 @@
+"""Ranges of tokens: which partitions a SELECT without partition keys goes through, as parts of storage keys."""
+
+from __future__ import annotations
+
+from docstore.kernel.columns.encoding import escape
+from docstore.widecolumn.cql.plan.bindings import Bindings
+from docstore.widecolumn.cql.plan.restrictions import End, Restriction
+from docstore.widecolumn.model.comparators import unescape
+from docstore.widecolumn.model.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, Partitioner
+
+_RANDOM_MAX = 1 << 127
+
+
+def key_of_tail(partitioner: Partitioner, tail: bytes) -> bytes:
+    """The partition key of a row's part of its keys."""
+    return unescape(tail, partitioner.width)[0]
+
+
+def ring_range(partitioner: Partitioner, token: Restriction | None, bindings: Bindings) -> tuple[bytes, bytes] | None:
+    """(start, end) of the partitions whose tokens are asked for, an empty end being open; None where there is none."""
+    if token is None:
+        return b"", b""
+    start: bytes | None = b""
+    end: bytes | None = b""
+    if token.equal is not None:
+        value = token.equal(bindings)
+        return _joined(_edge(partitioner, value, behind=False), _edge(partitioner, value, behind=True))
+    if token.lower is not None:
+        start = _end(partitioner, token.lower, bindings, lower=True)
+    if token.upper is not None:
+        end = _end(partitioner, token.upper, bindings, lower=False)
+        if end is not None and not end:
+            return None
+    return _joined(start, end)
+
+
+def _joined(start: bytes | None, end: bytes | None) -> tuple[bytes, bytes] | None:
+    """None as a start lies behind everything, None as an end does too."""
+    if start is None or (end and start >= end):
+        return None
+    return start, end or b""
+
+
+def _end(partitioner: Partitioner, end: End, bindings: Bindings, *, lower: bool) -> bytes | None:
+    return _edge(partitioner, end.value(bindings), behind=end.inclusive != lower)
+
+
+def _edge(partitioner: Partitioner, value: bytes, *, behind: bool) -> bytes | None:
+    """Where the partitions of a token begin, or where they end; empty before everything, None behind everything."""
+    if partitioner.name not in (MURMUR3, RANDOM):
+        return escape(value) + (b"\xff" if behind else b"")
+    lowest, highest = (MIN_TOKEN, MAX_TOKEN) if partitioner.name == MURMUR3 else (0, _RANDOM_MAX)
+    token = int.from_bytes(value, "big", signed=True) + (1 if behind else 0)
+    if token > highest:
+        return None
+    return b"" if token <= lowest else partitioner.bytes_of(token)

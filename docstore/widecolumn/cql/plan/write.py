@@ -1,0 +1,365 @@
+"""INSERT, UPDATE and DELETE, resolved: from values to the merges of rows.
+
+Nothing is read; what IF asks stands in `docstore.widecolumn.cql.plan.conditions`. An INSERT writes a row marker beside
+its cells, an UPDATE does not; null writes a tombstone, an unset value nothing. All cells of a statement have one
+timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from docstore.widecolumn.cql.errors import invalid
+from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Bound, Variable
+from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, Places, places
+from docstore.widecolumn.cql.plan.partition_keys import joined
+from docstore.widecolumn.cql.plan.restrictions import Restrictions, gather, present
+from docstore.widecolumn.cql.plan.select import check_no_gap
+from docstore.widecolumn.cql.plan.terms import TIMESTAMP_CLAUSE, TTL_CLAUSE, Evaluate, Preparation, Receiver
+from docstore.widecolumn.cql.schema.layout import (
+    marker_entry,
+    place_of,
+    range_deletion,
+    row_cell_entry,
+    row_deletion,
+    static_entry,
+)
+from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
+from docstore.widecolumn.cql.statements import Assignment, Delete, Insert, Modification, Update, Using
+from docstore.widecolumn.model.cells import MAX_TTL, Cell, Deletion, tombstone, value_cell
+from docstore.widecolumn.model.executor import RowWrite
+from docstore.widecolumn.model.mutations import Entry, folded, row_deletion_entry
+
+_LOWEST_TIMESTAMP = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What the writes of one request have in common: `timestamp` in microseconds where the statement gives none;
+    `max_value` in bytes.
+    """
+
+    bindings: Bindings
+    timestamp: int
+    max_value: int
+
+    @property
+    def now(self) -> int:
+        return self.bindings.moment.seconds
+
+
+Write = Callable[[Writing], list[RowWrite]]
+
+
+class Target(NamedTuple):
+    """The one row that a modification is of: its partition and its place; None for the static columns of all rows."""
+
+    key: bytes
+    place: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """`has_timestamp`: the statement says USING TIMESTAMP. `one_row`: its WHERE names one row, `target`."""
+
+    table: Table
+    variables: tuple[Variable, ...]
+    has_timestamp: bool
+    write: Write
+    one_row: bool
+    target: Callable[[Bindings], Target]
+
+    def writes(self, writing: Writing) -> list[RowWrite]:
+        """The merges that the statement makes. CqlError."""
+        return self.write(writing)
+
+
+class _Resolved(NamedTuple):
+    write: Write
+    one_row: bool
+    target: Callable[[Bindings], Target]
+
+
+def write_plan(table: Table, statement: Modification) -> WritePlan:
+    """The plan of a modification without IF. CqlError."""
+    return prepared_write(Preparation(), table, statement)
+
+
+def prepared_write(preparation: Preparation, table: Table, statement: Modification) -> WritePlan:
+    """What a modification writes, whatever its IF says. CqlError."""
+    if isinstance(statement, Insert):
+        resolved = _insert(preparation, table, statement)
+    elif isinstance(statement, Update):
+        resolved = _update(preparation, table, statement)
+    else:
+        resolved = _delete(preparation, table, statement)
+    return WritePlan(table, preparation.ordered(), statement.using.timestamp is not None, *resolved)
+
+
+# What all have in common
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """USING."""
+
+    timestamp: Evaluate | None
+    ttl: Evaluate | None
+    default_ttl: int
+
+    def at(self, writing: Writing) -> int:
+        """The timestamp of what is written."""
+        value = None if self.timestamp is None else self.timestamp(writing.bindings)
+        if self.timestamp is None or value is UNSET:
+            return writing.timestamp
+        if not isinstance(value, bytes) or not value:
+            raise invalid("Invalid null value of timestamp")
+        timestamp = int.from_bytes(value, "big", signed=True)
+        if timestamp == _LOWEST_TIMESTAMP:
+            raise invalid(f"Out of bound timestamp, must be in [{_LOWEST_TIMESTAMP + 1}, {(1 << 63) - 1}]")
+        return timestamp
+
+    def to_live(self, writing: Writing) -> int:
+        """Seconds; 0: for ever."""
+        value = None if self.ttl is None else self.ttl(writing.bindings)
+        if not isinstance(value, bytes) or not value:
+            return self.default_ttl
+        ttl = int.from_bytes(value, "big", signed=True)
+        if ttl < 0:
+            raise invalid(f"A TTL must be greater or equal to 0, but was {ttl}")
+        if ttl > MAX_TTL:
+            raise invalid(f"ttl is too large. requested ({ttl}) maximum ({MAX_TTL})")
+        return ttl
+
+
+def _times(preparation: Preparation, table: Table, using: Using) -> _Times:
+    return _Times(
+        None if using.timestamp is None else preparation.term(using.timestamp, TIMESTAMP_CLAUSE),
+        None if using.ttl is None else preparation.term(using.ttl, TTL_CLAUSE),
+        table.default_ttl,
+    )
+
+
+def _cell(column: Column, value: Bound, timestamp: int, ttl: int, writing: Writing) -> Cell | None:
+    """The cell that a value makes; none when it is unset."""
+    if value is UNSET:
+        return None
+    if not isinstance(value, bytes):
+        return tombstone(timestamp, writing.now)
+    if len(value) > writing.max_value:
+        raise invalid(
+            f"the value of column {column.name} has {len(value)} bytes, more than the limit of {writing.max_value}"
+        )
+    return value_cell(value, timestamp, ttl=ttl, now=writing.now)
+
+
+def _row_write(table: Table, key: bytes, entries: Sequence[Entry]) -> list[RowWrite]:
+    return [RowWrite(table.keyspace.name, table.name, key, folded(entries))] if entries else []
+
+
+def _check_present(columns: Sequence[Column], given: Sequence[str], what: str) -> None:
+    missing = [column.name for column in columns if column.name not in given]
+    if missing:
+        raise invalid(f"Some {what} are missing: {', '.join(missing)}")
+
+
+def _value_columns(values: Sequence[tuple[Column, Evaluate]]) -> bool:
+    """Whether all columns are static, and there is one."""
+    return bool(values) and all(column.kind is ColumnKind.STATIC for column, _ in values)
+
+
+# INSERT
+
+
+def _insert(preparation: Preparation, table: Table, statement: Insert) -> _Resolved:
+    names = statement.columns
+    if len(names) != len(statement.values):
+        raise invalid("Unmatched column names/values")
+    if len(set(names)) != len(names):
+        raise invalid("The column names contains duplicates")
+    columns = [table.column(name) for name in names]
+    terms = {
+        column.name: preparation.term(value, Receiver(column.name, column.type))
+        for column, value in zip(columns, statement.values, strict=True)
+    }
+    values = [(column, terms[column.name]) for column in columns if not column.kind.is_key]
+    _check_present(table.partition, names, "partition key parts")
+    of_statics = _value_columns(values) and not any(column.name in terms for column in table.clustering)
+    if not of_statics:
+        _check_present(table.clustering, names, "clustering keys")
+    times = _times(preparation, table, statement.using)
+
+    def target(bindings: Bindings) -> Target:
+        key = joined([present(terms[column.name](bindings), column) for column in table.partition])
+        if of_statics:
+            return Target(key, None)
+        return Target(
+            key, place_of(table, [present(terms[column.name](bindings), column) for column in table.clustering])
+        )
+
+    def writes(writing: Writing) -> list[RowWrite]:
+        key, place = target(writing.bindings)
+        timestamp, ttl = times.at(writing), times.to_live(writing)
+        entries: list[Entry] = []
+        if place is not None:
+            entries.append(marker_entry(place, value_cell(b"", timestamp, ttl=ttl, now=writing.now)))
+        entries += _cells(values, place or b"", timestamp, ttl, writing)
+        return _row_write(table, key, entries)
+
+    return _Resolved(writes, True, target)
+
+
+def _cells(
+    values: Sequence[tuple[Column, Evaluate]], place: bytes, timestamp: int, ttl: int, writing: Writing
+) -> Iterator[Entry]:
+    for column, evaluate in values:
+        cell = _cell(column, evaluate(writing.bindings), timestamp, ttl, writing)
+        if cell is None:
+            continue
+        yield static_entry(column, cell) if column.kind is ColumnKind.STATIC else row_cell_entry(place, column, cell)
+
+
+# UPDATE
+
+
+def _update(preparation: Preparation, table: Table, statement: Update) -> _Resolved:
+    times = _times(preparation, table, statement.using)
+    values = [_assignment(preparation, table, part) for part in statement.assignments]
+    names = [column.name for column, _ in values]
+    for name in names:
+        if names.count(name) > 1:
+            raise invalid(f"Multiple incompatible setting of column {name}")
+    restrictions = _where(preparation, table, statement)
+    of_statics = _value_columns(values) and not restrictions.restricted(table.clustering)
+    if not of_statics:
+        restricted = [column.name for column in restrictions.restricted(table.clustering)]
+        _check_present(table.clustering, restricted, "clustering keys")
+    keys = _keys(table, restrictions)
+    rows = places(table, restrictions)
+    if not of_statics and not rows.whole:
+        raise invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements")
+
+    def writes(writing: Writing) -> list[RowWrite]:
+        timestamp, ttl = times.at(writing), times.to_live(writing)
+        found: list[RowWrite] = []
+        region = [EVERYTHING] if of_statics else rows.region(writing.bindings)
+        for key in keys(writing.bindings):
+            entries = [entry for place, _ in region for entry in _cells(values, place, timestamp, ttl, writing)]
+            found += _row_write(table, key, entries)
+        return found
+
+    return _Resolved(writes, True, _target_of(keys, None if of_statics else rows))
+
+
+def _target_of(keys: Callable[[Bindings], list[bytes]], rows: Places | None) -> Callable[[Bindings], Target]:
+    """The row that conditions on all of the key name; `rows` None where they are about static columns."""
+
+    def target(bindings: Bindings) -> Target:
+        (key,) = keys(bindings)
+        if rows is None:
+            return Target(key, None)
+        ((place, _),) = rows.region(bindings)
+        return Target(key, place)
+
+    return target
+
+
+def _assignment(preparation: Preparation, table: Table, assignment: Assignment) -> tuple[Column, Evaluate]:
+    column = table.column(assignment.column)
+    if column.kind.is_key:
+        raise invalid(f"PRIMARY KEY part {column.name} found in SET part")
+    if assignment.element is not None:
+        raise invalid(f"Invalid element operation for non collection column {column.name}")
+    if assignment.operation:
+        raise invalid(f"Invalid operation ({assignment.operation}) for non counter column {column.name}")
+    return column, preparation.term(assignment.value, Receiver(column.name, column.type))
+
+
+def _where(preparation: Preparation, table: Table, statement: Update | Delete) -> Restrictions:
+    """The conditions of a modification: on the key alone, and on all of its partition part."""
+    restrictions = gather(preparation, table, statement.where)
+    others = [column.name for column in restrictions.restricted(table.columns) if not column.kind.is_key]
+    if others:
+        raise invalid(f"Non PRIMARY KEY columns found in where clause: {', '.join(others)} ")
+    if restrictions.token is not None:
+        kind = "UPDATE" if isinstance(statement, Update) else "DELETE"
+        raise invalid(f"The token function cannot be used in WHERE clauses for {kind} statements")
+    restricted = restrictions.restricted(table.partition)
+    _check_present(table.partition, [column.name for column in restricted], "partition key parts")
+    for column in table.partition:
+        restriction = restrictions.on(column)
+        if restriction is None or not restriction.is_point:
+            raise invalid(
+                "Only EQ and IN relation are supported on the partition key (unless you use the token() function)"
+            )
+    return restrictions
+
+
+def _keys(table: Table, restrictions: Restrictions) -> Callable[[Bindings], list[bytes]]:
+    def keys(bindings: Bindings) -> list[bytes]:
+        parts: list[list[bytes]] = []
+        for column in table.partition:
+            restriction = restrictions.on(column)
+            assert restriction is not None, "the partition key is given whole"
+            if restriction.equal is not None:
+                parts.append([restriction.equal(bindings)])
+            elif restriction.among is not None:
+                parts.append(list(dict.fromkeys(restriction.among(bindings))))
+        return [joined(values) for values in product(*parts)]
+
+    return keys
+
+
+# DELETE
+
+
+def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resolved:
+    columns = [_target(table, target.column, target.element is not None) for target in statement.targets]
+    if statement.using.ttl is not None:
+        raise invalid("TTL is not supported in DELETE statements")
+    times = _times(preparation, table, statement.using)
+    restrictions = _where(preparation, table, statement)
+    restricted = restrictions.restricted(table.clustering)
+    check_no_gap(table, restricted)
+    keys = _keys(table, restrictions)
+    rows = places(table, restrictions)
+    of_statics = bool(columns) and all(column.kind is ColumnKind.STATIC for column in columns) and not restricted
+    if columns and not of_statics and not rows.whole:
+        raise invalid("Range deletions are not supported for specific columns")
+
+    def writes(writing: Writing) -> list[RowWrite]:
+        timestamp = times.at(writing)
+        if columns:
+            region = [EVERYTHING] if of_statics else rows.region(writing.bindings)
+            dead = tombstone(timestamp, writing.now)
+            entries = [
+                static_entry(column, dead) if column.kind is ColumnKind.STATIC else row_cell_entry(place, column, dead)
+                for place, _ in region
+                for column in columns
+            ]
+        else:
+            entries = _deletions(rows, bool(restricted), writing.bindings, Deletion(timestamp, writing.now))
+        return [write for key in keys(writing.bindings) for write in _row_write(table, key, entries)]
+
+    return _Resolved(writes, of_statics or rows.whole, _target_of(keys, None if of_statics else rows))
+
+
+def _deletions(rows: Places, restricted: bool, bindings: Bindings, deletion: Deletion) -> list[Entry]:
+    """Of the partition, of single rows, or of ranges of them."""
+    if not restricted:
+        return [row_deletion_entry(deletion)]
+    if rows.whole:
+        return [row_deletion(place, deletion) for place, _ in rows.region(bindings)]
+    return [range_deletion(start, end, deletion) for start, end in rows.region(bindings)]
+
+
+def _target(table: Table, name: str, element: bool) -> Column:
+    column = table.column(name)
+    if column.kind.is_key:
+        raise invalid(f"Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)")
+    if element:
+        raise invalid(f"Invalid deletion operation for non collection column {name}")
+    return column

@@ -1,0 +1,1 @@
+"""Statements carried out: prepared once, bound, executed; rows assembled and paged."""

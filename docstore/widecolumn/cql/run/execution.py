@@ -1,0 +1,124 @@
+"""Carrying out statements over an `Executor`, wherever the data is. One request, one result; nothing is kept between.
+
+The timestamp of a write is, in this order: USING TIMESTAMP, the one the client sent, the executor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from docstore.widecolumn.cql.errors import invalid, no_keyspace
+from docstore.widecolumn.cql.plan.batch import BatchPlan, check_size
+from docstore.widecolumn.cql.plan.bindings import Bindings, Bound, Moment, bind
+from docstore.widecolumn.cql.plan.conditions import ConditionalPlan, carry_out
+from docstore.widecolumn.cql.plan.select import SelectPlan
+from docstore.widecolumn.cql.plan.write import WritePlan, Writing
+from docstore.widecolumn.cql.run.paging import decode, digest_of, encode
+from docstore.widecolumn.cql.run.prepare import Prepared
+from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows
+from docstore.widecolumn.cql.run.select import Conditions, read_page
+from docstore.widecolumn.cql.schema.changes import change_schema
+from docstore.widecolumn.cql.schema.describe import describe
+from docstore.widecolumn.cql.statements import Describe, Use
+from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
+from docstore.widecolumn.model.executor import Executor
+from docstore.widecolumn.model.slices import Counts
+
+DEFAULT_MAX_VALUE = 16 * 1024 * 1024
+DEFAULT_MAX_PAGE = 2 * 1024 * 1024
+DEFAULT_TOMBSTONE_LIMIT = 100_000
+DEFAULT_TOMBSTONE_WARNING = 1000
+
+
+async def _no_pause() -> None:
+    """Go on at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a process lends to statements: `dice` gives random bytes, `pause` lets others run; sizes in bytes."""
+
+    dice: Callable[[int], bytes]
+    pause: Callable[[], Awaitable[None]] = _no_pause
+    max_value: int = DEFAULT_MAX_VALUE
+    max_page: int = DEFAULT_MAX_PAGE
+    tombstone_limit: int = DEFAULT_TOMBSTONE_LIMIT
+    tombstone_warning: int = DEFAULT_TOMBSTONE_WARNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What comes with a statement. `values`: for its markers, in order or by name; `page_size` 0: all rows at once;
+    `timestamp`: microseconds, where the client sends one.
+    """
+
+    values: Sequence[Bound] | Mapping[str, Bound] = ()
+    level: Level = Level.ONE
+    page_size: int = 0
+    paging_state: bytes | None = None
+    timestamp: int | None = None
+
+
+async def execute(executor: Executor, surroundings: Surroundings, prepared: Prepared, request: Request) -> Result:
+    """Execute a prepared statement with values. CqlError, and the errors of the executor."""
+    plan = prepared.plan
+    timestamp = executor.timestamp()
+    bindings = bind(prepared.variables, request.values, Moment(timestamp, executor.now(), surroundings.dice))
+    if prepared.literals:
+        bindings = Bindings(prepared.literals, bindings.moment)
+    if isinstance(plan, SelectPlan):
+        return await _select(executor, surroundings, prepared, plan, bindings, request)
+    if isinstance(plan, ConditionalPlan):
+        return await carry_out(
+            executor, plan, bindings, level=request.level, max_value=surroundings.max_value, pause=surroundings.pause
+        )
+    if isinstance(plan, WritePlan | BatchPlan):
+        if request.level in SERIAL_LEVELS:
+            raise invalid("You must use conditional updates for serializable writes")
+        at = timestamp if request.timestamp is None else request.timestamp
+        writes = plan.writes(Writing(bindings, at, surroundings.max_value))
+        warnings = check_size(writes) if isinstance(plan, BatchPlan) else ()
+        return Done((*warnings, *await executor.apply(writes, request.level))) if writes else Done(warnings)
+    if isinstance(plan, Use):
+        if await executor.keyspace(plan.keyspace) is None:
+            raise no_keyspace(plan.keyspace)
+        return KeyspaceSet(plan.keyspace)
+    if isinstance(plan, Describe):
+        return await describe(executor, plan, prepared.keyspace)
+    return await change_schema(executor, plan, prepared.keyspace)
+
+
+async def _select(
+    executor: Executor,
+    surroundings: Surroundings,
+    prepared: Prepared,
+    plan: SelectPlan,
+    bindings: Bindings,
+    request: Request,
+) -> Rows:
+    if request.level is Level.ANY:
+        raise invalid("ANY ConsistencyLevel is only supported for writes")
+    plan.check_paging(request.page_size)
+    digest = partial(digest_of, prepared.keyspace, prepared.text, plan.table.id)
+    after = None if request.paging_state is None else decode(request.paging_state, digest())
+    counts = Counts(surroundings.tombstone_limit)
+    conditions = Conditions(request.level, counts, surroundings.pause)
+    page = await read_page(
+        executor,
+        plan,
+        bindings,
+        conditions,
+        size=max(request.page_size, 0),
+        max_bytes=surroundings.max_page,
+        after=after,
+    )
+    warnings = plan.warnings
+    if counts.tombstones > surroundings.tombstone_warning:
+        warnings = (
+            *warnings,
+            f"Read {len(page.rows)} live rows and {counts.tombstones} tombstone cells for query {prepared.text}",
+        )
+    state = None if page.position is None else encode(page.position, digest())
+    return Rows(prepared.columns, page.rows, state, warnings)

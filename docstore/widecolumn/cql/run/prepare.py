@@ -1,0 +1,100 @@
+"""Preparing a statement: its tree resolved against the schema as it is, once for any number of executions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from docstore.widecolumn.cql.errors import invalid, no_keyspace, no_table, unsupported
+from docstore.widecolumn.cql.parser import parse
+from docstore.widecolumn.cql.plan.batch import BatchPlan, batch_plan
+from docstore.widecolumn.cql.plan.bindings import Variable
+from docstore.widecolumn.cql.plan.conditions import ConditionalPlan, conditional_plan, is_conditional
+from docstore.widecolumn.cql.plan.select import SelectPlan, select_plan
+from docstore.widecolumn.cql.plan.selection import ResultColumn
+from docstore.widecolumn.cql.plan.write import WritePlan, write_plan
+from docstore.widecolumn.cql.schema.tables import Table, table_of
+from docstore.widecolumn.cql.statements import (
+    Batch,
+    Delete,
+    Describe,
+    Insert,
+    SchemaChange,
+    Select,
+    TableName,
+    Update,
+    Use,
+)
+from docstore.widecolumn.model.executor import Executor, StoredFamily
+
+Plan = SelectPlan | WritePlan | ConditionalPlan | BatchPlan | SchemaChange | Use | Describe
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """`keyspace`: the one in use when it was prepared, which unqualified names refer to. `families`: the tables that it
+    reads or writes, as they were then. `id` is the same on every router.
+    """
+
+    text: str
+    keyspace: str | None
+    plan: Plan
+    families: tuple[StoredFamily, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    columns: tuple[ResultColumn, ...] = ()
+    literals: Mapping[int, bytes] = field(default_factory=dict)
+    """The values of literals in whose places the plan has markers, by the positions of these."""
+
+    @property
+    def id(self) -> bytes:
+        whole = (self.keyspace or "") + self.text
+        return hashlib.md5(whole.encode(), usedforsecurity=False).digest()
+
+
+async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepared:
+    """The statement of a text, with unqualified names taken from a keyspace. CqlError."""
+    statement = parse(text)
+    if isinstance(statement, Select):
+        family = await find_family(executor, statement.table, keyspace)
+        plan = select_plan(table_of(*family), statement)
+        return Prepared(text, keyspace, plan, (family,), plan.variables, plan.selection.metadata(plan.table))
+    if isinstance(statement, Insert | Update | Delete):
+        family = await find_family(executor, statement.table, keyspace)
+        plan_of = conditional_plan if is_conditional(statement) else write_plan
+        modification = plan_of(table_of(*family), statement)
+        return Prepared(text, keyspace, modification, (family,), modification.variables)
+    if isinstance(statement, Batch):
+        families = [await find_family(executor, member.table, keyspace) for member in statement.statements]
+        if any(is_conditional(member) for member in statement.statements):
+            raise unsupported("Conditional updates in a batch are")
+        pairs = zip(statement.statements, families, strict=True)
+        batch = batch_plan(statement, [write_plan(table_of(*family), member) for member, family in pairs])
+        return Prepared(text, keyspace, batch, tuple(families), batch.variables)
+    return Prepared(text, keyspace, statement)
+
+
+def keyspace_name(name: TableName, keyspace: str | None) -> str:
+    """The keyspace of a table's name. CqlError when none is named and none in use."""
+    found = name.keyspace or keyspace
+    if found is None:
+        raise invalid("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+    return found
+
+
+async def find_table(executor: Executor, name: TableName, keyspace: str | None) -> Table:
+    """The table of that name. CqlError when there is none."""
+    return table_of(*await find_family(executor, name, keyspace))
+
+
+async def find_family(executor: Executor, name: TableName, keyspace: str | None) -> StoredFamily:
+    """The column family that stores the table of that name. CqlError when there is none."""
+    space = keyspace_name(name, keyspace)
+    found = await executor.family(space, name.name)
+    if found is None:
+        if await executor.keyspace(space) is None:
+            raise no_keyspace(space)
+        raise no_table(name.name)
+    if found.definition.table is None:
+        raise invalid(f"{space}.{name.name} is a column family of the column model, which CQL does not serve yet")
+    return found

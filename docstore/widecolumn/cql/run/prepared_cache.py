@@ -1,0 +1,71 @@
+"""Prepared statements, kept for the next time the text comes while the tables that they name stay as they are.
+
+Texts that differ in their literals only are kept once, by their shape (`docstore.widecolumn.cql.run.shapes`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from docstore.widecolumn.cql.errors import CqlError
+from docstore.widecolumn.cql.run.prepare import Prepared, prepare
+from docstore.widecolumn.cql.run.shapes import literal_values, shape_of
+from docstore.widecolumn.model.executor import Executor
+
+MAX_KEPT = 10_000
+MAX_LENGTH = 4096
+"""Of a statement's text: longer ones are seldom seen twice."""
+
+
+class Statements:
+    """The prepared statements of one process, those longest unused given up first."""
+
+    def __init__(self, limit: int = MAX_KEPT) -> None:
+        self._limit = limit
+        # None for a shape that cannot be prepared, though a statement of that shape could.
+        self._kept: OrderedDict[tuple[str | None, str], Prepared | None] = OrderedDict()
+
+    async def prepare(self, executor: Executor, text: str, keyspace: str | None) -> Prepared:
+        """The statement, prepared against the schema as it is now. CqlError."""
+        if len(text) > MAX_LENGTH:
+            return await prepare(executor, text, keyspace)
+        known = await self._known(executor, (keyspace, text))
+        if known is not None:
+            return known
+        shaped = shape_of(text)
+        if shaped is None:
+            return await self._prepared(executor, text, keyspace)
+        shape, literals = shaped
+        place = keyspace, shape
+        if place in self._kept and self._kept[place] is None:
+            return await self._prepared(executor, text, keyspace)
+        try:
+            prepared = await self._known(executor, place) or await self._prepared(executor, shape, keyspace)
+            values = literal_values(prepared.variables, literals)
+            return Prepared(text, keyspace, prepared.plan, prepared.families, (), prepared.columns, values)
+        except CqlError:
+            made = await self._prepared(executor, text, keyspace)
+            self._keep(place, None)
+            return made
+
+    async def _known(self, executor: Executor, place: tuple[str | None, str]) -> Prepared | None:
+        """What is kept, if all tables are still the ones it was prepared against."""
+        known = self._kept.get(place)
+        if known is None:
+            return None
+        for family in known.families:
+            if await executor.family(family.keyspace.name, family.definition.name) != family:
+                return None
+        self._kept.move_to_end(place)
+        return known
+
+    async def _prepared(self, executor: Executor, text: str, keyspace: str | None) -> Prepared:
+        made = await prepare(executor, text, keyspace)
+        if made.families:
+            self._keep((keyspace, text), made)
+        return made
+
+    def _keep(self, place: tuple[str | None, str], prepared: Prepared | None) -> None:
+        self._kept[place] = prepared
+        if len(self._kept) > self._limit:
+            self._kept.popitem(last=False)

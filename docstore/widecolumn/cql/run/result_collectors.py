@@ -1,0 +1,233 @@
+"""What becomes of the rows that a SELECT finds, one by one: pages, rows in one order of several partitions, aggregates.
+
+A collector answers each row with what is to come next: more of the partition, the next partition, or no more at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from docstore.widecolumn.cql.plan.bindings import Bindings, Value
+from docstore.widecolumn.cql.plan.select import SelectPlan
+from docstore.widecolumn.cql.run.paging import Position
+from docstore.widecolumn.cql.run.rows import Row
+
+_ROW_BYTES, _VALUE_BYTES = 16, 16
+"""What a row and a value take beside the bytes of values, as an estimate."""
+
+
+def _row_bytes(values: tuple[Value, ...]) -> int:
+    return _ROW_BYTES + sum(_VALUE_BYTES + len(value) for value in values if value is not None)
+
+
+class Next(Enum):
+    ROW = "row"
+    PARTITION = "partition"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`position`: behind which row the next page begins; None after the last."""
+
+    rows: list[tuple[Value, ...]]
+    position: Position | None = None
+
+
+class Collector(Protocol):
+    wanted: int | None
+    """How many rows will do; None: all."""
+
+    def take(self, row: Row) -> Next: ...
+
+    def page(self) -> Page:
+        """What has been collected, when there is no more to come."""
+
+
+def collector_of(plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: Position | None) -> Collector:
+    """The collector of a plan; `size` 0: as many rows in a page as `max_bytes` allow."""
+    if plan.grouped is not None:
+        return Grouping(plan, bindings, size, max_bytes, after)
+    if plan.selection.is_aggregate:
+        return Aggregating(plan, bindings)
+    if plan.merged:
+        return Merging(plan, bindings)
+    return Paging(plan, bindings, size, max_bytes, after)
+
+
+def _per_partition(plan: SelectPlan, bindings: Bindings) -> int | None:
+    return 1 if plan.distinct else plan.count_partition_limit(bindings)
+
+
+class Paging:
+    """Rows as they come, up to a page and the limits. One row more than a page holds tells that there is another.
+
+    A page is full at `size` rows, unless that is 0, and when its rows take `max_bytes`.
+    """
+
+    def __init__(self, plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: Position | None) -> None:
+        self._plan = plan
+        self._bindings = bindings
+        self._size = size
+        self._bytes_left = max_bytes
+        self._per_partition = _per_partition(plan, bindings)
+        self._left = plan.count_limit(bindings) if after is None else after.left
+        self._left_here = self._per_partition if after is None else after.left_in_partition
+        self._last = None if after is None else (after.key, after.place)
+        self._rows: list[tuple[Value, ...]] = []
+        self._more = False
+        counts = [count for count in (self._left, size + 1 if size else None) if count is not None]
+        self.wanted = min(counts, default=None)
+
+    def take(self, row: Row) -> Next:
+        if not all(test(row, self._bindings) for test in self._plan.tests):
+            return Next.ROW
+        left_here = self._left_here if self._last is None or self._last[0] == row.key else self._per_partition
+        if left_here == 0:
+            return Next.PARTITION
+        if self._is_full():
+            self._more = True
+            return Next.STOP
+        values = self._plan.selection.project(row, self._bindings)
+        self._rows.append(values)
+        self._bytes_left -= _row_bytes(values)
+        self._last = row.key, row.place
+        self._left_here = None if left_here is None else left_here - 1
+        if self._left is not None:
+            self._left -= 1
+            if self._left == 0:
+                return Next.STOP
+        return Next.PARTITION if self._left_here == 0 else Next.ROW
+
+    def _is_full(self) -> bool:
+        return bool(self._rows) and (len(self._rows) == self._size or self._bytes_left <= 0)
+
+    def page(self) -> Page:
+        if not self._more:
+            return Page(self._rows)
+        assert self._last is not None, "a full page has a last row"
+        return Page(self._rows, Position(*self._last, self._left, self._left_here))
+
+
+class Merging:
+    """The rows of several partitions in the order of their places."""
+
+    def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
+        self.wanted = plan.count_limit(bindings)
+        self._plan = plan
+        self._bindings = bindings
+        self._per_partition = min(
+            (count for count in (self.wanted, _per_partition(plan, bindings)) if count is not None), default=None
+        )
+        self._rows: list[Row] = []
+        self._key = b""
+        self._here = 0
+
+    def take(self, row: Row) -> Next:
+        if not all(test(row, self._bindings) for test in self._plan.tests):
+            return Next.ROW
+        if row.key != self._key:
+            self._key, self._here = row.key, 0
+        self._rows.append(row)
+        self._here += 1
+        return Next.PARTITION if self._here == self._per_partition else Next.ROW
+
+    def page(self) -> Page:
+        ordered = sorted(self._rows, key=lambda row: row.place, reverse=self._plan.reverse)
+        return Page([self._plan.selection.project(row, self._bindings) for row in ordered[: self.wanted]])
+
+
+class _Fold:
+    """Rows made one: what is no aggregate comes from the first."""
+
+    def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
+        self._bindings = bindings
+        self._outputs = plan.selection.outputs
+        self._states: list[Any] = [None] * len(self._outputs)
+        self._first: Row | None = None
+
+    def add(self, row: Row) -> None:
+        if self._first is None:
+            self._first = row
+        for place, output in enumerate(self._outputs):
+            if output.aggregate is not None:
+                value = output.evaluate(row, self._bindings)
+                if value is not None:
+                    self._states[place] = output.aggregate.add(self._states[place], value)
+
+    def values(self) -> tuple[Value, ...]:
+        values: list[Value] = []
+        for output, state in zip(self._outputs, self._states, strict=True):
+            if output.aggregate is not None:
+                values.append(output.aggregate.finish(state))
+            else:
+                values.append(None if self._first is None else output.evaluate(self._first, self._bindings))
+        return tuple(values)
+
+
+class Aggregating:
+    """All rows made one."""
+
+    def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
+        self.wanted: int | None = None
+        self._plan = plan
+        self._bindings = bindings
+        self._fold = _Fold(plan, bindings)
+
+    def take(self, row: Row) -> Next:
+        if all(test(row, self._bindings) for test in self._plan.tests):
+            self._fold.add(row)
+        return Next.ROW
+
+    def page(self) -> Page:
+        return Page([self._fold.values()])
+
+
+class Grouping:
+    """The rows of each group made one. The rows of a group come one after another; a page ends between groups."""
+
+    def __init__(self, plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: Position | None) -> None:
+        self.wanted: int | None = None
+        self._plan = plan
+        self._bindings = bindings
+        self._size = size
+        self._bytes_left = max_bytes
+        self._left = plan.count_limit(bindings) if after is None else after.left
+        self._group: tuple[bytes, tuple[bytes, ...]] | None = None
+        self._fold = _Fold(plan, bindings)
+        self._last = (b"", b"")
+        self._rows: list[tuple[Value, ...]] = []
+        self._more = False
+
+    def take(self, row: Row) -> Next:
+        if not all(test(row, self._bindings) for test in self._plan.tests):
+            return Next.ROW
+        group = row.key, row.clustering[: self._plan.grouped]
+        if group != self._group:
+            self._finish()
+            if self._left == 0:
+                return Next.STOP
+            if self._rows and (len(self._rows) == self._size or self._bytes_left <= 0):
+                self._more = True
+                return Next.STOP
+            self._group, self._fold = group, _Fold(self._plan, self._bindings)
+        self._fold.add(row)
+        self._last = row.key, row.place
+        return Next.ROW
+
+    def _finish(self) -> None:
+        """The group that stands is complete."""
+        if self._group is None:
+            return
+        self._group = None
+        values = self._fold.values()
+        self._rows.append(values)
+        self._bytes_left -= _row_bytes(values)
+        if self._left is not None:
+            self._left -= 1
+
+    def page(self) -> Page:
+        self._finish()
+        return Page(self._rows, Position(*self._last, self._left, None) if self._more else None)

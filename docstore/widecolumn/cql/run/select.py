@@ -1,0 +1,200 @@
+"""Carrying out a SELECT: partitions read portion by portion, their rows assembled and handed to a collector.
+
+Rows come in the order that the plan says. Nothing is held between pages: the next one begins behind the last row of the
+one before (`docstore.widecolumn.cql.run.paging`), and a page never splits a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from docstore.widecolumn.cql.errors import protocol
+from docstore.widecolumn.cql.plan.bindings import Bindings
+from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, Range, Region
+from docstore.widecolumn.cql.plan.select import SelectPlan
+from docstore.widecolumn.cql.plan.token_ranges import key_of_tail, ring_range
+from docstore.widecolumn.cql.run.paging import Position
+from docstore.widecolumn.cql.run.result_collectors import Collector, Next, Page, collector_of
+from docstore.widecolumn.cql.run.rows import Assembly, Partition, Row
+from docstore.widecolumn.cql.schema.layout import beyond
+from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.executor import Executor, PartitionRead, Portion, RingScan
+from docstore.widecolumn.model.keys import COLUMNS, after_part, row_end, row_tail
+from docstore.widecolumn.model.slices import Counts
+
+_LEAST, _MOST = 32, 800
+"""Stored entries read at once: few enough for a reply and for the event loop, enough to be quick."""
+
+_END = after_part(COLUMNS)
+Pause = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How a read is to be made. `pause` is awaited between portions."""
+
+    level: Level
+    counts: Counts
+    pause: Pause
+
+
+async def read_page(
+    executor: Executor,
+    plan: SelectPlan,
+    bindings: Bindings,
+    conditions: Conditions,
+    *,
+    size: int = 0,
+    max_bytes: int = 1 << 62,
+    after: Position | None = None,
+) -> Page:
+    """The rows behind a position, at most `size` of them unless that is 0, and hardly more than `max_bytes`."""
+    collector = collector_of(plan, bindings, size, max_bytes, after)
+    reading = _Reading(executor, plan, bindings, conditions, collector)
+    if plan.keys is not None:
+        await reading.named_partitions(plan.keys(bindings), after)
+    else:
+        await reading.ring(after)
+    return collector.page()
+
+
+class _Reading:
+    def __init__(
+        self,
+        executor: Executor,
+        plan: SelectPlan,
+        bindings: Bindings,
+        conditions: Conditions,
+        collector: Collector,
+    ) -> None:
+        self._executor = executor
+        self._plan = plan
+        self._bindings = bindings
+        self._conditions = conditions
+        self._collector = collector
+        table = plan.table
+        self._table = table
+        self._assembly = Assembly(table, bindings.moment.seconds, conditions.counts)
+        records = len(table.columns) - len(table.partition) - len(table.clustering) + 2
+        wanted = collector.wanted
+        self._limit = _MOST if wanted is None or plan.tests else min(max(wanted * records, _LEAST), _MOST)
+
+    async def named_partitions(self, keys: list[bytes], after: Position | None) -> None:
+        if after is not None:
+            if after.key not in keys:
+                raise protocol("Invalid value for the paging state")
+            keys = keys[keys.index(after.key) :]
+        region = self._plan.places.region(self._bindings)
+        for key in keys:
+            behind = after.place if after is not None and after.key == key else None
+            if await self._partition(key, region, behind) is Next.STOP:
+                return
+
+    async def ring(self, after: Position | None) -> None:
+        partitioner = self._table.keyspace.partitioner
+        stretch = ring_range(partitioner, self._plan.token, self._bindings)
+        if stretch is None:
+            return
+        start: bytes | None
+        start, end = stretch
+        if after is not None:
+            if await self._partition(after.key, [EVERYTHING], after.place) is Next.STOP:
+                return
+            start = row_end(row_tail(partitioner, after.key))
+        while start is not None:
+            start = await self._stretch(start, end)
+
+    async def _partition(self, key: bytes, region: Region, behind: bytes | None) -> Next:
+        """Hand over the rows of one partition that lie in a region, those up to the place `behind` left out."""
+        if behind is not None and not behind:
+            # The one row of a partition without clustering columns, or without rows, has been given.
+            return Next.PARTITION
+        partition = Partition(self._assembly, key)
+        head = True
+        for start, end in reversed(region) if self._plan.reverse else region:
+            if behind is not None:
+                start, end = self._cut(start, end, behind)
+            async for portion in self._portions(key, COLUMNS + start, COLUMNS + end if end else _END, head=head):
+                head = False
+                verdict = self._hand_over(partition.feed([*portion.head, *portion.entries]))
+                if verdict is not Next.ROW:
+                    return verdict
+        return self._finish(partition, alone=behind is None)
+
+    def _cut(self, start: bytes, end: bytes, behind: bytes) -> Range:
+        """The part of a range that lies behind a place in the order of the plan."""
+        if self._plan.reverse:
+            return start, min(end, behind) if end else behind
+        return max(start, beyond(behind)), end
+
+    async def _portions(self, key: bytes, start: bytes, end: bytes, *, head: bool) -> AsyncIterator[Portion]:
+        """The records of a range; the first portion has the partition's head, if that is wanted."""
+        reverse = self._plan.reverse
+        while start < end:
+            wanted = PartitionRead(
+                keyspace=self._table.keyspace.name,
+                family=self._table.name,
+                key=key,
+                start=start,
+                end=end,
+                reverse=reverse,
+                limit=self._limit,
+                head=head,
+            )
+            portion = await self._executor.read(wanted, self._conditions.level)
+            yield portion
+            head = False
+            if not portion.more:
+                return
+            last = portion.entries[-1][0]
+            start, end = (start, last) if reverse else (last + b"\0", end)
+            await self._conditions.pause()
+
+    async def _stretch(self, start: bytes, end: bytes) -> bytes | None:
+        """Walk through partitions from `start` on; where to go on, when the rest of one is not wanted."""
+        table, partitioner = self._table, self._table.keyspace.partitioner
+        standing: bytes | None = None
+        partition: Partition | None = None
+        after: tuple[bytes, bytes] | None = None
+        skipped = False
+        while True:
+            wanted = RingScan(
+                keyspace=table.keyspace.name, family=table.name, start=start, end=end, after=after, limit=self._limit
+            )
+            portion = await self._executor.scan(wanted, self._conditions.level)
+            for tail, records in portion.rows:
+                if tail != standing:
+                    if partition is not None and not skipped and self._finish(partition) is Next.STOP:
+                        return None
+                    standing, skipped = tail, False
+                    partition = Partition(self._assembly, key_of_tail(partitioner, tail))
+                if skipped or partition is None:
+                    continue
+                verdict = self._hand_over(partition.feed(records))
+                if verdict is Next.STOP:
+                    return None
+                skipped = verdict is Next.PARTITION
+            after = portion.resume
+            if after is None:
+                if partition is not None and not skipped:
+                    self._finish(partition)
+                return None
+            if skipped and after[0] == standing:
+                return row_end(after[0])
+            await self._conditions.pause()
+
+    def _finish(self, partition: Partition, *, alone: bool = True) -> Next:
+        verdict = self._hand_over(partition.rest())
+        if verdict is Next.ROW and alone and self._plan.statics_alone:
+            row = partition.alone()
+            if row is not None:
+                return self._hand_over([row])
+        return verdict
+
+    def _hand_over(self, rows: Iterable[Row]) -> Next:
+        for row in rows:
+            verdict = self._collector.take(row)
+            if verdict is not Next.ROW:
+                return verdict
+        return Next.ROW

@@ -1,0 +1,114 @@
+"""Statements that differ in nothing but their literals have one shape: the text with a marker in the place of each.
+
+Only what reads and writes rows has a shape, and only where it has no markers of its own. Always true: a statement whose
+shape cannot be prepared, or of which one literal is none of what its marker takes, is left to be prepared by itself;
+so a shape never lets a statement pass that would be refused, and never changes how one is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from docstore.widecolumn.cql.plan.bindings import Variable
+from docstore.widecolumn.cql.plan.terms import Receiver, constant_bytes
+from docstore.widecolumn.cql.statements import Constant, Kind
+
+Shape = tuple[str, list[Constant]]
+"""The text with markers, and the literals in whose places they stand."""
+
+_FIRST = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|BEGIN)\b", re.IGNORECASE)
+_UNCOMMON = re.compile(r'["$?:/-]')
+"""Outside of strings, what may begin a comment, a quoted name, a marker, a UUID or a negative number."""
+
+# A digit first, so that the text is searched for digits and for nothing else.
+_NUMBER = re.compile(r"[0-9](?<!\w[0-9])(?:[0-9]*(?P<fraction>\.[0-9]*)?(?![\w.])|(?P<odd>))")
+_PARTS = re.compile(
+    r"(?P<string>'(?:[^']|'')*')"
+    r'|(?P<kept>"(?:[^"]|"")+"|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)'
+    r"|(?<!\w)(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?!\w)"
+    r"|(?<!\w)(?P<hex>0x[0-9a-f]*)(?!\w)"
+    r"|(?<!\w)(?P<number>-?[0-9]+(?P<fraction>\.[0-9]*)?)(?![\w.])"
+    r"|(?P<odd>[?:$]|(?<!\w)[0-9])",
+    re.IGNORECASE,
+)
+
+
+def shape_of(text: str) -> Shape | None:
+    """The shape of a statement; None where it has none."""
+    if not _FIRST.match(text):
+        return None
+    parts = text.split("'")
+    if not len(parts) % 2:
+        # A quotation mark that is no string's: in a comment or a name, or a mistake.
+        return _any_shape(text)
+    pieces: list[str] = []
+    literals: list[Constant] = []
+    at, last = 0, len(parts) - 1
+    while True:
+        outside = parts[at]
+        if _UNCOMMON.search(outside) or not _take_numbers(outside, pieces, literals):
+            return _any_shape(text)
+        if at == last:
+            break
+        string = parts[at + 1]
+        at += 2
+        while at < last and not parts[at]:
+            string += "'" + parts[at + 1]
+            at += 2
+        pieces.append("?")
+        literals.append(Constant(Kind.STRING, string))
+    return ("".join(pieces), literals) if literals else None
+
+
+def _take_numbers(outside: str, pieces: list[str], literals: list[Constant]) -> bool:
+    """Part a text without strings; False where something else begins with a digit."""
+    at = 0
+    for found in _NUMBER.finditer(outside):
+        if found["odd"] is not None:
+            return False
+        start, end = found.span()
+        pieces += (outside[at:start], "?")
+        literals.append(Constant(Kind.INTEGER if found["fraction"] is None else Kind.FLOAT, outside[start:end]))
+        at = end
+    pieces.append(outside[at:])
+    return True
+
+
+def _any_shape(text: str) -> Shape | None:
+    """The shape of a statement with anything in it."""
+    pieces: list[str] = []
+    literals: list[Constant] = []
+    at = 0
+    for found in _PARTS.finditer(text):
+        kind = found.lastgroup
+        if kind == "kept":
+            continue
+        if kind == "odd":
+            return None
+        start, end = found.span()
+        pieces += (text[at:start], "?")
+        literals.append(_literal(found, kind, text[start:end]))
+        at = end
+    if not literals:
+        return None
+    pieces.append(text[at:])
+    return "".join(pieces), literals
+
+
+def _literal(found: re.Match[str], kind: str | None, text: str) -> Constant:
+    if kind == "string":
+        return Constant(Kind.STRING, text[1:-1].replace("''", "'"))
+    if kind == "uuid":
+        return Constant(Kind.UUID, text)
+    if kind == "hex":
+        return Constant(Kind.HEX, text)
+    return Constant(Kind.INTEGER if found["fraction"] is None else Kind.FLOAT, text)
+
+
+def literal_values(variables: Sequence[Variable], literals: Sequence[Constant]) -> dict[int, bytes]:
+    """The values of literals by the positions of their markers. CqlError for one that is none of its marker's type."""
+    return {
+        variable.position: constant_bytes(literal, Receiver(variable.name, variable.type))
+        for variable, literal in zip(variables, literals, strict=True)
+    }

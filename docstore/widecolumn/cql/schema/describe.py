@@ -1,0 +1,175 @@
+"""DESCRIBE: the schema as rows, with the statements that make it anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from docstore.widecolumn.cql.errors import invalid, no_keyspace
+from docstore.widecolumn.cql.grammar.scanner import RESERVED
+from docstore.widecolumn.cql.plan.selection import ResultColumn
+from docstore.widecolumn.cql.run.results import Rows
+from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table, table_of
+from docstore.widecolumn.cql.statements import Describe, Described
+from docstore.widecolumn.cql.types.native import TEXT
+from docstore.widecolumn.model.column_families import Keyspace
+from docstore.widecolumn.model.executor import Executor
+
+_PLAIN = re.compile(r"[a-z][a-z0-9_]*")
+_NAMED = ("keyspace_name", "type", "name")
+_NOTHING = (Described.TYPES, Described.FUNCTIONS, Described.AGGREGATES)
+_CLUSTER = "Docstore"
+
+Element = tuple[str, str, str, str]
+"""(keyspace, kind, name, statement that makes it)"""
+
+
+async def describe(executor: Executor, statement: Describe, in_use: str | None) -> Rows:
+    """What a DESCRIBE gives. CqlError for what is not there."""
+    what = statement.what
+    if what is Described.CLUSTER:
+        return await _cluster(executor, in_use)
+    if what is Described.KEYSPACES:
+        return _listed([(name, "keyspace", name) for name in await _keyspaces(executor)])
+    if what in _NOTHING:
+        return _listed([])
+    if what is Described.TABLES:
+        names = await _keyspaces(executor) if in_use is None else [in_use]
+        return _listed([(name, "table", table.name) for name in names for table in await _tables(executor, name)])
+    return _shown(await _elements(executor, statement, in_use))
+
+
+async def _elements(executor: Executor, statement: Describe, in_use: str | None) -> list[Element]:
+    what, name = statement.what, statement.name
+    if what is Described.SCHEMA:
+        return [element for found in await _keyspaces(executor) for element in await _whole(executor, found)]
+    if what is Described.KEYSPACE:
+        wanted = name or in_use
+        if wanted is None:
+            raise invalid("No keyspace specified and no current keyspace")
+        return await _whole(executor, wanted)
+    if what is Described.NAME and statement.keyspace is None:
+        assert name is not None, "the statement names something"
+        if await executor.keyspace(name) is not None:
+            return await _whole(executor, name)
+        if in_use is None:
+            raise invalid(f"'{name}' not found in keyspaces")
+    space = statement.keyspace or in_use
+    assert name is not None, "the statement names something"
+    if space is None:
+        raise invalid("No keyspace specified and no current keyspace")
+    if await executor.keyspace(space) is None:
+        raise invalid(f"'{space}' not found in keyspaces") if statement.keyspace else no_keyspace(space)
+    for table in await _tables(executor, space) if what in (Described.TABLE, Described.NAME) else ():
+        if table.name == name:
+            return [(space, "table", name, table_statement(table))]
+    if what is Described.TABLE:
+        raise invalid(f"Table '{name}' not found in keyspace '{space}'")
+    raise invalid(f"'{name}' not found in keyspace '{space}'")
+
+
+async def _whole(executor: Executor, name: str) -> list[Element]:
+    """A keyspace and what is in it."""
+    keyspace = await executor.keyspace(name)
+    if keyspace is None:
+        raise invalid(f"'{name}' not found in keyspaces")
+    found: list[Element] = [(name, "keyspace", name, keyspace_statement(keyspace))]
+    return found + [(name, "table", table.name, table_statement(table)) for table in await _tables(executor, name)]
+
+
+async def _keyspaces(executor: Executor) -> list[str]:
+    return sorted(keyspace.name for keyspace in await executor.keyspaces())
+
+
+async def _tables(executor: Executor, keyspace: str) -> list[Table]:
+    """The tables of a keyspace in the order of their names; column families are none."""
+    found = [table_of(*stored) for stored in await executor.families(keyspace) if stored.definition.table is not None]
+    return sorted(found, key=lambda table: table.name)
+
+
+async def _cluster(executor: Executor, in_use: str | None) -> Rows:
+    keyspace = None if in_use is None else await executor.keyspace(in_use)
+    partitioner = (Keyspace(name="") if keyspace is None else keyspace).partitioner.name
+    return _rows(("cluster", "partitioner", "snitch"), [(_CLUSTER, partitioner, "SimpleSnitch")])
+
+
+def _listed(rows: Sequence[tuple[str, ...]]) -> Rows:
+    return _rows(_NAMED, rows)
+
+
+def _shown(elements: Sequence[Element]) -> Rows:
+    return _rows((*_NAMED, "create_statement"), elements)
+
+
+def _rows(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Rows:
+    columns = tuple(ResultColumn("system", "describe", name, TEXT) for name in names)
+    return Rows(columns, [tuple(text.encode() for text in row) for row in rows])
+
+
+# The statements
+
+
+def keyspace_statement(keyspace: Keyspace) -> str:
+    """The CREATE KEYSPACE that makes a keyspace as this one."""
+    replication: dict[str, Any] = {"class": keyspace.strategy.rpartition(".")[2]}
+    if keyspace.datacenters:
+        replication.update(keyspace.datacenters)
+    elif keyspace.replication_factor is not None:
+        replication["replication_factor"] = keyspace.replication_factor
+    durable = str(keyspace.durable_writes).lower()
+    options = f"replication = {_map(replication)} AND durable_writes = {durable}"
+    return f"CREATE KEYSPACE {written(keyspace.name)} WITH {options};"
+
+
+def table_statement(table: Table) -> str:
+    """The CREATE TABLE that makes a table as this one."""
+    lines = [f"    {_definition(column)}" for column in table.columns]
+    lines.append(f"    PRIMARY KEY ({_key(table)})")
+    options = []
+    if table.clustering:
+        orders = [f"{written(column.name)} {'DESC' if column.descending else 'ASC'}" for column in table.clustering]
+        options.append(f"CLUSTERING ORDER BY ({', '.join(orders)})")
+    known = {
+        **table.properties,
+        "comment": table.comment,
+        "default_time_to_live": table.default_ttl,
+        "gc_grace_seconds": table.gc_grace_seconds,
+    }
+    options += [f"{name} = {_property(known[name])}" for name in sorted(known)]
+    name = f"{written(table.keyspace.name)}.{written(table.name)}"
+    columns, properties = ",\n".join(lines), "\n    AND ".join(options)
+    return f"CREATE TABLE {name} (\n{columns}\n) WITH {properties};"
+
+
+def _definition(column: Column) -> str:
+    static = " static" if column.kind is ColumnKind.STATIC else ""
+    return f"{written(column.name)} {column.type.name}{static}"
+
+
+def _key(table: Table) -> str:
+    partition = ", ".join(written(column.name) for column in table.partition)
+    if len(table.partition) > 1:
+        partition = f"({partition})"
+    return ", ".join((partition, *(written(column.name) for column in table.clustering)))
+
+
+def written(name: str) -> str:
+    """A name as it has to be written."""
+    if _PLAIN.fullmatch(name) and name not in RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _property(value: Any) -> str:
+    if isinstance(value, int | float):
+        return str(value)
+    return _map(dict(value)) if not isinstance(value, str) else _string(value)
+
+
+def _map(values: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{_string(name)}: {_string(str(value))}" for name, value in values.items()) + "}"
+
+
+def _string(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,89 @@
+"""Where a table's rows and cells lie: paths below the prefix of their partition (`docstore.widecolumn.model.keys`).
+
+| path | record |
+|---|---|
+| 00 | deletion of the partition |
+| 08, column id | cell of a static column |
+| 10, escaped start, escaped end | deletion of the rows whose places lie in that half-open range; an empty end is open |
+| 20, place, 00 | deletion of a row |
+| 20, place, 01, column id 0 | marker of a row: a cell without a value |
+| 20, place, 01, column id | cell |
+
+A row's place is its clustering values, encoded one behind another; rows lie in the order of their places. A table
+without clustering columns has one row in a partition, whose place is empty.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from docstore.kernel.columns.encoding import escape
+from docstore.widecolumn.cql.schema.tables import Column, Table
+from docstore.widecolumn.model.cells import Cell, Deletion, pack_deletion
+from docstore.widecolumn.model.comparators import unescape
+from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, STATIC
+from docstore.widecolumn.model.mutations import Entry, cell_entry
+
+_ID = struct.Struct(">I")
+ROW_DELETION = b"\x00"
+CELL = b"\x01"
+MARKER = CELL + _ID.pack(0)
+
+
+def place_of(table: Table, values: Sequence[bytes]) -> bytes:
+    """The place of a row, or what the places of all rows with these first clustering values begin with."""
+    return b"".join(
+        comparator.encode(value) for comparator, value in zip(table.clustering_comparators, values, strict=False)
+    )
+
+
+def values_at(table: Table, path: bytes, start: int) -> tuple[tuple[bytes, ...], int]:
+    """(the clustering values of the row whose place begins there, where the place ends)."""
+    values: list[bytes] = []
+    for comparator in table.clustering_comparators:
+        value, start = comparator.decode(path, start)
+        values.append(value)
+    return tuple(values), start
+
+
+def beyond(prefix: bytes) -> bytes:
+    """The end of everything that begins with the prefix; empty where nothing lies behind it."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else b""
+
+
+def column_id(path: bytes, at: int) -> int:
+    """The column of a cell, of whose path `at` is where the id begins; 0 for a marker."""
+    found: int = _ID.unpack_from(path, at)[0]
+    return found
+
+
+def static_entry(column: Column, cell: Cell) -> Entry:
+    return cell_entry(STATIC + _ID.pack(column.id), cell)
+
+
+def row_cell_entry(place: bytes, column: Column, cell: Cell) -> Entry:
+    row = COLUMNS + place
+    return cell_entry(row + CELL + _ID.pack(column.id), cell, len(row))
+
+
+def marker_entry(place: bytes, cell: Cell) -> Entry:
+    row = COLUMNS + place
+    return cell_entry(row + MARKER, cell, len(row))
+
+
+def row_deletion(place: bytes, deletion: Deletion) -> Entry:
+    return Entry(COLUMNS + place + ROW_DELETION, pack_deletion(deletion))
+
+
+def range_deletion(start: bytes, end: bytes, deletion: Deletion) -> Entry:
+    """The deletion of the rows with places from start to before end."""
+    return Entry(RANGE_DELETION + escape(start) + escape(end), pack_deletion(deletion))
+
+
+def range_of_deletion(path: bytes) -> tuple[bytes, bytes]:
+    """(start, end) of a range deletion's path."""
+    start, at = unescape(path, len(RANGE_DELETION))
+    end, _ = unescape(path, at)
+    return start, end

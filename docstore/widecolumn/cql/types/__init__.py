@@ -1,0 +1,1 @@
+"""The types of CQL: their values as bytes, as text and as BSON."""

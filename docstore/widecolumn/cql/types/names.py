@@ -1,0 +1,36 @@
+"""Types by their names in statements and in stored definitions."""
+
+from __future__ import annotations
+
+from docstore.widecolumn.cql.errors import CqlError, invalid, unsupported
+from docstore.widecolumn.cql.statements import TypeName
+from docstore.widecolumn.cql.types.native import NATIVE_TYPES, CqlType
+
+_COLLECTIONS = ("list", "set", "map")
+
+
+def type_of(name: TypeName, keyspace: str) -> CqlType:
+    """The type of a column that is being defined. CqlError for one that is unknown or not served."""
+    found = NATIVE_TYPES.get(name.name)
+    if found is not None and not name.parameters:
+        if found.name == "counter":
+            raise unsupported("Counter columns are")
+        return found
+    raise _refusal(name, keyspace)
+
+
+def _refusal(name: TypeName, keyspace: str) -> CqlError:
+    if name.name in _COLLECTIONS and name.parameters:
+        return unsupported(f"Collection types ({shown(name)}) are")
+    if name.name in ("frozen", "tuple", "vector") and name.parameters:
+        return unsupported(f"The type {shown(name)} is")
+    if name.name.startswith("'"):
+        return unsupported(f"Custom types ({name.name}) are")
+    return invalid(f"Unknown type {keyspace}.{name.name}")
+
+
+def shown(name: TypeName) -> str:
+    """The type as it is written."""
+    if not name.parameters:
+        return name.name
+    return f"{name.name}<{', '.join(shown(parameter) for parameter in name.parameters)}>"

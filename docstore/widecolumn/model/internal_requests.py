@@ -1,0 +1,72 @@
+"""What other processes send with the internal commands, checked: nothing that is malformed ends the node or is kept."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import bson
+
+from docstore.bson import BINARY, Value, get_field
+from docstore.errors import Code, CommandError
+from docstore.kernel.columns.encoding import WHOLE
+from docstore.query.value.values import TYPE_NAMES
+from docstore.widecolumn.model.cells import is_record
+from docstore.widecolumn.model.executor import RowWrite, Seen
+from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, ROW_DELETION, STATIC
+from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
+from docstore.widecolumn.model.record_pages import seen_of
+
+_AREAS = (STATIC, RANGE_DELETION, COLUMNS)
+
+
+def bytes_of(value: Value | None, name: str) -> bytes:
+    """Of binary data. TypeMismatch."""
+    if value is None or value[0] != BINARY:
+        found = "missing" if value is None else TYPE_NAMES[value[0]]
+        raise CommandError(Code.TypeMismatch, f"'{name}' is the wrong type '{found}', expected type 'binData'")
+    return bytes(value[1][5:])
+
+
+def writes_of(documents: Sequence[bytes], keyspace: str, family: str) -> list[RowWrite]:
+    """`{key, entries}` of each row. TypeMismatch, BadValue."""
+    return [
+        RowWrite(keyspace, family, bytes_of(get_field(raw, "key"), "key"), _entries(get_field(raw, "entries")))
+        for raw in documents
+    ]
+
+
+def _entries(value: Value | None) -> tuple[Entry, ...]:
+    packed = bytes_of(value, "entries")
+    try:
+        entries = unpack_entries(packed)
+    except struct.error:
+        raise _malformed() from None
+    # The last one may have been cut off.
+    if not all(_is_sound(entry) for entry in entries) or pack_entries(entries) != packed:
+        raise _malformed()
+    return entries
+
+
+def _is_sound(entry: Entry) -> bool:
+    """Whether the entry is one that some column family can hold."""
+    path, record, named = entry
+    if not is_record(record) or named > len(path):
+        return False
+    whole = bool(record[0] & WHOLE)
+    area = path[:1]
+    if area in (ROW_DELETION, RANGE_DELETION):
+        return whole and (len(path) > 1) == (area == RANGE_DELETION)
+    return area in _AREAS and (area == COLUMNS or not whole) and len(path) > 1
+
+
+def seen_parts(documents: Sequence[bytes], write: RowWrite) -> list[Seen]:
+    """What was read of the row of a write. BadValue."""
+    try:
+        return [seen_of(bson.decode(raw), write.keyspace, write.family, write.key) for raw in documents]
+    except (KeyError, TypeError, ValueError, struct.error, bson.errors.BSONError):
+        raise _malformed() from None
+
+
+def _malformed() -> Exception:
+    return CommandError(Code.BadValue, "the mutations of a row are malformed")

@@ -1,0 +1,81 @@
+"""Keys of the `wide` family: everything of a row lies together, and a slice of its columns is one range.
+
+    key = 57 | ident of the column family (4) | token | escaped row key | area (1) | path
+
+| area | path | record |
+|---|---|---|
+| 00 | nothing | deletion of the row |
+| 04 | nothing | statistics of the row: an estimate, each member's own |
+| 08 | column id, element | static columns of CQL |
+| 10 | encoded start, kind of bound | range deletion of CQL |
+| 20 | encoded name | column of a Standard family |
+| 20 | encoded super column name, 00 | deletion of the super column |
+| 20 | encoded super column name, 01, encoded name | column of a Super family |
+| 20 | encoded clustering columns, 00 | row marker and row deletion of CQL |
+| 20 | encoded clustering columns, 01, column id (4), element | cell of CQL |
+
+No encoded name is a prefix of another (`docstore.widecolumn.model.comparators`), so `start` to `after_name(finish)`
+holds the names from start to finish and nothing else.
+"""
+
+from __future__ import annotations
+
+from docstore.kernel.columns.encoding import escape
+from docstore.key_layout import ident_bytes
+from docstore.widecolumn.model.comparators import unescape
+from docstore.widecolumn.model.partitioners import Partitioner
+
+FAMILY_PREFIX = b"W"
+ROW_DELETION = b"\x00"
+STATISTICS = b"\x04"
+STATIC = b"\x08"
+RANGE_DELETION = b"\x10"
+COLUMNS = b"\x20"
+SUPER_DELETION = b"\x00"
+SUB_COLUMN = b"\x01"
+_IDENT_END = 5
+
+
+def family_prefix(ident: int) -> bytes:
+    """What all keys of a column family begin with."""
+    return FAMILY_PREFIX + ident_bytes(ident)
+
+
+def family_end(ident: int) -> bytes:
+    """The end of the half-open range of a column family's keys."""
+    return FAMILY_PREFIX + ident_bytes(ident + 1)
+
+
+def row_prefix(ident: int, partitioner: Partitioner, row_key: bytes) -> bytes:
+    """What all keys of a row begin with."""
+    return family_prefix(ident) + row_tail(partitioner, row_key)
+
+
+def row_tail(partitioner: Partitioner, row_key: bytes) -> bytes:
+    """The row's part of its keys, the same on every member: token and key."""
+    return partitioner.token_bytes(row_key) + escape(row_key)
+
+
+def row_end(prefix: bytes) -> bytes:
+    """The end of the half-open range of a row's keys."""
+    return prefix + b"\xff"
+
+
+def columns_range(prefix: bytes) -> tuple[bytes, bytes]:
+    """The half-open range of a row's columns."""
+    return prefix + COLUMNS, after_part(prefix + COLUMNS)
+
+
+def after_name(path: bytes) -> bytes:
+    """The end of everything whose path begins with this one, which ends in an encoded name."""
+    return path + b"\xff"
+
+
+def after_part(path: bytes) -> bytes:
+    """The end of everything whose path begins with this one, which ends in an area or in `SUB_COLUMN`."""
+    return path[:-1] + bytes((path[-1] + 1,))
+
+
+def split_row(key: bytes, partitioner: Partitioner) -> tuple[bytes, int]:
+    """(row key, where the area stands) of any key of a row."""
+    return unescape(key, _IDENT_END + partitioner.width)

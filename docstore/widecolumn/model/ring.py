@@ -1,0 +1,94 @@
+"""The places of rows as documents: what a column family is sharded by is the field `token` of its rows.
+
+A row's document is `{token: <place>}`. The place is the token as a 64-bit integer under Murmur3; otherwise what stands
+in storage keys before the area, as hexadecimal text: its order is that of the rows, and a token of 128 bits fits. All
+of a row has one place, so no range of places splits it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson.int64 import Int64
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
+
+from docstore.bson import document_from, from_python
+from docstore.errors import Code, CommandError
+from docstore.kernel.columns.encoding import escape
+from docstore.widecolumn.model.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, RANDOM_TOKENS, Partitioner
+from docstore.widecolumn.model.requests import RowRange
+
+SHARD_KEY_FIELD = "token"
+SHARD_KEY = {SHARD_KEY_FIELD: 1}
+
+
+def place_of(partitioner: Partitioner, key: bytes) -> Any:
+    """The place of a row key."""
+    token = partitioner.token(key)
+    if partitioner.name == MURMUR3:
+        assert token is not None, "the partitioner has tokens"
+        return Int64(token)
+    return (partitioner.token_bytes(key) or escape(key)).hex()
+
+
+def place_of_tail(partitioner: Partitioner, tail: bytes) -> Any:
+    """The place of a row's part of its keys (`docstore.widecolumn.model.keys.row_tail`)."""
+    if partitioner.name == MURMUR3:
+        return Int64(partitioner.token_of(tail))
+    return (tail[: partitioner.width] or tail).hex()
+
+
+def place_document(place: Any) -> bytes:
+    return document_from([(SHARD_KEY_FIELD, *from_python(place))])
+
+
+def ring_document(partitioner: Partitioner, key: bytes) -> bytes:
+    """The document of a row key."""
+    return place_document(place_of(partitioner, key))
+
+
+def tail_of_place(partitioner: Partitioner, place: Any) -> bytes:
+    """What the parts of keys begin with of the rows from that place on."""
+    return partitioner.bytes_of(int(place)) if partitioner.name == MURMUR3 else bytes.fromhex(str(place))
+
+
+def rows_between(partitioner: Partitioner, low: Any, high: Any) -> RowRange:
+    """The rows from one place to before another; MinKey and MaxKey stand for the ends of the ring."""
+    start = b"" if isinstance(low, MinKey) else tail_of_place(partitioner, low)
+    return RowRange(start, b"" if isinstance(high, MaxKey) else tail_of_place(partitioner, high))
+
+
+def checked_place(partitioner: Partitioner, value: Any) -> Any:
+    """A place that a client names, in the form that places have. BadValue for what is none."""
+    if partitioner.name == MURMUR3:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value // 1:
+            raise _no_place(partitioner, value)
+        token = int(value)
+        if not MIN_TOKEN <= token <= MAX_TOKEN:
+            raise _no_place(partitioner, value)
+        return Int64(token)
+    try:
+        data = bytes.fromhex(value) if isinstance(value, str) else b""
+    except ValueError:
+        data = b""
+    whole = len(data) == partitioner.width if partitioner.name == RANDOM else bool(data)
+    # What goes on behind the end of a key would lie between the records of that row.
+    if not whole or value != data.hex() or (not partitioner.width and escape(b"") in data[:-1]):
+        raise _no_place(partitioner, value)
+    return value
+
+
+def _no_place(partitioner: Partitioner, value: Any) -> CommandError:
+    wanted = "a whole number of 64 bits" if partitioner.name == MURMUR3 else "hexadecimal text in lower case"
+    name = partitioner.name.rpartition(".")[2]
+    return CommandError(Code.BadValue, f"{value!r} is no place on the ring of {name}: it takes {wanted}")
+
+
+def even_places(partitioner: Partitioner, parts: int) -> list[Any]:
+    """Where to cut the ring into so many equal parts; nowhere where rows lie in the order of their keys."""
+    if partitioner.name == MURMUR3:
+        return [Int64(MIN_TOKEN + number * (1 << 64) // parts) for number in range(1, parts)]
+    if partitioner.name == RANDOM:
+        return [partitioner.bytes_of(number * RANDOM_TOKENS // parts).hex() for number in range(1, parts)]
+    return []

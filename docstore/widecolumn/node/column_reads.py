@@ -1,0 +1,315 @@
+"""Reads of the column model: from what was asked, parsed, to the reply's bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+from typing import Any, NamedTuple
+
+from docstore.bson import NULL, UNDEFINED, Value, documents_array, from_python
+from docstore.bson.build import enclosed
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.node.node import node_of
+from docstore.node.read.snapshot import View, newest
+from docstore.widecolumn.model.consistency import Level, level_named
+from docstore.widecolumn.model.errors import invalid_request, not_found
+from docstore.widecolumn.model.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION, row_tail
+from docstore.widecolumn.model.replies import Form, array_field, check_reply_size, long_field
+from docstore.widecolumn.model.requests import RowRange, column_comparator, predicate_of, super_name_of
+from docstore.widecolumn.model.slices import Predicate, RowReader, SliceRange, Steps
+from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.replicas import check_read, viewed
+from docstore.widecolumn.node.row_keys import key_of_tail, row_tails
+from docstore.widecolumn.node.row_reads import RowQuery, WideCells, check_owned, quorum_of, read_row, row_reader
+from docstore.widecolumn.node.slicing import driven
+
+_AT_ONCE = 1024
+_ROWS_AT_ONCE = 64
+
+
+class Wanted(NamedTuple):
+    """What is read of each row."""
+
+    predicate: Predicate
+    super_name: bytes | None
+    as_text: bool
+    explain: bool
+
+    @property
+    def scan(self) -> str:
+        backwards = isinstance(self.predicate, SliceRange) and self.predicate.reversed
+        return "reverseSlice" if backwards else "slice"
+
+
+def family_of(context: Context, arguments: Arguments) -> Found:
+    """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
+    found = node_of(context).wide.existing(context.db, arguments.value, context.command.name)
+    if found.definition.table is not None:
+        raise CommandError(
+            Code.CommandNotSupported,
+            f"{arguments.value} is a CQL table, which {context.command.name} does not see: use cql",
+        )
+    return found
+
+
+def query_of(context: Context, arguments: Arguments) -> RowQuery:
+    """The reads of a request. Errors: those of `family_of`, InvalidRequest."""
+    return RowQuery.of(context, family_of(context, arguments), level_named(arguments["consistency"]))
+
+
+def text_wanted(arguments: Arguments) -> bool:
+    """Whether bytes that are text come as text. Errors: InvalidRequest."""
+    shown = arguments["bytesAs"]
+    if shown not in (None, "string", "binary"):
+        raise invalid_request("bytesAs must be 'string' or 'binary'")
+    return bool(shown == "string")
+
+
+def given(value: Value | None) -> Value | None:
+    """A value that is there."""
+    return None if value is None or value[0] in (NULL, UNDEFINED) else value
+
+
+def wanted_of(found: Found, arguments: Arguments) -> Wanted:
+    """The predicate of a request and how it wants the answer. Errors: InvalidRequest."""
+    super_name = super_column_of(found, arguments)
+    asked = given(arguments["predicate"])
+    if asked is None:
+        raise invalid_request("predicate parameter is not optional")
+    predicate = predicate_of(column_comparator(found.definition, super_name), asked)
+    return Wanted(predicate, super_name, text_wanted(arguments), arguments["explain"])
+
+
+def super_column_of(found: Found, arguments: Arguments) -> bytes | None:
+    return super_name_of(found.definition, given(arguments["superColumn"]))
+
+
+def _documents(reader: RowReader, found: Found, form: Form, wanted: Wanted) -> Steps[list[bytes]]:
+    """The columns or super columns of a row, as documents."""
+    family = found.definition
+    if family.is_super and wanted.super_name is None:
+        supers = yield from reader.super_columns(wanted.predicate)
+        return form.super_columns(supers)
+    comparator = column_comparator(family, wanted.super_name)
+    names = form.of_names(comparator)
+    if names is not None and isinstance(wanted.predicate, SliceRange):
+        return (yield from reader.documents(wanted.predicate, wanted.super_name, names, check_reply_size))
+    columns = yield from reader.columns(wanted.predicate, wanted.super_name)
+    if len(columns) <= _AT_ONCE:
+        return form.columns(columns, comparator)
+    documents: list[bytes] = []
+    size = 0
+    for at in range(0, len(columns), _AT_ONCE):
+        more = form.columns(columns[at : at + _AT_ONCE], comparator)
+        size += sum(map(len, more))
+        check_reply_size(size)
+        documents += more
+        yield
+    return documents
+
+
+def _points(found: Found, wanted: Wanted) -> tuple[bytes, ...]:
+    """Paths that the read is going to look at."""
+    family, super_name = found.definition, wanted.super_name
+    comparator = column_comparator(family, super_name)
+    base = COLUMNS
+    paths: list[bytes] = []
+    if super_name is not None:
+        base += family.comparator.encode(super_name)
+        paths.append(base + SUPER_DELETION)
+        base += SUB_COLUMN
+    if isinstance(wanted.predicate, tuple) and comparator.ordered and (not family.is_super or super_name is not None):
+        paths += [base + comparator.encode(name) for name in set(wanted.predicate)]
+    return tuple(paths)
+
+
+def row_documents(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] | Awaitable[list[bytes]]:
+    """What is wanted of one row, as documents."""
+    found = query.found
+    form = Form(found.definition, query.now, as_text=wanted.as_text)
+    return read_row(
+        query, key, lambda reader: _documents(reader, found, form, wanted), points=_points(found, wanted)
+    )  # fmt: skip
+
+
+def supers_shown(found: Found, wanted: Wanted) -> bool:
+    """Whether super columns are what a row gives."""
+    return found.definition.is_super and wanted.super_name is None
+
+
+def reply_slice(query: RowQuery, key: bytes, wanted: Wanted) -> bytes | Awaitable[bytes]:
+    """The reply to a slice of one row."""
+    documents = row_documents(query, key, wanted)
+    if isinstance(documents, list):
+        return _slice_reply(query, documents, wanted)
+    return _later(documents, lambda found: _slice_reply(query, found, wanted))
+
+
+async def _later(waiting: Awaitable[Any], make: Callable[[Any], bytes]) -> bytes:
+    return make(await waiting)
+
+
+def _slice_reply(query: RowQuery, documents: Sequence[bytes], wanted: Wanted) -> bytes:
+    shown = array_field(documents, supers=supers_shown(query.found, wanted))
+    return enclosed(shown + tail_fields(query, wanted, 1, wanted.scan))
+
+
+def tail_fields(query: RowQuery, wanted: Wanted, rows: int, scan: str) -> bytes:
+    """Encoded `warnings` and `explain`, where there is something to say."""
+    warnings = query.finish()
+    parts = b""
+    if warnings:
+        parts += b"\x04warnings\0" + from_python(warnings)[1]
+    if wanted.explain:
+        parts += b"\x03explain\0" + from_python(query.explained(rows, scan))[1]
+    return parts
+
+
+def reply_get(query: RowQuery, key: bytes, wanted: Wanted) -> bytes | Awaitable[bytes]:
+    """The reply with one column or super column. NotFound."""
+    newest_column = _newest_column(query, key, wanted)
+    documents = row_documents(query, key, wanted) if newest_column is None else newest_column
+    if isinstance(documents, list):
+        return _get_reply(query, documents, wanted)
+    return _later(documents, lambda found: _get_reply(query, found, wanted))
+
+
+def _newest_column(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] | None:
+    """One column as this node has it now, where one member is enough: no state need be kept for that. None where more
+    is to be done.
+    """
+    found = query.found
+    if query.level is not Level.ONE or not isinstance(wanted.predicate, tuple) or supers_shown(found, wanted):
+        return None
+    at_once, owned = newest(query.context)
+    if not at_once:
+        return None
+    check_owned(found, owned, key)
+    tail = row_tail(found.keyspace.partitioner, key)
+    column = row_reader(query, WideCells(query.node.engine), tail).column(wanted.predicate[0], wanted.super_name)
+    if column is None:
+        return []
+    form = Form(found.definition, query.now, as_text=wanted.as_text)
+    return form.columns((column,), column_comparator(found.definition, wanted.super_name))
+
+
+def _get_reply(query: RowQuery, documents: Sequence[bytes], wanted: Wanted) -> bytes:
+    if not documents:
+        query.finish()
+        raise not_found()
+    name = b"\x03superColumn\0" if supers_shown(query.found, wanted) else b"\x03column\0"
+    return enclosed(name + documents[0] + tail_fields(query, wanted, 1, wanted.scan))
+
+
+def reply_count(query: RowQuery, key: bytes, super_name: bytes | None, *, explain: bool) -> bytes | Awaitable[bytes]:
+    """The reply with the number of live columns or super columns."""
+    supers = query.found.definition.is_super and super_name is None
+    wanted = Wanted(SliceRange(), super_name, False, explain)
+
+    def act(reader: RowReader) -> Steps[int]:
+        return reader.count_super_columns() if supers else reader.count_columns(super_name)
+
+    def reply(count: int) -> bytes:
+        return enclosed(long_field(b"n", count) + tail_fields(query, wanted, 1, "slice"))
+
+    counted = read_row(query, key, act)
+    return reply(counted) if isinstance(counted, int) else _later(counted, reply)
+
+
+async def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: Wanted) -> bytes:
+    """The reply with every row that was asked for, in the order of the request."""
+    form = Form(query.found.definition, query.now, as_text=wanted.as_text)
+    supers = supers_shown(query.found, wanted)
+    node, context = query.node, query.context
+    rows: list[bytes] = []
+    size = 0
+    for position, key in enumerate(keys, 1):
+        documents = row_documents(query, key, wanted)
+        rows.append(form.row(key, await documents if isawaitable(documents) else documents, supers=supers))
+        size += len(rows[-1])
+        check_reply_size(size)
+        if not position % _ROWS_AT_ONCE:
+            await node.pause()
+            context.operation.check()
+    return _rows_reply(query, rows, wanted, len(keys), wanted.scan)
+
+
+def _rows_reply(query: RowQuery, rows: Sequence[bytes], wanted: Wanted, read: int, scan: str) -> bytes:
+    shown = b"\x04rows\0" + documents_array(rows)
+    return enclosed(shown + tail_fields(query, wanted, read, scan))
+
+
+class RangeWanted(NamedTuple):
+    """At most `limit` rows of ranges of the ring, those without a column too, unless `exclude_empty`."""
+
+    ranges: Sequence[RowRange]
+    limit: int
+    exclude_empty: bool
+
+
+async def reply_ranges(query: RowQuery, asked: RangeWanted, wanted: Wanted) -> bytes:
+    """The reply with rows in the order of the ring. Errors: InvalidRequest."""
+    if asked.limit <= 0:
+        raise invalid_request("maxRows must be positive")
+    needed = check_read(query.node, query.found.keyspace, query.level)
+    form = Form(query.found.definition, query.now, as_text=wanted.as_text)
+    rows: list[bytes] = []
+    size = read = 0
+    for each in asked.ranges:
+        start = each.start
+        while len(rows) < asked.limit:
+            tails = await list_tails(query, needed, start, each.end, min(asked.limit - len(rows), _ROWS_AT_ONCE))
+            for key, documents in await _rows(query, tails, needed, wanted, form):
+                read += 1
+                if documents or not asked.exclude_empty:
+                    rows.append(form.row(key, documents, supers=supers_shown(query.found, wanted)))
+                    size += len(rows[-1])
+            check_reply_size(size)
+            if not tails:
+                break
+            start = tails[-1] + b"\xff"
+    return _rows_reply(query, rows, wanted, read, "rowRange")
+
+
+async def list_tails(query: RowQuery, needed: int, start: bytes, end: bytes, limit: int) -> list[bytes]:
+    """The next rows of the ring, as enough members together know of them."""
+    view = await _viewed(query)
+    if needed > 1:
+        view.release()
+        return await quorum_of(query, needed).list_rows(start, end, limit, view.owned)
+    steps = row_tails(query.found, view.reader, view.owned, start, end, limit)
+    found = driven(query.context, steps, view.release)
+    return await found if isawaitable(found) else found
+
+
+async def _viewed(query: RowQuery) -> View:
+    viewing = viewed(query.context, query.level)
+    return viewing if isinstance(viewing, View) else await viewing
+
+
+async def _rows(
+    query: RowQuery, tails: Sequence[bytes], needed: int, wanted: Wanted, form: Form
+) -> list[tuple[bytes, list[bytes]]]:
+    """(key, documents) of rows."""
+    found = query.found
+    rows: list[tuple[bytes, list[bytes]]] = []
+    if needed > 1:
+        for tail in tails:
+            key = key_of_tail(found, tail)
+            documents = row_documents(query, key, wanted)
+            rows.append((key, await documents if isawaitable(documents) else documents))
+        return rows
+    view = await _viewed(query)
+
+    def act() -> Steps[list[tuple[bytes, list[bytes]]]]:
+        cells = WideCells(view.reader)
+        for tail in tails:
+            documents = yield from _documents(row_reader(query, cells, tail), found, form, wanted)
+            rows.append((key_of_tail(found, tail), documents))
+            yield
+        return rows
+
+    read = driven(query.context, act(), view.release)
+    return await read if isawaitable(read) else read

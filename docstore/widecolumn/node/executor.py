@@ -1,0 +1,240 @@
+"""Plans of the wide-column mode carried out on this node (`docstore.widecolumn.model.executor.Executor`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import isawaitable
+
+from docstore.commands.context import Context
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.node import DataNode, node_of
+from docstore.node.read.snapshot import View
+from docstore.storage.engine import Reader
+from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
+from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.executor import (
+    PartitionRead,
+    Portion,
+    RingPortion,
+    RingScan,
+    RowWrite,
+    Seen,
+    Stored,
+    StoredFamily,
+)
+from docstore.widecolumn.model.keys import STATISTICS, family_end, family_prefix, row_tail
+from docstore.widecolumn.model.slices import Steps, finished
+from docstore.widecolumn.node.keyspaces import Found, stored
+from docstore.widecolumn.node.merged_reads import Quorum
+from docstore.widecolumn.node.record_pages import MAX_BYTES, read_portion, same_portion
+from docstore.widecolumn.node.replica_reads import Stretch
+from docstore.widecolumn.node.replicas import check_read, viewed
+from docstore.widecolumn.node.row_keys import is_owned, records
+from docstore.widecolumn.node.row_reads import RowQuery, check_owned, quorum_of
+from docstore.widecolumn.node.row_writes import Outdated, RowChange, write_rows
+from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
+from docstore.widecolumn.node.slicing import driven
+
+_STEP = 256
+_ROWS_AT_ONCE = 64
+
+
+class NodeExecutor:
+    """Satisfies `Executor` for one request."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._node = node_of(context)
+        self._wide = self._node.wide
+
+    def now(self) -> int:
+        return self._wide.now()
+
+    def timestamp(self) -> int:
+        return self._wide.timestamp()
+
+    # The schema
+
+    async def keyspaces(self) -> list[Keyspace]:
+        return self._wide.keyspaces()
+
+    async def keyspace(self, name: str) -> Keyspace | None:
+        return self._wide.keyspace(name)
+
+    async def families(self, keyspace: str) -> list[StoredFamily]:
+        return [stored(found) for found in self._wide.families(keyspace)]
+
+    async def family(self, keyspace: str, name: str) -> StoredFamily | None:
+        found = self._wide.find(keyspace, name)
+        return None if found is None else stored(found)
+
+    async def create_keyspace(self, keyspace: Keyspace) -> None:
+        await change_schema(self._context, lambda schema: schema.create_keyspace(keyspace))
+
+    async def alter_keyspace(self, keyspace: Keyspace) -> None:
+        await change_schema(self._context, lambda schema: schema.alter_keyspace(keyspace))
+
+    async def drop_keyspace(self, name: str) -> None:
+        await change_schema(self._context, lambda schema: schema.drop_keyspace(name))
+
+    async def create_family(self, keyspace: str, family: ColumnFamily) -> StoredFamily:
+        await change_schema(self._context, lambda schema: schema.create_family(keyspace, family))
+        return stored(self._found(keyspace, family.name))
+
+    async def alter_family(self, keyspace: str, family: ColumnFamily) -> None:
+        await change_schema(self._context, lambda schema: schema.alter_family(keyspace, family))
+
+    async def drop_family(self, keyspace: str, name: str) -> None:
+        def act(schema: SchemaChange) -> None:
+            schema.drop_family(keyspace, name)
+
+        await change_schema(self._context, act)
+
+    async def truncate(self, keyspace: str, name: str) -> None:
+        await change_schema(self._context, lambda schema: schema.truncate(keyspace, name))
+
+    # Rows
+
+    async def apply(self, writes: Sequence[RowWrite], level: Level) -> list[str]:
+        rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
+        written = write_rows(self._context, self._node, rows, level)
+        return await written if isawaitable(written) else written
+
+    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+        rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
+        if not rows:
+            return []
+        ((found, key, _),) = rows
+        prefix = family_prefix(found.collection.ident) + row_tail(found.keyspace.partitioner, key)
+
+        def unchanged() -> bool:
+            return all(same_portion(_read_now(self._node, prefix, part.wanted), part.portion) for part in seen)
+
+        try:
+            written = write_rows(self._context, self._node, rows, level, unchanged)
+            return await written if isawaitable(written) else written
+        except Outdated:
+            return None
+
+    async def read(self, wanted: PartitionRead, level: Level) -> Portion:
+        found = self._found(wanted.keyspace, wanted.family)
+        needed = check_read(self._node, found.keyspace, level)
+        tail = row_tail(found.keyspace.partitioner, wanted.key)
+        if needed > 1:
+            return await read_merged(_quorum(self._context, found, level, needed), tail, wanted)
+        view = await self._view(level)
+        try:
+            check_owned(found, view.owned, wanted.key)
+        except BaseException:
+            view.release()
+            raise
+        prefix = family_prefix(found.collection.ident) + tail
+        portion = driven(
+            self._context,
+            read_portion(
+                view.reader,
+                prefix,
+                wanted.start,
+                wanted.end,
+                reverse=wanted.reverse,
+                limit=wanted.limit,
+                head=wanted.head,
+            ),
+            view.release,
+        )
+        return await portion if isawaitable(portion) else portion
+
+    async def scan(self, wanted: RingScan, level: Level) -> RingPortion:
+        found = self._found(wanted.keyspace, wanted.family)
+        needed = check_read(self._node, found.keyspace, level)
+        if needed > 1:
+            return await self._scan_merged(found, wanted, level, needed)
+        view = await self._view(level)
+        ring = driven(self._context, scan_steps(found, view.reader, view.owned, wanted), view.release)
+        return await ring if isawaitable(ring) else ring
+
+    async def _scan_merged(self, found: Found, wanted: RingScan, level: Level, needed: int) -> RingPortion:
+        """Row by row, as the members hold them together."""
+        quorum = _quorum(self._context, found, level, needed)
+        view = await self._view(level)
+        view.release()
+        rows: list[tuple[bytes, list[Stored]]] = []
+        left = wanted.limit
+        after = wanted.after
+        tails = [] if after is None else [after[0]]
+        at = wanted.start if after is None else after[0] + b"\xff"
+        while left > 0:
+            if not tails:
+                tails = await quorum.list_rows(at, wanted.end, min(left, _ROWS_AT_ONCE), view.owned)
+                if not tails:
+                    return RingPortion(rows, None)
+                at = tails[-1] + b"\xff"
+            tail = tails.pop(0)
+            start = after[1] + b"\0" if after is not None and after[0] == tail else b""
+            portion = (await quorum.read(Stretch(tail, (), start, b"\xff", False, left))).portion
+            if portion.entries:
+                rows.append((tail, portion.entries))
+                left -= len(portion.entries)
+            if portion.more:
+                return RingPortion(rows, (tail, portion.entries[-1][0]))
+        return RingPortion(rows, (rows[-1][0], rows[-1][1][-1][0]))
+
+    def _found(self, keyspace: str, name: str) -> Found:
+        found = self._wide.existing(keyspace, name, self._context.command.name)
+        self._context.namespace = found.collection.ns
+        return found
+
+    async def _view(self, level: Level) -> View:
+        viewing = viewed(self._context, level)
+        return viewing if isinstance(viewing, View) else await viewing
+
+
+def _quorum(context: Context, found: Found, level: Level, needed: int) -> Quorum:
+    return quorum_of(RowQuery.of(context, found, level), needed)
+
+
+def _read_now(node: DataNode, prefix: bytes, wanted: PartitionRead) -> Portion:
+    """What this node has of a row at this moment."""
+    return finished(
+        read_portion(
+            node.engine, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit, head=wanted.head
+        )
+    )
+
+
+async def read_merged(quorum: Quorum, tail: bytes, wanted: PartitionRead) -> Portion:
+    """What several members together hold of a row."""
+    stretch = Stretch(tail, (), wanted.start, wanted.end, wanted.reverse, wanted.limit, wanted.head)
+    return (await quorum.read(stretch)).portion
+
+
+def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: RingScan) -> Steps[RingPortion]:
+    """The records of the rows of a part of the ring that this node owns."""
+    partitioner = found.keyspace.partitioner
+    base = family_prefix(found.collection.ident)
+    start = base + (wanted.start if wanted.after is None else wanted.after[0] + wanted.after[1] + b"\0")
+    end = base + wanted.end if wanted.end else family_end(found.collection.ident)
+    rows: list[tuple[bytes, list[Stored]]] = []
+    taken = size = 0
+    standing, shown = b"", True
+    for position, (tail, path, record) in enumerate(records(reader, start, end, partitioner), 1):
+        if not position % _STEP:
+            yield
+        if tail != standing:
+            standing = tail
+            shown = is_owned(found, tail, owned)
+        if not shown or (path == STATISTICS and not wanted.statistics):
+            continue
+        if taken >= wanted.limit or size > MAX_BYTES:
+            return RingPortion(rows, (rows[-1][0], rows[-1][1][-1][0]))
+        if not rows or rows[-1][0] != tail:
+            rows.append((tail, []))
+        rows[-1][1].append((path, record))
+        taken += 1
+        size += len(path) + len(record)
+    return RingPortion(rows, None)
+
+
+def executor_of(context: Context) -> NodeExecutor:
+    """The executor of a request."""
+    return NodeExecutor(context)

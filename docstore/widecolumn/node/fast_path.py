@@ -1,0 +1,107 @@
+"""One column inserted or read by its name, carried out without the machinery for everything else.
+
+Most commands of the column model are of this kind. Each function does the whole command or answers None, having done
+nothing.
+
+Always true: the outcome is that of the general way. Whatever else a request may carry (a super column, a TTL, a level
+above ONE, an explanation) or meet (a name that must be judged, a deletion of the row, a tombstone, a shard's ownership,
+a write lock) is left to it.
+"""
+
+from __future__ import annotations
+
+from docstore.bson import INT64, Value
+from docstore.bson.build import enclosed
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.errors import CommandError
+from docstore.kernel.columns.encoding import is_live, plain_bytes, plain_row
+from docstore.kernel.columns.mutations import plain_insert
+from docstore.node.node import DataNode
+from docstore.node.read.snapshot import newest
+from docstore.storage import Family
+from docstore.widecolumn.model.cells import NOT_DELETED, stamp_of
+from docstore.widecolumn.model.errors import not_found
+from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION
+from docstore.widecolumn.model.mutations import Entry
+from docstore.widecolumn.node.row_writes import LOWEST_STAMP, growth_warnings, write_one
+from docstore.widecolumn.node.write_replies import reply_written
+
+_INSERTED = frozenset(("key", "column", "value", "timestamp", "consistency"))
+_READ = frozenset(("key", "column", "bytesAs", "consistency"))
+_ONE = "ONE"
+_WIDE = Family.WIDE
+_WRITTEN = b"\x19\0\0\0\x12timestamp\0"
+"""The reply to a write, up to its timestamp, where nothing else is to be said."""
+
+
+def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
+    """Insert one column at level ONE."""
+    values = arguments.values
+    found = node.wide.known(context.namespace)
+    if found is None or found.plain is None or node.ownership is not None or node.store.write_lock.held:
+        return None
+    named: Value | None = values.get("column")
+    if named is None or not _INSERTED.issuperset(values) or values.get("consistency", _ONE) != _ONE:
+        return None
+    given: Value | None = values.get("timestamp")
+    if given is None:
+        stamp = stamp_of(node.wide.timestamp())
+    elif given[0] == INT64:
+        stamp = given[1][::-1]
+        if stamp == LOWEST_STAMP:
+            return None
+    else:
+        return None
+    settings = node.wide.settings
+    plain = plain_insert(found.plain.binary, values["key"], named, values["value"], stamp, settings.max_value)
+    if plain is None or len(plain[2]) > settings.warn_value:
+        return None
+    try:
+        node.replication.check_write()
+    except CommandError:
+        # Who is to be told what, the general way knows.
+        return None
+    tail, path, record = plain
+    update = write_one(node, found, tail, (Entry(path, record, len(path)),))
+    if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
+        return _WRITTEN + record[8:0:-1] + b"\0"
+    return reply_written(record, growth_warnings(node, found, plain_bytes(*values["key"]) or b"", update))
+
+
+def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
+    """Read one column at level ONE. Errors: NotFound."""
+    values = arguments.values
+    found = node.wide.known(context.namespace)
+    if found is None or found.plain is None:
+        return None
+    named: Value | None = values.get("column")
+    if named is None or not _READ.issuperset(values) or values.get("consistency", _ONE) != _ONE:
+        return None
+    shown = values.get("bytesAs")
+    at_once, owned = newest(context)
+    if shown not in (None, "string", "binary") or not at_once or owned is not None:
+        return None
+    form = found.plain.text if shown == "string" else found.plain.binary
+    tail = plain_row(*values["key"])
+    name = form.encode(*named)
+    if tail is None or name is None:
+        return None
+    get = node.engine.get
+    prefix = found.collection.rows_prefix + tail
+    if get(_WIDE, prefix + ROW_DELETION) is not None:
+        return None
+    base = prefix + COLUMNS
+    key = base + name
+    record = get(_WIDE, key)
+    now = 0
+    if record is not None and record[0]:
+        now = node.wide.now()
+        if not is_live(record, NOT_DELETED.timestamp, now):
+            return None
+    figures = node.wide.settings.figures
+    figures.reads += 1
+    figures.keys_examined += 1
+    if record is None:
+        raise not_found()
+    return enclosed(b"\x03column\0" + form.document(key, len(base), record, now))

@@ -1,0 +1,146 @@
+"""What of a row nothing needs any more, judged record by record in the order of keys.
+
+* What a deletion hides (of the row, of a super column or a row of a table, of a range of rows) goes at once.
+* What died by itself, a tombstone or an expired value, goes when it is older than the grace period.
+* A deletion goes after the grace period, if nothing was found that it hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from docstore.kernel.columns.encoding import EXPIRING, TOMBSTONE, WHOLE
+from docstore.widecolumn.cql.schema.layout import range_of_deletion, values_at
+from docstore.widecolumn.cql.schema.tables import table_of
+from docstore.widecolumn.model.cells import NOT_DELETED, Deletion, unpack_cell, unpack_deletion
+from docstore.widecolumn.model.executor import Stored
+from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, ROW_DELETION
+from docstore.widecolumn.node.keyspaces import Found
+
+_AREA = len(COLUMNS)
+
+NameEnd = Callable[[bytes], int]
+"""Where in a path below `COLUMNS` the name ends that counts as a row of the partition."""
+
+
+def name_end_of(found: Found) -> NameEnd:
+    """How the names of a column family are found in paths."""
+    family = found.definition
+    if family.table is not None:
+        table = table_of(found.keyspace, family, found.collection.uuid)
+        return lambda path: values_at(table, path, _AREA)[1]
+    if family.is_super:
+        decode = family.comparator.decode
+        return lambda path: decode(path, _AREA)[1]
+    return len
+
+
+@dataclass(slots=True)
+class _Standing:
+    """A deletion, and whether nothing has been found yet that it hides. `end` is of a range; empty where it is open."""
+
+    stored: Stored
+    deletion: Deletion
+    start: bytes = b""
+    end: bytes = b""
+    clean: bool = True
+
+
+class RowJudge:
+    """Judges one row. `doomed`: what can go, to be taken away by the caller; `names`: how many names have been passed
+    that keep a value.
+    """
+
+    def __init__(self, name_end: NameEnd, now: int, due: int) -> None:
+        """`due`: what died before that second has outlived the grace period."""
+        self.doomed: list[Stored] = []
+        self.names = 0
+        self._name_end = name_end
+        self._now = now
+        self._due = due
+        self._row: _Standing | None = None
+        self._ranges: list[_Standing] = []
+        self._ahead = 0
+        self._name = b""
+        self._over: list[_Standing] = []
+        self._of_name: _Standing | None = None
+        self._keeps = False
+
+    def take(self, path: bytes, record: bytes) -> None:
+        """Judge the next record."""
+        if path < COLUMNS:
+            self._take_head(path, record)
+            return
+        if not self._name or not path.startswith(self._name):
+            self._end_name()
+            self._begin_name(path[: self._name_end(path)])
+        if record[0] & WHOLE:
+            deletion = unpack_deletion(record)
+            if any(over.deletion.timestamp >= deletion.timestamp for over in self._over):
+                self.doomed.append((path, record))
+            else:
+                self._of_name = _Standing((path, record), deletion)
+                self._over.append(self._of_name)
+            return
+        self._keeps |= self._is_kept(path, record)
+
+    def close(self) -> None:
+        """There are no more records."""
+        self._end_name()
+        for standing in (self._row, *self._ranges):
+            self._end(standing)
+
+    def _take_head(self, path: bytes, record: bytes) -> None:
+        if path == ROW_DELETION:
+            self._row = _Standing((path, record), unpack_deletion(record))
+            self._over = [self._row]
+        elif path[:_AREA] == RANGE_DELETION:
+            deletion = unpack_deletion(record)
+            if deletion.timestamp <= self._deleted.timestamp:
+                self.doomed.append((path, record))
+            else:
+                self._ranges.append(_Standing((path, record), deletion, *range_of_deletion(path)))
+        else:
+            self._is_kept(path, record)
+
+    @property
+    def _deleted(self) -> Deletion:
+        return NOT_DELETED if self._row is None else self._row.deletion
+
+    def _begin_name(self, name: bytes) -> None:
+        """Ranges stand in the order of their starts."""
+        self._name = name
+        place = name[_AREA:]
+        over = [standing for standing in self._over if not standing.end or place < standing.end]
+        while self._ahead < len(self._ranges) and self._ranges[self._ahead].start <= place:
+            standing = self._ranges[self._ahead]
+            self._ahead += 1
+            if not standing.end or place < standing.end:
+                over.append(standing)
+        self._over = over
+
+    def _end_name(self) -> None:
+        self.names += self._keeps
+        self._keeps = False
+        if self._of_name is not None:
+            self._over.remove(self._of_name)
+            self._end(self._of_name)
+            self._of_name = None
+
+    def _end(self, standing: _Standing | None) -> None:
+        """All that the deletion may hide has been seen."""
+        if standing is not None and standing.clean and standing.deletion.local_deletion < self._due:
+            self.doomed.append(standing.stored)
+
+    def _is_kept(self, path: bytes, record: bytes) -> bool:
+        """Whether the cell stays as a value."""
+        cell = unpack_cell(record)
+        hiding = [standing for standing in self._over if standing.deletion.timestamp >= cell.timestamp]
+        for standing in hiding:
+            standing.clean = False
+        dead = cell.flags & (TOMBSTONE | EXPIRING) and cell.local_deletion < self._due and not cell.is_live(self._now)
+        if hiding or dead:
+            self.doomed.append((path, record))
+            return False
+        return not cell.flags & TOMBSTONE

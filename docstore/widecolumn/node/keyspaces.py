@@ -1,0 +1,160 @@
+"""The keyspaces and column families of a node, as its catalog holds them.
+
+A keyspace is a database with the collection `system.keyspace`, whose option `keyspace` is its definition; a column
+family is a collection of it with the option `columnFamily`. Definitions replicate, roll back and are cloned as options
+of collections do; what is parsed of them here is kept for as long as the options stay the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from docstore.bson import document_to_python
+from docstore.widecolumn.cql.run.prepared_cache import Statements
+from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, column_family, keyspace_from_options
+from docstore.widecolumn.model.errors import family_absent, keyspace_absent, wrong_mode
+from docstore.widecolumn.model.executor import StoredFamily
+from docstore.widecolumn.model.partitioners import MURMUR3
+from docstore.widecolumn.model.requests import plain_form
+from docstore.widecolumn.node.settings import Settings
+
+if TYPE_CHECKING:
+    from docstore.collection.catalog.options import CollectionOptions
+    from docstore.collection.collection import Collection
+    from docstore.collection.store import Store
+    from docstore.kernel.columns.encoding import ColumnForm
+
+MARK = "system.keyspace"
+
+
+def is_keyspace(store: Store, database: str) -> bool:
+    """Whether the database is in wide-column mode."""
+    return f"{database}.{MARK}" in store.catalog.collections
+
+
+class Plain(NamedTuple):
+    """The kernel's forms of a family's columns, where replies show bytes as binary data and where they show text as
+    strings.
+    """
+
+    binary: ColumnForm
+    text: ColumnForm
+
+
+class Found(NamedTuple):
+    """A column family and the collection that holds it. `plain`: where the kernel knows such keys and columns."""
+
+    collection: Collection
+    keyspace: Keyspace
+    definition: ColumnFamily
+    plain: Plain | None
+
+
+class WideColumns:
+    """See the module. `wall_clock` gives seconds since 1970."""
+
+    def __init__(self, store: Store, wall_clock: Callable[[], float]) -> None:
+        self.settings = Settings()
+        self.statements = Statements()
+        """Of CQL, prepared."""
+        self._store = store
+        self._wall_clock = wall_clock
+        self._keyspaces: dict[str, tuple[CollectionOptions, Keyspace]] = {}
+        self._families: dict[str, tuple[str, CollectionOptions, CollectionOptions, Found]] = {}
+        self._last_timestamp = 0
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+        return int(self._wall_clock())
+
+    def timestamp(self) -> int:
+        """Microseconds since 1970, above every one given before."""
+        self._last_timestamp = max(self._last_timestamp + 1, int(self._wall_clock() * 1_000_000))
+        return self._last_timestamp
+
+    def is_keyspace(self, database: str) -> bool:
+        return is_keyspace(self._store, database)
+
+    def keyspace(self, name: str) -> Keyspace | None:
+        """The keyspace of that name."""
+        mark = self._store.catalog.collections.get(f"{name}.{MARK}")
+        if mark is None or mark.options.keyspace is None:
+            return None
+        known = self._keyspaces.get(name)
+        if known is None or known[0] is not mark.options:
+            keyspace = keyspace_from_options(name, document_to_python(mark.options.keyspace))
+            known = self._keyspaces[name] = (mark.options, keyspace)
+        return known[1]
+
+    def keyspaces(self) -> list[Keyspace]:
+        """All keyspaces, in the order of their names."""
+        return [keyspace for name in self._store.databases() if (keyspace := self.keyspace(name)) is not None]
+
+    def existing_keyspace(self, name: str, command: str) -> Keyspace:
+        """The keyspace that a command is sent to. Errors: NamespaceNotFound; CommandNotSupported on a database of
+        documents.
+        """
+        keyspace = self.keyspace(name)
+        if keyspace is not None:
+            return keyspace
+        if self._store.catalog.in_database(name):
+            raise wrong_mode(name, command, wide=False)
+        raise keyspace_absent(name)
+
+    def find(self, keyspace: str, name: str) -> Found | None:
+        """The column family with its collection."""
+        namespace = f"{keyspace}.{name}"
+        known = self.known(namespace)
+        if known is not None:
+            return known
+        collections = self._store.catalog.collections
+        marked = f"{keyspace}.{MARK}"
+        collection, mark = collections.get(namespace), collections.get(marked)
+        if collection is None or mark is None or collection.options.family is None:
+            return None
+        of = self.keyspace(keyspace)
+        assert of is not None, "the keyspace has a mark"
+        definition = column_family(name, document_to_python(collection.options.family), self.settings.registry)
+        found = Found(collection, of, definition, _plain(of, definition))
+        self._families[namespace] = (marked, collection.options, mark.options, found)
+        return found
+
+    def known(self, namespace: str) -> Found | None:
+        """The column family, where it has been looked for before and nothing has changed since."""
+        known = self._families.get(namespace)
+        if known is None:
+            return None
+        marked, options, mark_options, found = known
+        collections = self._store.catalog.collections
+        mark = collections.get(marked)
+        if collections.get(namespace) is not found.collection or mark is None:
+            return None
+        return found if found.collection.options is options and mark.options is mark_options else None
+
+    def existing(self, keyspace: str, name: str, command: str) -> Found:
+        """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
+        found = self.find(keyspace, name)
+        if found is None:
+            self.existing_keyspace(keyspace, command)
+            raise family_absent(name)
+        return found
+
+    def families(self, keyspace: str) -> list[Found]:
+        """The column families of a keyspace, in the order of their names."""
+        collections = sorted(self._store.catalog.in_database(keyspace), key=lambda collection: collection.name)
+        return [found for collection in collections if (found := self.find(keyspace, collection.name)) is not None]
+
+
+def _plain(keyspace: Keyspace, definition: ColumnFamily) -> Plain | None:
+    if keyspace.partitioner.name != MURMUR3 or definition.table is not None:
+        return None
+    binary, text = plain_form(definition), plain_form(definition, as_text=True)
+    if binary is None or text is None:
+        return None
+    return Plain(binary, text)
+
+
+def stored(found: Found) -> StoredFamily:
+    """The column family as an executor gives it."""
+    return StoredFamily(found.keyspace, found.definition, found.collection.uuid)

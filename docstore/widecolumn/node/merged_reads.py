@@ -1,0 +1,234 @@
+"""A row as several members hold it together, fetched as far as a reader looks at it.
+
+Every member applies the same log, so what the one that is furthest along holds is what all of them hold, merged; and
+merging cell by cell would be wrong where a member that lags still has what has been collected or truncated meanwhile.
+Always true of what is given out:
+
+* as many members as the level asks for were asked, this one among them, and it is what the furthest of them holds;
+* it will not be rolled back, so that no later read of a quorum finds less: the commit point has passed it; or a
+  majority of the voters hold the same, and the logs of all of them end in the term that they are in, so that nobody is
+  elected who does not have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.net import NetworkError
+from docstore.node.node import DataNode
+from docstore.optime import OpTime
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.errors import read_timed_out
+from docstore.widecolumn.model.executor import Portion
+from docstore.widecolumn.model.keys import ROW_DELETION, family_prefix
+from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.replica_reads import (
+    Answer,
+    Listing,
+    Stretch,
+    ask_member,
+    ask_rows,
+    list_rows,
+    read_stretch,
+)
+from docstore.widecolumn.node.replicas import others_alive
+from docstore.widecolumn.node.row_keys import is_owned
+
+T = TypeVar("T")
+_FIRST = 256
+_MOST = 16_384
+_PATIENCE_SECONDS = 0.25
+"""How long a member is waited for before one more is asked."""
+
+
+class Lacking(Exception):
+    """A reader looks at what has not been fetched: a path, or the records of a range."""
+
+    def __init__(self, points: tuple[bytes, ...], bounds: tuple[bytes, bytes, bool] | None) -> None:
+        super().__init__("not fetched yet")
+        self.points = points
+        self.bounds = bounds
+
+
+class _Walk(NamedTuple):
+    """What was fetched of a range: `limit` is what was asked for last."""
+
+    portion: Portion
+    limit: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Quorum:
+    """How members are asked on behalf of one request. `deadline`: on the node's clock."""
+
+    context: Context
+    node: DataNode
+    found: Found
+    level: Level
+    needed: int
+    deadline: float
+
+    async def read(self, stretch: Stretch) -> Answer:
+        """What this node and enough others hold of a stretch. Errors: TimedOut."""
+        own = partial(read_stretch, self.context, self.node, self.found.collection, stretch)
+        while True:
+            answers = await self._ask(own, partial(self._ask_one, stretch))
+            furthest = max(answers, key=lambda answer: answer.optime)
+            if self._stands(answers) or await self._settled(furthest.optime):
+                return furthest
+            self.context.operation.check()
+
+    async def list_rows(self, start: bytes, end: bytes, limit: int, owned: Predicate | None) -> list[bytes]:
+        """The next rows of the ring that the furthest of enough members knows and this shard owns. Errors: TimedOut."""
+        while True:
+            own = partial(list_rows, self.context, self.node, self.found, start, end, limit)
+            lists = await self._ask(own, partial(self._list_one, start, end, limit))
+            known = max(lists, key=lambda listing: listing.optime).tails
+            mine = [tail for tail in known if is_owned(self.found, tail, owned)]
+            if mine or not known:
+                return mine
+            start = known[-1] + b"\xff"
+
+    async def _ask(
+        self, own_answer: Callable[[], Awaitable[T]], ask_one: Callable[[str], Awaitable[T]]
+    ) -> tuple[T, ...]:
+        node = self.node
+        own = asyncio.ensure_future(own_answer())
+        left = others_alive(node)
+        asked: dict[asyncio.Future[T], str] = {}
+        failed: set[str] = set()
+        pending = {own}
+
+        def ask_next() -> None:
+            if left:
+                task = asyncio.ensure_future(ask_one(left[0]))
+                asked[task] = left.pop(0)
+                pending.add(task)
+
+        for _ in range(self.needed - 1):
+            ask_next()
+        answers: list[T] = []
+        try:
+            while pending and len(answers) < self.needed:
+                timeout = max(self.deadline - node.clock(), 0.0)
+                done, pending = await asyncio.wait(
+                    pending,
+                    timeout=min(timeout, _PATIENCE_SECONDS) if left else timeout,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not done:
+                    if not left or not timeout:
+                        break
+                    ask_next()
+                for task in done:
+                    try:
+                        answers.append(task.result())
+                    except (NetworkError, CommandError) as error:
+                        moved = isinstance(error, CommandError) and error.code == Code.StaleConfig
+                        if task is own or moved:
+                            raise
+                        if asked[task] not in failed:
+                            # The connection may have broken since it was used last: it is tried once more, in its turn.
+                            failed.add(asked[task])
+                            left.append(asked[task])
+                        ask_next()
+        finally:
+            for task in pending:
+                task.cancel()
+        if len(answers) < self.needed:
+            raise read_timed_out(self.level.value, self.needed, len(answers))
+        return tuple(answers)
+
+    async def _ask_one(self, stretch: Stretch, address: str) -> Answer:
+        return await ask_member(self.context, self.node, address, self.found.collection.ns, stretch, self._left())
+
+    async def _list_one(self, start: bytes, end: bytes, limit: int, address: str) -> Listing:
+        namespace = self.found.collection.ns
+        return await ask_rows(self.context, self.node, address, namespace, (start, end, limit), self._left())
+
+    def _left(self) -> float:
+        return max(self.deadline - self.node.clock(), 0.001)
+
+    def _stands(self, answers: Sequence[Answer]) -> bool:
+        """Whether what all have answered will not be rolled back, as the answers alone show."""
+        first = answers[0]
+        if not all(
+            answer.optime.term == answer.term == first.term
+            and answer.points == first.points
+            and answer.portion == first.portion
+            for answer in answers
+        ):
+            return False
+        config = self._set.membership.state.config
+        return config is not None and sum(answer.votes for answer in answers) >= config.majority_votes
+
+    @property
+    def _set(self) -> ReplicaSet:
+        replication = self.node.replication
+        assert isinstance(replication, ReplicaSet), "one node agrees with itself"
+        return replication
+
+    async def _settled(self, optime: OpTime) -> bool:
+        """Wait until a majority has the log up to there; False when that log has been left meanwhile: ask again."""
+        state = self._set.membership.state
+        timeout = self.deadline - self.node.clock()
+        if not await self._set.wait_for(lambda: state.commit_point >= optime, max(timeout, 0.0)):
+            raise read_timed_out(self.level.value, self.needed, 1)
+        return state.commit_point.term == optime.term
+
+
+class MergedRow:
+    """The cells of one row, for a `RowReader`: what it does not have it says by raising `Lacking`, for `fetch`."""
+
+    def __init__(self, quorum: Quorum, tail: bytes, points: tuple[bytes, ...] = ()) -> None:
+        """`points`: paths that the reader is going to ask for, which are fetched together."""
+        self._quorum = quorum
+        self._tail = tail
+        self._at = len(family_prefix(quorum.found.collection.ident)) + len(tail)
+        self._wanted = points
+        self._points: dict[bytes, bytes | None] = {}
+        self._walks: dict[tuple[bytes, bytes, bool], _Walk] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        path = key[self._at :]
+        if path not in self._points:
+            raise Lacking((path,), None)
+        return self._points[path]
+
+    def items(self, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        at = self._at
+        bounds = (start[at:], end[at:], reverse)
+        walk = self._walks.get(bounds)
+        if walk is None:
+            raise Lacking((), bounds)
+        prefix = start[:at]
+        for path, record in walk.portion.entries:
+            yield prefix + path, record
+        if walk.portion.more:
+            raise Lacking((), bounds)
+
+    async def fetch(self, lack: Lacking) -> None:
+        """Get what was lacking, of a range twice as much as before."""
+        points = tuple(dict.fromkeys((*lack.points, *self._wanted, ROW_DELETION)))
+        points = tuple(path for path in points if path not in self._points)
+        self._wanted = ()
+        walk = None if lack.bounds is None else self._walks.get(lack.bounds)
+        limit = _FIRST if walk is None else min(walk.limit * 2, _MOST)
+        start, end, reverse = lack.bounds or (b"", b"", False)
+        if walk is not None and walk.portion.entries:
+            last = walk.portion.entries[-1][0]
+            start, end = (start, last) if reverse else (last + b"\0", end)
+        stretch = Stretch(self._tail, points, start, end, reverse, limit if lack.bounds else 0)
+        answer = await self._quorum.read(stretch)
+        self._points.update(zip(points, answer.points, strict=True))
+        if lack.bounds is not None:
+            before = [] if walk is None else walk.portion.entries
+            self._walks[lack.bounds] = _Walk(Portion(before + answer.portion.entries, answer.portion.more), limit)

@@ -1,0 +1,77 @@
+"""Stretches of records as they are stored: read in slices."""
+
+from __future__ import annotations
+
+from docstore.storage import Family
+from docstore.storage.engine import Reader
+from docstore.widecolumn.model.executor import Portion, Stored
+from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION, STATISTICS
+from docstore.widecolumn.model.slices import Steps
+
+MAX_BYTES = 4 * 1024 * 1024
+"""A portion ends when its records have so many bytes, whatever number was asked for."""
+_STEP = 256
+_NO_LIMIT = 1 << 62
+
+
+def read_portion(
+    reader: Reader, prefix: bytes, start: bytes, end: bytes, *, reverse: bool, limit: int, head: bool = False
+) -> Steps[Portion]:
+    """At most `limit` records of a row (its whole `prefix`) with paths in `[start, end)`; with `head` also all that
+    stand before its columns.
+    """
+    if head and start == COLUMNS and not reverse:
+        return (yield from _whole(reader, prefix, end, limit))
+    before = yield from _taken(reader, prefix, (ROW_DELETION, COLUMNS), False, _NO_LIMIT) if head else _nothing()
+    found = yield from _taken(reader, prefix, (start, end), reverse, limit)
+    return found._replace(head=tuple(before.entries))
+
+
+def _whole(reader: Reader, prefix: bytes, end: bytes, limit: int) -> Steps[Portion]:
+    """A row from its beginning on, in one walk."""
+    at = len(prefix)
+    before: list[Stored] = []
+    taken: list[Stored] = []
+    size = 0
+    for position, (key, record) in enumerate(reader.items(Family.WIDE, prefix + ROW_DELETION, prefix + end), 1):
+        path = key[at:]
+        if path < COLUMNS:
+            if path != STATISTICS:
+                before.append((path, record))
+        elif len(taken) == limit or size > MAX_BYTES:
+            return Portion(taken, True, tuple(before))
+        else:
+            taken.append((path, record))
+            size += len(path) + len(record)
+        if not position % _STEP:
+            yield
+    return Portion(taken, False, tuple(before))
+
+
+def _nothing() -> Steps[Portion]:
+    return Portion([], False)
+    yield
+
+
+def _taken(reader: Reader, prefix: bytes, bounds: tuple[bytes, bytes], reverse: bool, limit: int) -> Steps[Portion]:
+    at = len(prefix)
+    most = MAX_BYTES if limit < _NO_LIMIT else _NO_LIMIT
+    taken: list[Stored] = []
+    size = 0
+    start, end = bounds
+    for position, (key, record) in enumerate(reader.items(Family.WIDE, prefix + start, prefix + end, reverse), 1):
+        path = key[at:]
+        if path == STATISTICS:
+            continue
+        if len(taken) == limit or size > most:
+            return Portion(taken, True)
+        taken.append((path, record))
+        size += len(path) + len(record)
+        if not position % _STEP:
+            yield
+    return Portion(taken, False)
+
+
+def same_portion(first: Portion, second: Portion) -> bool:
+    """Whether both hold the same."""
+    return (first.entries, first.more, list(first.head)) == (second.entries, second.more, list(second.head))

@@ -1,0 +1,258 @@
+"""A stretch of a row's records, as one member asks another for it, and what that answers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bson.int64 import Int64
+
+from docstore.bson import append_fields, array_value, document_from, elements, from_python, get_field, values
+from docstore.errors import Code, CommandError
+from docstore.node.read.snapshot import enter
+from docstore.optime import NULL_OPTIME, OpTime
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.storage import Family, Snapshot
+from docstore.widecolumn.model.executor import Portion, Stored
+from docstore.widecolumn.model.internal_requests import bytes_of
+from docstore.widecolumn.model.keys import family_prefix
+from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
+from docstore.widecolumn.model.values import binary_value
+from docstore.widecolumn.node.record_pages import read_portion
+from docstore.widecolumn.node.row_keys import row_tails
+from docstore.widecolumn.node.slicing import driven
+
+if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
+    from docstore.commands.context import Context
+    from docstore.node.node import DataNode
+    from docstore.widecolumn.node.keyspaces import Found
+
+_POSITION = struct.Struct("<Qq")
+
+
+class Stretch(NamedTuple):
+    """Paths `points`, and at most `limit` records with paths in `[start, end)`, of the row whose part of keys is
+    `tail`; with `head` also all that stand before its columns.
+    """
+
+    tail: bytes
+    points: tuple[bytes, ...]
+    start: bytes
+    end: bytes
+    reverse: bool
+    limit: int
+    head: bool = False
+
+
+class Answer(NamedTuple):
+    """`points` are the records at those paths; `optime` is of the last entry that the member had applied, `term` the
+    one that it was in when that had been read; `votes`: whether it has a vote in elections.
+    """
+
+    points: tuple[bytes | None, ...]
+    portion: Portion
+    optime: OpTime
+    term: int
+    votes: bool
+
+
+class Listing(NamedTuple):
+    """Rows as parts of keys; `optime` is of the last entry that the member had applied."""
+
+    tails: list[bytes]
+    optime: OpTime
+
+
+async def _state(context: Context, node: DataNode, namespace: str) -> Snapshot:
+    """The newest state, taken where the ownership lets the request in: nothing that moves away is deleted in it yet.
+
+    Errors: StaleConfig.
+    """
+    if node.ownership is not None:
+        entered = node.ownership.enter(namespace, context.shard_version, write=False)
+        if isawaitable(entered):
+            await enter(context, node, entered, write=False, namespace=namespace)
+    return node.engine.snapshot()
+
+
+async def read_stretch(context: Context, node: DataNode, collection: Collection, stretch: Stretch) -> Answer:
+    """What this node holds of it. Errors: StaleConfig."""
+    snapshot = await _state(context, node, collection.ns)
+    optime = node.store.last_optime
+    prefix = family_prefix(collection.ident) + stretch.tail
+    try:
+        points = tuple(snapshot.get(Family.WIDE, prefix + path) for path in stretch.points)
+    except BaseException:
+        snapshot.close()
+        raise
+    portion = Portion([], False)
+    if stretch.limit:
+        steps = read_portion(
+            snapshot,
+            prefix,
+            stretch.start,
+            stretch.end,
+            reverse=stretch.reverse,
+            limit=stretch.limit,
+            head=stretch.head,
+        )
+        reading = driven(context, steps, snapshot.close)
+        portion = await reading if isawaitable(reading) else reading
+    else:
+        snapshot.close()
+    return Answer(points, portion, optime, *_standing(node))
+
+
+def _standing(node: DataNode) -> tuple[int, bool]:
+    """(the term that the node is in, whether it votes)."""
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return 0, True
+    state = replication.membership.state
+    return state.term, state.me is not None and state.me.voter
+
+
+def _with_version(context: Context, request: bytes) -> bytes:
+    """The request with the version that the client's was routed by: a member that knows of a later one refuses it."""
+    version = context.shard_version
+    return request if version is None else append_fields(request, b"\x03shardVersion\0" + version)
+
+
+async def ask_member(
+    context: Context, node: DataNode, address: str, namespace: str, stretch: Stretch, timeout: float
+) -> Answer:
+    """What another member holds of it; nothing where it has not heard of the column family. `timeout` in seconds.
+
+    Errors: NetworkError, CommandError.
+    """
+    database, _, name = namespace.partition(".")
+    try:
+        assert node.pool is not None, "members reach each other"
+        request = _with_version(context, request_of(name, stretch))
+        reply = await node.pool.command(address, database, request, timeout=timeout)
+    except CommandError as error:
+        if error.code != Code.NamespaceNotFound:
+            raise
+        return Answer(tuple(None for _ in stretch.points), Portion([], False), NULL_OPTIME, -1, False)
+    return answer_of(reply)
+
+
+async def list_rows(context: Context, node: DataNode, found: Found, start: bytes, end: bytes, limit: int) -> Listing:
+    """The next rows that this node holds. Errors: StaleConfig."""
+    snapshot = await _state(context, node, found.collection.ns)
+    optime = node.store.last_optime
+    listed = driven(context, row_tails(found, snapshot, None, start, end, limit), snapshot.close)
+    return Listing(await listed if isawaitable(listed) else listed, optime)
+
+
+async def ask_rows(
+    context: Context, node: DataNode, address: str, namespace: str, bounds: tuple[bytes, bytes, int], timeout: float
+) -> Listing:
+    """The next rows that another member holds; none where it has not heard of the column family.
+
+    Errors: NetworkError, CommandError.
+    """
+    database, _, name = namespace.partition(".")
+    start, end, limit = bounds
+    request = document_from(
+        [
+            ("_wcRows", *from_python(name)),
+            ("start", *binary_value(start)),
+            ("end", *binary_value(end)),
+            ("limit", *from_python(limit)),
+            ("$readPreference", *from_python({"mode": "nearest"})),
+        ]
+    )
+    try:
+        assert node.pool is not None, "members reach each other"
+        reply = await node.pool.command(address, database, _with_version(context, request), timeout=timeout)
+    except CommandError as error:
+        if error.code != Code.NamespaceNotFound:
+            raise
+        return Listing([], NULL_OPTIME)
+    listed, at = get_field(reply, "rows"), get_field(reply, "at")
+    assert listed is not None, "the reply lists rows"
+    assert at is not None, "the reply says how far the member was"
+    return Listing([bytes_of(value, "rows") for value in values(listed[1])], _optime_of(bytes_of(at, "at")))
+
+
+def listing_document(listing: Listing) -> bytes:
+    """The reply's body."""
+    rows = array_value([binary_value(tail) for tail in listing.tails])
+    return document_from([("rows", *rows), ("at", *binary_value(_position_of(listing.optime)))])
+
+
+def _position_of(optime: OpTime) -> bytes:
+    return _POSITION.pack(optime.timestamp, optime.term)
+
+
+def _optime_of(packed: bytes) -> OpTime:
+    timestamp, term = _POSITION.unpack(packed)
+    return OpTime(term, timestamp)
+
+
+def request_of(name: str, stretch: Stretch) -> bytes:
+    """The command's body."""
+    return document_from(
+        [
+            ("_wcRead", *from_python(name)),
+            ("row", *binary_value(stretch.tail)),
+            ("points", *array_value([binary_value(path) for path in stretch.points])),
+            ("start", *binary_value(stretch.start)),
+            ("end", *binary_value(stretch.end)),
+            ("reverse", *from_python(stretch.reverse)),
+            ("limit", *from_python(stretch.limit)),
+            ("head", *from_python(stretch.head)),
+            ("$readPreference", *from_python({"mode": "nearest"})),
+        ]
+    )
+
+
+def stretch_of(arguments: Any) -> Stretch:
+    """What a request asks for."""
+    points = tuple(bytes_of(value, "points") for value in values(arguments["points"]))
+    row, start, end = (bytes_of(arguments[name], name) for name in ("row", "start", "end"))
+    return Stretch(
+        row, points, start, end,
+        arguments["reverse"], arguments["limit"], arguments["head"],
+    )  # fmt: skip
+
+
+def document_of(answer: Answer) -> bytes:
+    """The reply's body."""
+    found = [Entry(b"%d" % place, record) for place, record in enumerate(answer.points) if record is not None]
+    portion = answer.portion
+    return document_from(
+        [
+            ("points", *binary_value(pack_entries(found))),
+            ("known", *from_python(len(answer.points))),
+            ("entries", *binary_value(_packed(portion.entries))),
+            ("head", *binary_value(_packed(portion.head))),
+            ("more", *from_python(portion.more)),
+            ("at", *binary_value(_position_of(answer.optime))),
+            ("term", *from_python(Int64(answer.term))),
+            ("votes", *from_python(answer.votes)),
+        ]
+    )
+
+
+def _packed(stored: Sequence[Stored]) -> bytes:
+    return pack_entries([Entry(path, record) for path, record in stored])
+
+
+def _unpacked(data: bytes) -> list[Stored]:
+    return [(entry.path, entry.record) for entry in unpack_entries(data[5:])]
+
+
+def answer_of(reply: bytes) -> Answer:
+    """What a reply says."""
+    fields = {name: data for name, _, data in elements(reply)}
+    points: list[bytes | None] = [None] * int.from_bytes(fields["known"], "little")
+    for entry in unpack_entries(fields["points"][5:]):
+        points[int(entry.path)] = entry.record
+    portion = Portion(_unpacked(fields["entries"]), fields["more"] == b"\1", tuple(_unpacked(fields["head"])))
+    term = int.from_bytes(fields["term"], "little", signed=True)
+    return Answer(tuple(points), portion, _optime_of(fields["at"][5:]), term, fields["votes"] == b"\1")

@@ -1,0 +1,161 @@
+"""The members that a consistency level counts: how many there are, which can be reached, and waiting for them.
+
+The requirement follows from the number of data-bearing members, or from the keyspace's replication factor where that is
+larger. A request that too few members can serve is refused before anything is done (Unavailable); one that has begun
+and is not finished in time is told so (TimedOut), and what it wrote stands on the primary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from docstore.commands.concerns import ReadLevel, WriteConcern
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode, node_of
+from docstore.node.read.snapshot import View, view_of
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.replication.leadership import positions
+from docstore.replication.progress import holds
+from docstore.widecolumn.model.consistency import (
+    QUORUMS,
+    SERIAL_LEVELS,
+    Level,
+    check_read_level,
+    check_write_level,
+    members_needed,
+)
+from docstore.widecolumn.model.errors import read_timed_out, unavailable, write_timed_out
+
+if TYPE_CHECKING:
+    from docstore.commands.context import Context
+    from docstore.optime import OpTime
+    from docstore.widecolumn.model.column_families import Keyspace
+
+
+def copies(node: DataNode, keyspace: Keyspace) -> int:
+    """How many copies the keyspace has, or is to have where those are more: every member keeps everything, so with
+    fewer declared a quorum of them would not meet the next one.
+    """
+    declared = keyspace.replication_factor or 1
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return declared
+    config = replication.membership.state.config
+    return declared if config is None else max(declared, sum(member.data_bearing for member in config.members))
+
+
+def others_alive(node: DataNode) -> list[str]:
+    """The addresses of the other members that can be read from, the nearest first."""
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return []
+    state = replication.membership.state
+    if state.config is None:
+        return []
+    peers = [
+        peer
+        for member in state.config.members
+        if member.data_bearing and (peer := state.peers.get(member.host)) is not None
+        if peer.up and peer.state.readable
+    ]
+    return [peer.host for peer in sorted(peers, key=lambda peer: peer.ping)]
+
+
+def check_write(node: DataNode, keyspace: Keyspace, level: Level) -> int:
+    """How many members must have a write. Errors: Unavailable, NotWritablePrimary where another member is primary."""
+    check_write_level(level)
+    if level is Level.ONE or level is Level.ANY or level is Level.ZERO or level is Level.LOCAL_ONE:
+        needed = 1
+    else:
+        needed = members_needed(level, copies(node, keyspace))
+        alive = 1 + len(others_alive(node))
+        if alive < needed:
+            raise unavailable(level.value, needed, alive, write=True)
+    _check_primary(node, level, needed, write=True)
+    return needed
+
+
+def _check_primary(node: DataNode, level: Level, needed: int, *, write: bool) -> None:
+    """Errors: NotWritablePrimary where another member is primary, Unavailable where none is."""
+    try:
+        node.replication.check_write()
+    except CommandError as refusal:
+        if refusal.code != Code.NotWritablePrimary or node.replication.hello().get("primary"):
+            raise
+        raise unavailable(level.value, needed, 0, write=write) from None
+
+
+async def wait_written(context: Context, node: DataNode, optime: OpTime, level: Level, needed: int) -> None:
+    """Wait until so many members have the write. Errors: TimedOut."""
+    oplog = node.store.oplog
+    assert oplog is not None, "a member of a set has an oplog"
+    term = oplog.term
+    for concern in _concerns(node, level, needed):
+        failed = await node.replication.wait_write(optime, concern, context.deadline)
+        if failed is not None:
+            raise write_timed_out(level.value, needed, _holders(node, optime), failed["errmsg"])
+    if oplog.term != term:
+        # What was counted may belong to the log of another primary.
+        raise write_timed_out(level.value, needed, 0, "another primary has been elected")
+
+
+def _holders(node: DataNode, optime: OpTime) -> int:
+    """How many members are known to have the write."""
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return 1
+    state = replication.membership.state
+    return sum(holds(position, optime, journal=False, term=state.term) for position in positions(state).values())
+
+
+def _concerns(node: DataNode, level: Level, needed: int) -> list[WriteConcern]:
+    """What is waited for. A quorum that members without a vote may be part of says nothing of who can be elected."""
+    timeout = node.wide.settings.write_timeout
+    concerns = [WriteConcern(needed, timeout_ms=timeout)]
+    replication = node.replication
+    if level in QUORUMS and isinstance(replication, ReplicaSet):
+        config = replication.membership.state.config
+        if config is not None and any(member.data_bearing and not member.voter for member in config.members):
+            concerns.append(WriteConcern("majority", timeout_ms=timeout))
+    return concerns
+
+
+def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
+    """How many members must answer a read: at SERIAL the primary alone, to which a majority says that it is (`viewed`).
+
+    Errors: InvalidRequest, Unavailable, NotWritablePrimary.
+    """
+    if level is Level.ONE or level is Level.LOCAL_ONE:
+        return 1
+    check_read_level(level)
+    needed = members_needed(level, copies(node, keyspace))
+    alive = 1 + len(others_alive(node))
+    if alive < needed:
+        raise unavailable(level.value, needed, alive, write=False)
+    if level in SERIAL_LEVELS:
+        _check_primary(node, level, needed, write=False)
+        return 1
+    return needed
+
+
+def viewed(context: Context, level: Level) -> View | Awaitable[View]:
+    """The state that a read of one member sees. Errors: those of `view_of`; TimedOut."""
+    node = node_of(context)
+    if level not in SERIAL_LEVELS or not isinstance(node.replication, ReplicaSet):
+        return view_of(context)
+    return _linearizable(context, node, level)
+
+
+async def _linearizable(context: Context, node: DataNode, level: Level) -> View:
+    limit = node.clock() + node.wide.settings.read_timeout / 1000
+    context.read_concern = replace(context.read_concern, level=ReadLevel.LINEARIZABLE)
+    context.deadline = limit if context.deadline is None else min(limit, context.deadline)
+    try:
+        viewing = view_of(context)
+        return viewing if isinstance(viewing, View) else await viewing
+    except CommandError as error:
+        if error.code not in (Code.MaxTimeMSExpired, Code.InterruptedDueToReplStateChange):
+            raise
+        raise read_timed_out(level.value, 1, 0) from error

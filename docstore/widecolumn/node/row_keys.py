@@ -1,0 +1,65 @@
+"""Which rows there are: in the order of the ring, as parts of keys (`row_tail`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docstore.kernel.match.predicate import Predicate
+from docstore.storage import Family
+from docstore.storage.engine import Reader
+from docstore.widecolumn.model.keys import family_end, family_prefix, row_end, split_row
+from docstore.widecolumn.model.partitioners import Partitioner
+from docstore.widecolumn.model.ring import ring_document
+from docstore.widecolumn.model.slices import Steps
+from docstore.widecolumn.node.keyspaces import Found
+
+
+def row_tails(
+    found: Found, reader: Reader, owned: Predicate | None, start: bytes, end: bytes, limit: int
+) -> Steps[list[bytes]]:
+    """At most `limit` rows from `start` to before `end` (to the end of the ring when that is empty) that are owned.
+
+    A row is found by one seek, however large the one before it is.
+    """
+    partitioner = found.keyspace.partitioner
+    base = family_prefix(found.collection.ident)
+    stop = base + end if end else family_end(found.collection.ident)
+    at = base + start
+    taken: list[bytes] = []
+    while len(taken) < limit and at < stop:
+        key = next(_keys(reader, at, stop), None)
+        if key is None:
+            break
+        mark = split_row(key, partitioner)[1]
+        tail = key[len(base) : mark]
+        if is_owned(found, tail, owned):
+            taken.append(tail)
+        at = row_end(key[:mark])
+        yield
+    return taken
+
+
+def _keys(reader: Reader, start: bytes, end: bytes) -> Iterator[bytes]:
+    return iter(reader.keys(Family.WIDE, start, end))
+
+
+def records(reader: Reader, start: bytes, end: bytes, partitioner: Partitioner) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(row's part of the key, path, record) of every record in a range of keys."""
+    at = len(family_prefix(0))
+    standing = b"\xff"
+    mark = 0
+    for key, record in reader.items(Family.WIDE, start, end):
+        if not key.startswith(standing):
+            mark = split_row(key, partitioner)[1]
+            standing = key[:mark]
+        yield standing[at:], key[mark:], record
+
+
+def is_owned(found: Found, tail: bytes, owned: Predicate | None) -> bool:
+    """Whether a row is among those that are owned."""
+    return owned is None or owned.matches(ring_document(found.keyspace.partitioner, key_of_tail(found, tail)))
+
+
+def key_of_tail(found: Found, tail: bytes) -> bytes:
+    """The row key of a row's part of keys."""
+    return split_row(family_prefix(0) + tail, found.keyspace.partitioner)[0]

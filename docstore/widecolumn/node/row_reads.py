@@ -1,0 +1,163 @@
+"""Reading rows: of this node's own newest state, or merged from several members.
+
+What looks at many keys goes on in slices (`docstore.widecolumn.model.slices.Steps`). A read of one member reads a
+snapshot. One of several asks this node and the nearest others for the same stretch of records, merges what has come
+cell by cell, and lets the same reader look at that; where it looks past the stretch, a longer one is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import TypeVar
+
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.node import DataNode, node_of
+from docstore.node.read.snapshot import View
+from docstore.storage import Family
+from docstore.storage.engine import Reader
+from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.keys import family_prefix, row_tail
+from docstore.widecolumn.model.ring import ring_document
+from docstore.widecolumn.model.slices import Cells, Counts, RowReader, Steps
+from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.merged_reads import Lacking, MergedRow, Quorum
+from docstore.widecolumn.node.replicas import check_read, viewed
+from docstore.widecolumn.node.row_writes import shown_key
+from docstore.widecolumn.node.slicing import driven
+
+T = TypeVar("T")
+_WIDE = Family.WIDE
+
+
+class WideCells:
+    """The `wide` family of a state."""
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._reader.get(_WIDE, key)
+
+    def items(self, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return self._reader.items(_WIDE, start, end, reverse)
+
+
+@dataclass(slots=True)
+class RowQuery:
+    """One request that reads rows of a column family, with what it has looked at so far."""
+
+    context: Context
+    node: DataNode
+    found: Found
+    level: Level
+    now: int
+    counts: Counts
+
+    @classmethod
+    def of(cls, context: Context, found: Found, level: Level) -> RowQuery:
+        node = node_of(context)
+        node.wide.settings.figures.reads += 1
+        return cls(context, node, found, level, node.wide.now(), Counts(node.wide.settings.fail_tombstones))
+
+    def finish(self) -> list[str]:
+        """Add to the node's figures; warnings of what was met."""
+        settings, counts = self.node.wide.settings, self.counts
+        settings.figures.keys_examined += counts.keys_examined
+        settings.figures.tombstones += counts.tombstones
+        if counts.tombstones <= settings.warn_tombstones:
+            return []
+        name = f"{self.found.keyspace.name}/{self.found.definition.name}"
+        return [f"Read of {name} met {counts.tombstones} tombstones (see wideColumn.warnTombstones)"]
+
+    def explained(self, rows: int, scan: str) -> dict[str, object]:
+        """What the read did."""
+        return {
+            "shards": 1,
+            "partitionsRead": rows,
+            "scan": scan,
+            "keysExamined": self.counts.keys_examined,
+            "tombstones": self.counts.tombstones,
+        }
+
+
+def read_row(
+    query: RowQuery, key: bytes, act: Callable[[RowReader], Steps[T]], *, points: tuple[bytes, ...] = ()
+) -> T | Awaitable[T]:
+    """What `act` finds in a row. `points`: paths that it is going to look at. Errors: Unavailable, TimedOut,
+    StaleConfig.
+    """
+    found, node = query.found, query.node
+    needed = check_read(node, found.keyspace, query.level)
+    tail = row_tail(found.keyspace.partitioner, key)
+    if needed > 1:
+        return _read_merged(query, tail, needed, act, points)
+    viewing = viewed(query.context, query.level)
+    if isinstance(viewing, View):
+        return _read_own(query, viewing, key, tail, act)
+    return _read_later(query, viewing, key, tail, act)
+
+
+async def _read_later(
+    query: RowQuery, viewing: Awaitable[View], key: bytes, tail: bytes, act: Callable[[RowReader], Steps[T]]
+) -> T:
+    read = _read_own(query, await viewing, key, tail, act)
+    return await read if isawaitable(read) else read
+
+
+def _read_own(
+    query: RowQuery, view: View, key: bytes, tail: bytes, act: Callable[[RowReader], Steps[T]]
+) -> T | Awaitable[T]:
+    try:
+        check_owned(query.found, view.owned, key)
+        reader = row_reader(query, WideCells(view.reader), tail)
+    except BaseException:
+        view.release()
+        raise
+    return driven(query.context, act(reader), view.release)
+
+
+def row_reader(query: RowQuery, cells: Cells, tail: bytes) -> RowReader:
+    """A reader of the row with that part of keys."""
+    prefix = family_prefix(query.found.collection.ident) + tail
+    return RowReader(cells, query.found.definition, prefix, query.now, query.counts)
+
+
+def check_owned(found: Found, owned: Predicate | None, key: bytes) -> None:
+    """StaleConfig for a row of a range that is not this shard's."""
+    if owned is not None and not owned.matches(ring_document(found.keyspace.partitioner, key)):
+        raise CommandError(Code.StaleConfig, f"row {shown_key(key)} of {found.collection.ns} is not here")
+
+
+def quorum_of(query: RowQuery, needed: int) -> Quorum:
+    """How members are asked for the query."""
+    node, context = query.node, query.context
+    deadline = node.clock() + node.wide.settings.read_timeout / 1000
+    if context.deadline is not None:
+        deadline = min(deadline, context.deadline)
+    return Quorum(
+        context=context, node=node, found=query.found, level=query.level, needed=needed, deadline=deadline
+    )  # fmt: skip
+
+
+async def _read_merged(
+    query: RowQuery, tail: bytes, needed: int, act: Callable[[RowReader], Steps[T]], points: tuple[bytes, ...]
+) -> T:
+    merged = MergedRow(quorum_of(query, needed), tail, points)
+    while True:
+        before = query.counts.keys_examined, query.counts.tombstones
+        try:
+            found = driven(query.context, act(row_reader(query, merged, tail)), _nothing)
+            return await found if isawaitable(found) else found
+        except Lacking as lack:
+            query.counts.keys_examined, query.counts.tombstones = before
+            await merged.fetch(lack)
+
+
+def _nothing() -> None:
+    """A merged row holds no snapshot."""

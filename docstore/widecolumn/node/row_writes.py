@@ -1,0 +1,243 @@
+"""Mutations on their way into rows: entered and checked as every write is, merged, acknowledged by consistency level.
+
+Always true: all of a row's part of a request is in one write unit; between the check of primary state and ownership and
+the commit there is no await; a request that is refused (level, limits, ownership) has written nothing of the row it
+was refused for.
+
+A row that has become too large is told of once, by the write that makes it cross a limit, in the log, in a counter and
+in the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+from typing import NamedTuple
+
+from docstore.collection.rows import merge_row
+from docstore.collection.unit_of_work import WriteUnit
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.kernel.columns.mutations import RowUpdate
+from docstore.kernel.match.predicate import Predicate
+from docstore.log import component
+from docstore.node.node import DataNode
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.read.snapshot import enter
+from docstore.optime import OpTime
+from docstore.widecolumn.model.cells import stamp_of
+from docstore.widecolumn.model.column_families import Keyspace
+from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.errors import invalid_request
+from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.mutations import Entry
+from docstore.widecolumn.model.ring import ring_document
+from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.replicas import check_write, wait_written
+
+LOG = component("WIDE")
+
+UNIT_ENTRIES = 256
+"""Rows are written together in one unit until they have so many cells."""
+MAX_ROW_BYTES = 16 * 1024 * 1024
+"""What is merged into one row at once is one entry of the oplog, and has the limit of a document."""
+_ENTRY_BYTES = 16
+
+
+LOWEST_STAMP = stamp_of(-(1 << 63))
+"""The timestamp of what is not deleted: a cell with it would be hidden by that."""
+
+
+class RowChange(NamedTuple):
+    """What is merged into one row; no two entries have one path."""
+
+    found: Found
+    key: bytes
+    entries: Sequence[Entry]
+
+
+class Outdated(Exception):
+    """What a write was to depend on does not stand any more; nothing has been written."""
+
+
+def write_rows(
+    context: Context,
+    node: DataNode,
+    rows: Sequence[RowChange],
+    level: Level,
+    guard: Callable[[], bool] | None = None,
+) -> list[str] | Awaitable[list[str]]:
+    """Merge all rows and wait for the level; the warnings. `guard` is asked in the step in which the one row is
+    merged. Errors: Unavailable, TimedOut, StaleConfig, BadValue; Outdated where the guard says no.
+    """
+    for row in rows:
+        if any(entry.record[1:9] == LOWEST_STAMP for entry in row.entries):
+            raise invalid_request(f"Out of bound timestamp, must be in [{1 - (1 << 63)}, {(1 << 63) - 1}]")
+        if len(row.entries) > 1:
+            _check_size(row)
+    if len(rows) == 1:
+        needed = check_write(node, rows[0].found.keyspace, level)
+    else:
+        needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
+    free = node.ownership is None and not node.store.write_lock.held
+    if needed == 1 and len(rows) == 1 and free and guard is None:
+        found, key, entries = rows[0]
+        update = write_one(node, found, row_tail(found.keyspace.partitioner, key), entries)
+        return growth_warnings(node, found, key, update)
+    writing = _Writing(context, node, rows, guard)
+    if free and writing.advance(None):
+        if needed == 1:
+            return writing.warnings
+        return _acknowledged(writing, level, needed)
+    return _write_on(writing, level, needed)
+
+
+def write_one(node: DataNode, found: Found, tail: bytes, entries: Sequence[Entry]) -> RowUpdate:
+    """Merge into one row, given as its part of keys, what nobody waits for: most writes are of this kind."""
+    unit = node.store.unit()
+    try:
+        update = merge_row(unit, found.collection, tail, entries)
+        unit.commit()
+    except BaseException:
+        unit.abort()
+        raise
+    figures = node.wide.settings.figures
+    figures.writes += 1
+    figures.columns_written += len(entries)
+    return update
+
+
+def _keyspaces(rows: Sequence[RowChange]) -> list[Keyspace]:
+    found = {row.found.keyspace.name: row.found.keyspace for row in rows}
+    return list(found.values())
+
+
+def _check_size(row: RowChange) -> None:
+    size = sum(len(entry.path) + len(entry.record) + _ENTRY_BYTES for entry in row.entries)
+    if size > MAX_ROW_BYTES + 65536:
+        raise invalid_request(
+            f"the mutation of row {shown_key(row.key)} has {size} bytes, more than the limit of {MAX_ROW_BYTES}"
+        )
+
+
+def shown_key(key: bytes) -> str:
+    """A row key in a message: as text where it is text, else in hexadecimal."""
+    try:
+        return key.decode("utf-8")
+    except UnicodeDecodeError:
+        return f"0x{key.hex()}"
+
+
+async def _write_on(writing: _Writing, level: Level, needed: int) -> list[str]:
+    node, context = writing.node, writing.context
+    while True:
+        await node.store.write_lock.wait()
+        context.operation.check()
+        owned: Predicate | None = None
+        if node.ownership is not None:
+            owned = await _enter(context, node, writing.namespace)
+        node.replication.check_write()
+        if writing.advance(owned):
+            break
+        await node.pause()
+    return await _acknowledged(writing, level, needed)
+
+
+async def _enter(context: Context, node: DataNode, namespace: str) -> Predicate | None:
+    assert node.ownership is not None
+    entered = node.ownership.enter(namespace, context.shard_version, write=True)
+    return await enter(context, node, entered, write=True, namespace=namespace) if isawaitable(entered) else entered
+
+
+async def _acknowledged(writing: _Writing, level: Level, needed: int) -> list[str]:
+    if needed > 1:
+        # What has changed nothing may still be on its way to the others.
+        optime = writing.last or writing.node.store.last_optime
+        await wait_written(writing.context, writing.node, optime, level, needed)
+    return writing.warnings
+
+
+class _Writing:
+    """The rows of one request, somewhere on their way. `last`: the optime of the last write."""
+
+    def __init__(
+        self, context: Context, node: DataNode, rows: Sequence[RowChange], guard: Callable[[], bool] | None
+    ) -> None:
+        self.context = context
+        self.node = node
+        self.last: OpTime | None = None
+        self.warnings: list[str] = []
+        self._rows = rows
+        self._guard = guard
+        self._at = 0
+
+    @property
+    def namespace(self) -> str:
+        """Where the next row is."""
+        return self._rows[self._at].found.collection.ns if self._at < len(self._rows) else ""
+
+    def advance(self, owned: Predicate | None) -> bool:
+        """Write for one slice, rows of one column family only where there is an ownership; True when all is done."""
+        node, rows = self.node, self._rows
+        until = node.clock() + SLICE_SECONDS
+        while self._at < len(rows):
+            namespace = self.namespace
+            self._unit(owned, namespace)
+            if self._at < len(rows) and (
+                node.clock() >= until or (node.ownership is not None and self.namespace != namespace)
+            ):
+                return False
+        return True
+
+    def _unit(self, owned: Predicate | None, namespace: str) -> None:
+        node, rows = self.node, self._rows
+        if self._guard is not None and not self._guard():
+            raise Outdated
+        unit = node.store.unit()
+        grown: list[tuple[RowChange, RowUpdate]] = []
+        entries = 0
+        at = self._at
+        try:
+            while at < len(rows) and (at == self._at or entries + len(rows[at].entries) <= UNIT_ENTRIES):
+                row = rows[at]
+                collection = row.found.collection
+                if collection.ns != namespace:
+                    break
+                if node.store.catalog.collections.get(namespace) is not collection:
+                    raise CommandError(Code.NamespaceNotFound, f"{namespace} has been dropped")
+                grown.append((row, self._merge(unit, row, owned)))
+                entries += len(row.entries)
+                at += 1
+            self.last = unit.commit() or self.last
+        except BaseException:
+            unit.abort()
+            raise
+        self._at = at
+        figures = node.wide.settings.figures
+        figures.writes += len(grown)
+        figures.columns_written += entries
+        for row, update in grown:
+            self.warnings += growth_warnings(node, row.found, row.key, update)
+
+    def _merge(self, unit: WriteUnit, row: RowChange, owned: Predicate | None) -> RowUpdate:
+        partitioner = row.found.keyspace.partitioner
+        if owned is not None and not owned.matches(ring_document(partitioner, row.key)):
+            raise CommandError(Code.StaleConfig, f"row {shown_key(row.key)} of {row.found.collection.ns} is not here")
+        return merge_row(unit, row.found.collection, row_tail(partitioner, row.key), row.entries)
+
+
+def growth_warnings(node: DataNode, found: Found, key: bytes, update: RowUpdate) -> list[str]:
+    """What is to be told of a row that has grown past a limit."""
+    settings = node.wide.settings
+    if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
+        return []
+    name = f"{found.keyspace.name}/{found.definition.name}:{shown_key(key)}"
+    warnings: list[str] = []
+    if update.rows_before <= settings.warn_rows < update.rows:
+        warnings.append(f"Writing large partition {name} ({update.rows} rows)")
+    if update.bytes_before <= settings.warn_bytes < update.row_bytes:
+        warnings.append(f"Writing large partition {name} ({update.row_bytes} bytes)")
+    for warning in warnings:
+        settings.figures.wide_partitions += 1
+        LOG.warning(warning)
+    return warnings

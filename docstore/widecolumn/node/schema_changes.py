@@ -1,0 +1,184 @@
+"""Changes of keyspaces and column families, each in one write unit: all of it is done or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from docstore.bson import OBJECT, from_python
+from docstore.collection.catalog.ddl import truncate_family
+from docstore.collection.catalog.modification import modify_options
+from docstore.collection.catalog.options import options_of
+from docstore.collection.store import Store
+from docstore.collection.unit_of_work import WriteUnit
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.node.ddl.catalog_changes import change, check_database_case
+from docstore.node.node import DataNode, node_of
+from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, check_family_name, check_keyspace_name
+from docstore.widecolumn.model.definition_commands import digest_of
+from docstore.widecolumn.model.errors import already_exists, configuration, family_absent, keyspace_absent, stale_schema
+from docstore.widecolumn.node.keyspaces import MARK, Found, WideColumns
+
+NO_IDENTITIES: Mapping[str, UUID] = {}
+
+
+class SchemaChange:
+    """What can be done to the schema inside one unit."""
+
+    def __init__(self, node: DataNode, unit: WriteUnit, identities: Mapping[str, UUID] = NO_IDENTITIES) -> None:
+        """`identities`: those that column families get which are made, by namespace; others draw their own."""
+        self._store: Store = node.store
+        self._wide: WideColumns = node.wide
+        self._unit = unit
+        self._identities = identities
+
+    def create_keyspace(self, keyspace: Keyspace) -> None:
+        """NamespaceExists, also where the database holds documents."""
+        name = keyspace.name
+        check_keyspace_name(name)
+        if self._wide.is_keyspace(name):
+            raise already_exists("keyspace", name)
+        if self._store.catalog.in_database(name):
+            raise CommandError(Code.NamespaceExists, f"the database {name} holds documents")
+        check_database_case(self._store, f"{name}.{MARK}")
+        options = options_of({"keyspace": keyspace.to_options()})
+        self._store.create_collection(self._unit, f"{name}.{MARK}", options)
+
+    def alter_keyspace(self, keyspace: Keyspace) -> None:
+        """NamespaceNotFound."""
+        self._redefine(f"{keyspace.name}.{MARK}", "keyspace", keyspace.to_options(), keyspace_absent(keyspace.name))
+
+    def drop_keyspace(self, name: str) -> None:
+        """NamespaceNotFound."""
+        if not self._wide.is_keyspace(name):
+            raise keyspace_absent(name)
+        self._store.drop_database(self._unit, name)
+
+    def create_family(self, keyspace: str, family: ColumnFamily) -> None:
+        """NamespaceExists, NamespaceNotFound."""
+        check_family_name(family.name)
+        if not self._wide.is_keyspace(keyspace):
+            raise keyspace_absent(keyspace)
+        namespace = f"{keyspace}.{family.name}"
+        if self._store.collection(namespace) is not None:
+            raise already_exists("column family", family.name)
+        options = options_of({"columnFamily": family.to_options()})
+        self._store.create_collection(self._unit, namespace, options, uuid=self._identities.get(namespace))
+
+    def alter_family(self, keyspace: str, family: ColumnFamily) -> None:
+        """NamespaceNotFound."""
+        namespace = f"{keyspace}.{family.name}"
+        self._redefine(namespace, "columnFamily", family.to_options(), family_absent(family.name))
+
+    def drop_family(self, keyspace: str, name: str) -> None:
+        """NamespaceNotFound."""
+        self._existing(keyspace, name)
+        self._store.drop_collection(self._unit, f"{keyspace}.{name}")
+
+    def truncate(self, keyspace: str, name: str) -> None:
+        """NamespaceNotFound."""
+        found = self._existing(keyspace, name)
+        truncate_family(self._store.catalog, self._unit, found.collection)
+
+    def define(self, keyspaces: Sequence[Keyspace], families: Mapping[str, Sequence[ColumnFamily]]) -> list[str]:
+        """Make what is not there yet; the keyspaces that were made. NamespaceExists for a definition that differs from
+        the one that stands.
+        """
+        made: list[str] = []
+        for keyspace in keyspaces:
+            standing = self._wide.keyspace(keyspace.name)
+            if standing is None:
+                self.create_keyspace(keyspace)
+                for family in families[keyspace.name]:
+                    self.create_family(keyspace.name, family)
+                made.append(keyspace.name)
+                continue
+            found = {each.definition.name: each.definition for each in self._wide.families(keyspace.name)}
+            if standing != keyspace or found != {family.name: family for family in families[keyspace.name]}:
+                raise already_exists("keyspace", keyspace.name)
+        return made
+
+    def replace(self, keyspaces: Sequence[Keyspace], families: Mapping[str, Sequence[ColumnFamily]]) -> None:
+        """Make what is not there yet and bring what is there to its definition. Other column families go.
+
+        ConfigurationException where a type, a comparator or a partitioner would change: rows lie in their order.
+        """
+        for keyspace in keyspaces:
+            standing = self._wide.keyspace(keyspace.name)
+            if standing is None:
+                self.define([keyspace], families)
+                continue
+            if standing.partitioner != keyspace.partitioner:
+                raise configuration("partitioner cannot be changed")
+            if standing != keyspace:
+                self.alter_keyspace(keyspace)
+            self._replace_families(keyspace.name, {family.name: family for family in families[keyspace.name]})
+
+    def _replace_families(self, keyspace: str, wanted: Mapping[str, ColumnFamily]) -> None:
+        found = {each.definition.name: each.definition for each in self._wide.families(keyspace)}
+        for name in found.keys() - wanted.keys():
+            self.drop_family(keyspace, name)
+        for name, family in wanted.items():
+            standing = found.get(name)
+            if standing is None:
+                self.create_family(keyspace, family)
+            elif standing != family:
+                if _order_of(standing) != _order_of(family):
+                    raise configuration("comparator cannot be changed")
+                self.alter_family(keyspace, family)
+
+    def _existing(self, keyspace: str, name: str) -> Found:
+        if not self._wide.is_keyspace(keyspace):
+            raise keyspace_absent(keyspace)
+        found = self._wide.find(keyspace, name)
+        if found is None:
+            raise family_absent(name)
+        return found
+
+    def _redefine(self, namespace: str, option: str, definition: Mapping[str, Any], absent: CommandError) -> None:
+        collection = self._store.collection(namespace)
+        if collection is None:
+            raise absent
+        code, raw = from_python(definition)
+        assert code == OBJECT, "a definition is a document"
+        modify_options(self._store.catalog, self._unit, collection, {option: (code, raw)})
+
+
+def _order_of(family: ColumnFamily) -> tuple[Any, ...]:
+    """What cannot change while rows lie on disk."""
+    return family.column_type, family.comparator, family.subcomparator
+
+
+def check_schema(context: Context, arguments: Arguments) -> None:
+    """Refuse a request whose sender works by another definition of the column family. Errors: StaleConfig,
+    NamespaceNotFound.
+    """
+    given = arguments["schema"]
+    if given is not None:
+        found = node_of(context).wide.existing(context.db, arguments.value, context.command.name)
+        if given[1][5:] != digest_of(found.collection.uuid, found.collection.options.raw):
+            raise stale_schema(found.collection.ns)
+
+
+def check_change(context: Context, act: Callable[[SchemaChange], None]) -> None:
+    """Refuse what `change_schema` would refuse; nothing is changed."""
+    node = node_of(context)
+    unit = node.store.unit()
+    try:
+        act(SchemaChange(node, unit))
+    finally:
+        unit.abort()
+
+
+async def change_schema(
+    context: Context, act: Callable[[SchemaChange], None], identities: Mapping[str, UUID] = NO_IDENTITIES
+) -> dict[str, Any]:
+    """Change the schema in one unit; the reply, which holds a writeConcernError where the change is not safe yet."""
+    node = node_of(context)
+    if not context.namespace and context.db != "admin":
+        # What the request was routed by: a keyspace lives where its mark does.
+        context.namespace = f"{context.db}.{MARK}"
+    return await change(context, {}, lambda unit: act(SchemaChange(node, unit, identities)))

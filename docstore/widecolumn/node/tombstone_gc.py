@@ -1,0 +1,163 @@
+"""What is dead for good goes: expired values, tombstones older than the grace period, what deletions hide.
+
+The primary looks through the column families now and then and removes what it finds by removals in the oplog, so that
+members hold the same. Always true of what goes:
+
+* a majority has it: nothing is judged before the log of the moment of the look is committed by one;
+* it stands as it was judged: a removal takes only the record that it expects;
+* its row is this shard's: of rows on their way to or from another shard only a part may be here, so they are let be,
+  and a pass ends where ownership changes;
+* what nothing needs is what `docstore.widecolumn.node.garbage` says; a deletion of a row, super column or range goes
+  only if nothing has come to the row meanwhile.
+
+A pass that has seen all of a row also puts right how many columns, super columns or rows of a table it has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import NamedTuple
+
+from docstore.collection.rows import EMPTY, RowSize, remove_cells, row_size
+from docstore.commands.concerns import MAJORITY
+from docstore.errors import CommandError
+from docstore.kernel.columns.encoding import ESTIMATE, WHOLE
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.shard_filter import Owned
+from docstore.node.upkeep.periodic import PeriodicTask
+from docstore.storage import Family
+from docstore.storage.engine import Reader
+from docstore.widecolumn.model.keys import family_end, family_prefix, split_row
+from docstore.widecolumn.node.garbage import NameEnd, RowJudge, name_end_of
+from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.row_keys import is_owned
+
+_COMMIT_SECONDS = 10.0
+_UNIT_KEYS = 512
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row while it is looked through."""
+
+    tail: bytes
+    size: RowSize
+    judge: RowJudge
+    owned: bool = True
+    ended: bool = False
+
+
+class _Pass(NamedTuple):
+    """What is looked through, and what of it is this shard's."""
+
+    found: Found
+    name_end: NameEnd
+    owned: Predicate | None
+
+
+class Collector(PeriodicTask):
+    """Runs the passes of a node, every `wideColumn.collectionSecs`."""
+
+    name = "tombstone collector"
+
+    def interval(self) -> float | None:
+        return self._node.wide.settings.collection_seconds or None
+
+    async def run_pass(self) -> None:
+        """Look through every column family; nothing on a node that is not primary."""
+        for keyspace in self._node.wide.keyspaces():
+            for found in self._node.wide.families(keyspace.name):
+                with contextlib.suppress(CommandError):
+                    await self._collect(found)
+
+    async def _collect(self, found: Found) -> None:
+        node = self._node
+        base = family_prefix(found.collection.ident)
+        position = base
+        row: _Row | None = None
+        name_end = name_end_of(found)
+        ownership = node.ownership
+        owned = None if ownership is None else await ownership.known(found.collection.ns)
+        while True:
+            node.replication.check_write()
+            snapshot = node.engine.snapshot()
+            try:
+                optime = node.store.last_optime
+                if node.store.oplog is not None and await node.replication.wait_write(
+                    optime, MAJORITY, node.clock() + _COMMIT_SECONDS
+                ):
+                    return
+                filter = None if owned is None else owned.owned
+                row, position = self._look(_Pass(found, name_end, filter), snapshot, row, position)
+            finally:
+                snapshot.close()
+            if row is None:
+                return
+            if not await self._remove(found, row, owned) or position == b"":
+                return
+            if row.ended:
+                row = None
+            await node.pause()
+
+    def _look(self, looked: _Pass, snapshot: Reader, row: _Row | None, position: bytes) -> tuple[_Row | None, bytes]:
+        """Judge records of one row for one slice: (the row, where to go on; empty at the end of the family)."""
+        node, found = self._node, looked.found
+        base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
+        until = node.clock() + SLICE_SECONDS
+        now = node.wide.now()
+        due = now - found.definition.gc_grace_seconds
+        for seen, (key, record) in enumerate(snapshot.items(Family.WIDE, position, end), 1):
+            if row is None or not key.startswith(row.tail, len(base)):
+                if row is not None:
+                    _close(row)
+                    return row, key
+                tail = key[len(base) : split_row(key, found.keyspace.partitioner)[1]]
+                judge = RowJudge(looked.name_end, now, due)
+                size = row_size(snapshot, found.collection, tail)
+                row = _Row(tail, size, judge, is_owned(found, tail, looked.owned))
+            if row.owned and not record[0] & ESTIMATE:
+                row.judge.take(key[len(base) + len(row.tail) :], record)
+            if len(row.judge.doomed) >= _UNIT_KEYS or (seen % 64 == 0 and node.clock() >= until):
+                return row, key + b"\0"
+        if row is not None:
+            _close(row)
+        return row, b""
+
+    async def _remove(self, found: Found, row: _Row, owned: Owned | None) -> bool:
+        """Remove what has been doomed; False when the pass is to end."""
+        node, collection = self._node, found.collection
+        doomed, row.judge.doomed = row.judge.doomed, []
+        counts = row.owned and row.ended and row.judge.names != row.size.rows
+        if not doomed and not counts:
+            return True
+        await node.store.write_lock.wait()
+        if node.ownership is not None:
+            entered = node.ownership.enter(collection.ns, None, write=True)
+            while isawaitable(entered):
+                await entered
+                entered = node.ownership.enter(collection.ns, None, write=True)
+            if not node.ownership.is_known(collection.ns, owned):
+                return False
+        node.replication.check_write()
+        if node.store.catalog.collections.get(collection.ns) is not collection:
+            return False
+        size = row_size(node.engine, collection, row.tail)
+        if size != row.size:
+            # Something has come meanwhile that a deletion may have to hide.
+            doomed = [(path, record) for path, record in doomed if not record[0] & WHOLE]
+        rows = row.judge.names if counts and size == row.size else size.rows
+        with node.store.unit() as unit:
+            remove_cells(unit, collection, row.tail, doomed, rows=rows)
+            unit.commit()
+        row.size = row_size(node.engine, collection, row.tail) if size == row.size else EMPTY
+        node.wide.settings.figures.collected += len(doomed)
+        return True
+
+
+def _close(row: _Row) -> None:
+    """The row has been looked through."""
+    row.judge.close()
+    row.ended = True

@@ -1,0 +1,42 @@
+"""What the commands that write columns have in common."""
+
+from __future__ import annotations
+
+from docstore.bson import from_python
+from docstore.bson.build import enclosed
+from docstore.log import component
+from docstore.node.node import DataNode
+from docstore.widecolumn.model.requests import Writing
+from docstore.widecolumn.node.row_writes import RowChange, shown_key
+
+LOG = component("WIDE")
+
+
+def writing_of(node: DataNode) -> Writing:
+    """What the writes of one request have in common."""
+    wide = node.wide
+    return Writing(now=wide.now(), default_timestamp=wide.timestamp(), max_value=wide.settings.max_value)
+
+
+def large_values(node: DataNode, *rows: RowChange) -> list[str]:
+    """Warnings of values that are larger than values should be."""
+    limit = node.wide.settings.warn_value
+    warnings: list[str] = []
+    for row in rows:
+        for entry in row.entries:
+            if len(entry.record) > limit:
+                name = f"{row.found.keyspace.name}/{row.found.definition.name}:{shown_key(row.key)}"
+                warnings.append(f"Writing large value in {name} ({len(entry.record)} bytes)")
+    for warning in warnings:
+        node.wide.settings.figures.large_values += 1
+        LOG.warning(warning)
+    return warnings
+
+
+def reply_written(record: bytes, warnings: list[str]) -> bytes:
+    """`{timestamp, warnings?}` for a record that has been written."""
+    # Big-endian in records, little-endian in documents; that of a deletion stands at the same place.
+    body = b"\x12timestamp\0" + record[8:0:-1]
+    if warnings:
+        body += b"\x04warnings\0" + from_python(warnings)[1]
+    return enclosed(body)

@@ -1,0 +1,1 @@
+"""The giving side of a migration: the driver of the pure donor, its steps, what it clones and captures."""

@@ -1,0 +1,153 @@
+"""What a donor has to send: the range as it was when the capture began, then what has changed since.
+
+Always true: snapshot and capture begin in one step, so a change is in the snapshot or in the capture.
+
+There are two kinds: of documents, and of the rows of a column family. What is sent of either are documents.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Protocol
+
+from docstore.bson import Value
+from docstore.collection.collection import Collection
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.sharding.migration import Migration
+from mongod.migration.donor.capture import Capture
+from mongod.migration.donor.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
+from mongod.migration.ranges import documents, in_range, key_index
+from mongod.migration.rows.ranges import RowCapture, is_family, partitioner_of, row_documents, rows_of
+
+
+class Changes(Protocol):
+    """What has been captured. `overflowed`: more than could be kept."""
+
+    overflowed: bool
+
+    def __len__(self) -> int: ...
+
+    def stop(self) -> None: ...
+
+
+class CloneSource(ABC):
+    """One migration's range on the donor. Close it in any case."""
+
+    def __init__(self, node: DataNode, migration: Migration, capture: Changes) -> None:
+        self._node = node
+        self._migration = migration
+        self._changes = capture
+        self._snapshot = node.engine.snapshot()
+        self._cursor: Iterator[bytes] = iter(())
+
+    def close(self) -> None:
+        """Stop capturing, let the snapshot go."""
+        self._changes.stop()
+        self._close_snapshot()
+
+    def _close_snapshot(self) -> None:
+        self._cursor = iter(())
+        self._snapshot.close()
+
+    async def next_batch(self) -> tuple[list[bytes], bool]:
+        """(documents of the snapshot, whether they are the last). ExceededMemoryLimit when changes came too fast."""
+        clock, pause = self._node.clock, self._node.pause
+        batch: list[bytes] = []
+        size, until = 0, clock() + SLICE_SECONDS
+        for raw in self._cursor:
+            batch.append(raw)
+            size += len(raw)
+            if size >= BATCH_BYTES or len(batch) >= BATCH_DOCUMENTS:
+                self._check()
+                return batch, False
+            if clock() >= until:
+                await pause()
+                until = clock() + SLICE_SECONDS
+        self._close_snapshot()
+        self._check()
+        return batch, True
+
+    @abstractmethod
+    def take_changes(self) -> tuple[list[bytes], list[Value]]:
+        """(documents to be stored, `_id`s of those that are gone from the range) of some captured changes."""
+
+    def left(self) -> int:
+        """How many captured changes are left. Errors: those of `take_changes`."""
+        self._check()
+        return len(self._changes)
+
+    def _check(self) -> None:
+        """ExceededMemoryLimit when changes came too fast."""
+        if self._changes.overflowed:
+            raise CommandError(Code.ExceededMemoryLimit, "the range changes faster than it can be moved")
+
+
+class DocumentSource(CloneSource):
+    """Documents, and of those that have changed what they are like now."""
+
+    def __init__(self, node: DataNode, migration: Migration) -> None:
+        """NamespaceNotFound, IndexNotFound."""
+        collection = collection_of(node, migration)
+        index = key_index(collection, migration.key)
+        self._capture = Capture(node.store, migration)
+        super().__init__(node, migration, self._capture)
+        self._cursor = (raw for _, raw in documents(self._snapshot, collection, index, migration.range))
+
+    def take_changes(self) -> tuple[list[bytes], list[Value]]:
+        """See the base."""
+        collection, migration = collection_of(self._node, self._migration), self._migration
+        present: list[bytes] = []
+        gone: list[Value] = []
+        size = 0
+        self._check()
+        while len(self._capture) and size < BATCH_BYTES and len(present) + len(gone) < CHANGES_AT_ONCE:
+            (identity,) = self._capture.take(1)
+            found = collection.by_id(self._node.engine, identity)
+            if found is not None and in_range(migration.key, migration.range, found[1]):
+                present.append(found[1])
+                size += len(found[1])
+            else:
+                gone.append(identity)
+        return present, gone
+
+
+class RowSource(CloneSource):
+    """Rows of a column family, and then the entries that concern them."""
+
+    def __init__(self, node: DataNode, migration: Migration) -> None:
+        """NamespaceNotFound."""
+        collection = collection_of(node, migration)
+        partitioner = partitioner_of(node, collection)
+        rows = rows_of(partitioner, migration.range)
+        self._capture = RowCapture(node.store, migration.namespace, rows)
+        super().__init__(node, migration, self._capture)
+        self._cursor = row_documents(self._snapshot, collection, partitioner, rows)
+
+    def take_changes(self) -> tuple[list[bytes], list[Value]]:
+        """See the base; merges make all that there is, so nothing is gone."""
+        collection_of(self._node, self._migration)
+        self._check()
+        return self._capture.take(CHANGES_AT_ONCE, BATCH_BYTES), []
+
+    def _check(self) -> None:
+        super()._check()
+        if self._capture.redefined:
+            raise CommandError(Code.ConflictingOperationInProgress, "the column family changes while it is moved")
+
+
+def source_of(node: DataNode, migration: Migration) -> CloneSource:
+    """The migration's source. NamespaceNotFound, IndexNotFound."""
+    if is_family(collection_of(node, migration)):
+        return RowSource(node, migration)
+    return DocumentSource(node, migration)
+
+
+def collection_of(node: DataNode, migration: Migration) -> Collection:
+    """The migration's collection on this member. NamespaceNotFound when it was dropped."""
+    collection = node.store.collection(migration.namespace)
+    if collection is None or collection.uuid != migration.uuid.as_uuid():
+        raise CommandError(Code.NamespaceNotFound, f"{migration.namespace} was dropped")
+    return collection

@@ -1,0 +1,1 @@
+"""The taking side of a migration: the driver of the pure recipient."""

@@ -1,0 +1,180 @@
+"""The rows of a column family in a range of the ring: how a migration reads, sends, stores and deletes them.
+
+A range of places is a range of storage keys, and records say of themselves what they are. What is sent are the
+documents of oplog entries (`docstore.collection.rows`): merges of what a snapshot holds, with the number that a row's
+statistics count, then every merge and removal that came after it, in their order. So the recipient comes to hold what
+the donor holds: tombstones are there, and what was collected meanwhile is collected there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from docstore.bson import STRING, elements, get_field
+from docstore.collection.collection import Collection
+from docstore.collection.rows import RowSize, merge_document, removal_document, remove_cells, row_size_of
+from docstore.collection.store import Store
+from docstore.collection.unit_of_work import Commit, WriteUnit
+from docstore.kernel.columns.encoding import ESTIMATE
+from docstore.namespace import split_namespace
+from docstore.node.node import DataNode
+from docstore.query.value.values import text_of
+from docstore.sharding.key import KeyRange
+from docstore.storage import Family, Reader
+from docstore.widecolumn.model.keys import STATISTICS, family_end, family_prefix, row_end, split_row
+from docstore.widecolumn.model.mutations import Entry
+from docstore.widecolumn.model.partitioners import Partitioner
+from docstore.widecolumn.model.requests import RowRange
+from docstore.widecolumn.model.ring import SHARD_KEY_FIELD, rows_between
+from docstore.widecolumn.node.keyspaces import MARK
+from docstore.widecolumn.node.row_keys import records
+
+_MERGED_RECORDS = 1000
+_MERGED_BYTES = 256 * 1024
+_PASSED_BY = 64
+"""Rows with more columns are passed by with a seek when only their sizes are looked at."""
+MAX_BYTES = 64 * 1024 * 1024
+
+
+def is_family(collection: Collection) -> bool:
+    """Whether a collection is a column family."""
+    return collection.options.family is not None
+
+
+def partitioner_of(node: DataNode, collection: Collection) -> Partitioner:
+    """That of the column family's keyspace."""
+    keyspace = node.wide.keyspace(collection.database)
+    assert keyspace is not None, f"{collection.ns} is in a keyspace"
+    return keyspace.partitioner
+
+
+def rows_of(partitioner: Partitioner, bounds: KeyRange) -> RowRange:
+    """The rows of a chunk."""
+    low, high = (bound.document()[SHARD_KEY_FIELD] for bound in (bounds.min, bounds.max))
+    return rows_between(partitioner, low, high)
+
+
+def _keys(collection: Collection, rows: RowRange) -> tuple[bytes, bytes]:
+    base = family_prefix(collection.ident)
+    return base + rows.start, base + rows.end if rows.end else family_end(collection.ident)
+
+
+def row_documents(reader: Reader, collection: Collection, partitioner: Partitioner, rows: RowRange) -> Iterator[bytes]:
+    """What makes these rows anew: the documents of entries, each for one row."""
+    standing = b""
+    entries: list[Entry] = []
+    size = counted = 0
+    for tail, path, record in records(reader, *_keys(collection, rows), partitioner):
+        if entries and (tail != standing or len(entries) >= _MERGED_RECORDS or size >= _MERGED_BYTES):
+            yield merge_document(standing, entries)
+            entries, size = [], 0
+        if tail != standing:
+            if counted:
+                yield removal_document(standing, (), counted)
+            standing, counted = tail, 0
+        if record[0] & ESTIMATE:
+            counted = row_size_of(record).rows
+        else:
+            entries.append(Entry(path, record))
+            size += len(path) + len(record)
+    if entries:
+        yield merge_document(standing, entries)
+    if counted:
+        yield removal_document(standing, (), counted)
+
+
+def row_sizes(
+    reader: Reader, collection: Collection, partitioner: Partitioner, rows: RowRange
+) -> Iterator[tuple[bytes, RowSize]]:
+    """(part of the keys, size) of these rows, in the order of the ring."""
+    at, end = _keys(collection, rows)
+    base = len(family_prefix(collection.ident))
+    while at < end:
+        start, at = at, end
+        for key, record in reader.items(Family.WIDE, start, end):
+            if not record[0] & ESTIMATE:
+                continue
+            mark = split_row(key, partitioner)[1]
+            if key[mark:] == STATISTICS:
+                size = row_size_of(record)
+                yield key[base:mark], size
+                if size.rows > _PASSED_BY:
+                    at = row_end(key[:mark])
+                    break
+
+
+def delete_rows(unit: WriteUnit, collection: Collection, partitioner: Partitioner, rows: RowRange, limit: int) -> int:
+    """Remove at most `limit` records of these rows; how many there were."""
+    doomed: dict[bytes, list[tuple[bytes, bytes]]] = {}
+    found = size = 0
+    for tail, path, record in records(unit.engine, *_keys(collection, rows), partitioner):
+        if record[0] & ESTIMATE:
+            continue
+        doomed.setdefault(tail, []).append((path, record))
+        found += 1
+        size += len(record)
+        if found == limit or size >= _MERGED_BYTES:
+            break
+    for tail, removed in doomed.items():
+        remove_cells(unit, collection, tail, removed)
+    return found
+
+
+class RowCapture:
+    """The entries that concern rows of a range, in their order, from the beginning on until `take` gives them out.
+
+    `overflowed` when more had to be kept than `max_bytes`, `redefined` when the column family was truncated or its
+    definition changed: give up then.
+    """
+
+    def __init__(self, store: Store, namespace: str, rows: RowRange, *, max_bytes: int = MAX_BYTES) -> None:
+        self._namespace = namespace
+        self._database, self._name = split_namespace(namespace)
+        self._rows = rows
+        self._entries: list[bytes] = []
+        self._bytes = 0
+        self._max_bytes = max_bytes
+        self.overflowed = False
+        self.redefined = False
+        self._unsubscribe: Callable[[], None] | None = store.subscribe(self._committed)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def stop(self) -> None:
+        """Stop listening; what was captured is let go."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        self._entries.clear()
+
+    def take(self, count: int, max_bytes: int) -> list[bytes]:
+        """The oldest entries, at most `count` of them and hardly more than `max_bytes`; they leave the capture."""
+        size = taken = 0
+        while taken < min(count, len(self._entries)) and size < max_bytes:
+            size += len(self._entries[taken])
+            taken += 1
+        chosen = self._entries[:taken]
+        del self._entries[:taken]
+        self._bytes -= size
+        return chosen
+
+    def _committed(self, commit: Commit) -> None:
+        for change in commit.changes:
+            if change.op == "m" and change.ns == self._namespace and change.after is not None:
+                row = get_field(change.after, "r")
+                assert row is not None, "an entry names its row"
+                if row[1][5:] >= self._rows.start and (not self._rows.end or row[1][5:] < self._rows.end):
+                    self._add(change.after)
+            elif change.op == "c" and change.ns == f"{self._database}.$cmd" and change.after is not None:
+                _, code, data = elements(change.after)[0]
+                self.redefined = self.redefined or (code == STRING and text_of((code, data)) in (self._name, MARK))
+
+    def _add(self, entry: bytes) -> None:
+        if self.overflowed:
+            return
+        self._entries.append(entry)
+        self._bytes += len(entry)
+        if self._bytes > self._max_bytes:
+            self.overflowed = True
+            self._entries.clear()

@@ -1,0 +1,68 @@
+"""Where a chunk of a column family is to be cut: between rows, by their sizes, never inside one.
+
+Rows with one token stay together: all of a place is on one side of a cut. A chunk with a single place has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docstore.collection.collection import Collection
+from docstore.node.node import DataNode
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.sharding.key import Bound, KeyRange, ShardKey
+from docstore.widecolumn.model.ring import place_document, place_of_tail
+from mongod.migration.rows.ranges import partitioner_of, row_sizes, rows_of
+
+
+async def split_places(
+    node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, target: int | None
+) -> list[Bound]:
+    """The points to cut at: once in the middle with a `target` of None; else every half target, where the chunk has so
+    many bytes, but in the middle at the ends of the ring, to which growing keys come.
+    """
+    if target is not None and collection.size < target:
+        return []
+    sizes = await _sizes(node, collection, bounds)
+    total = sum(size for _, size in sizes)
+    if target is not None and total < target:
+        return []
+    at_an_end = bounds.min.key == key.min.key or bounds.max.key == key.max.key
+    step = total / 2 if target is None or at_an_end else target / 2
+    points: list[Any] = []
+    since = 0
+    for position, (place, size) in enumerate(sizes):
+        if position and since >= step:
+            points.append(place)
+            since = 0
+        since += size
+    if len(points) > 1 and since * 2 < step:
+        points.pop()
+    once = target is None or at_an_end
+    if once and not points and len(sizes) > 1:
+        # The last place holds more than all before it.
+        points = [sizes[-1][0]]
+    return [key.bound(place_document(place)) for place in points[: 1 if once else None]]
+
+
+async def _sizes(node: DataNode, collection: Collection, bounds: KeyRange) -> list[tuple[Any, int]]:
+    """(place, bytes) of what the chunk holds, in the order of places."""
+    partitioner = partitioner_of(node, collection)
+    found: list[tuple[Any, int]] = []
+    snapshot = node.engine.snapshot()
+    until = node.clock() + SLICE_SECONDS
+    try:
+        for count, (tail, size) in enumerate(
+            row_sizes(snapshot, collection, partitioner, rows_of(partitioner, bounds))
+        ):
+            place = place_of_tail(partitioner, tail)
+            if found and found[-1][0] == place:
+                found[-1] = place, found[-1][1] + size.size
+            else:
+                found.append((place, size.size))
+            if count % 256 == 255 and node.clock() >= until:
+                await node.pause()
+                until = node.clock() + SLICE_SECONDS
+    finally:
+        snapshot.close()
+    return found

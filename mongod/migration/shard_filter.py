@@ -1,0 +1,282 @@
+"""Which documents this shard serves: the version check and the filter of every operation, and critical sections.
+
+Always true:
+
+* an operation that carries a shard version runs only under a routing in which this shard has that version, and sees
+  only documents of ranges that the shard owns in it;
+* an unsharded collection is served only by the primary shard of its database;
+* what this shard believes of its own ownership is never older than the last migration that it gave away: the durable
+  document in `config.cache.collections` holds the least version, and an older routing, read from a config server that
+  lags, is not used;
+* between BLOCK_WRITES and UNBLOCK of a migration no write to the collection is let in, and none that was let in before
+  is still uncommitted (writes commit without awaiting after `enter`);
+* on a secondary a routing is used only once the member has applied what its primary had written when the routing was
+  read, so documents that came with a migration are there before they are asked for.
+
+Routing is read from the config servers when it is first needed or was forgotten; requests that come meanwhile wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import bson
+from bson.objectid import ObjectId
+
+from docstore.bson import from_python
+from docstore.collection.unit_of_work import Commit
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.path_predicates import Ranges
+from docstore.kernel.match.predicate import Always, Predicate
+from docstore.log import component
+from docstore.namespace import split_namespace
+from docstore.net import NetworkError, Pool
+from docstore.node.node import DataNode
+from docstore.node.shard_filter import Owned
+from docstore.optime import OpTime
+from docstore.replicaset.standalone import Standalone
+from docstore.sharding.routing import Routing
+from docstore.sharding.version import Lastmod, ShardVersion, stale_config
+from mongod.migration.config_servers import ConfigServers
+from mongod.migration.records import ROUTING_SIGNALS
+
+LOG = component("SHARDING")
+_ACCEPTED_VERSIONS = 16
+_CATCH_UP_SECONDS = 10.0
+_LAG_SECONDS = 0.05
+_LAG_ATTEMPTS = 200
+
+
+class CriticalSection:
+    """Operations on one collection wait for its end; reads too once `reads` is set."""
+
+    def __init__(self) -> None:
+        self.reads = False
+        self._ended = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._ended.wait()
+
+    def end(self) -> None:
+        self._ended.set()
+
+
+class Known:
+    """The routing of one namespace as this shard uses it; `accepted` are encoded versions that were found right.
+
+    `foreign`: the collection is not sharded and its database lives on another shard, or nowhere.
+    """
+
+    def __init__(self, routing: Routing, shard: str) -> None:
+        self.routing = routing
+        self.version = routing.shard_version(shard)
+        self.foreign = routing.collection is None and routing.primary != shard
+        self.owned: Predicate | None = Always(False) if self.foreign else _filter_of(routing, shard)
+        self.accepted: set[bytes] = set()
+
+
+class OwnedRanges:
+    """Implements `docstore.node.shard_filter.Ownership`. `on_term` is called, in the step in which the first operation
+    comes, when this member has become primary in a new term; it may begin critical sections."""
+
+    def __init__(self, node: DataNode, pool: Pool, shard: Any) -> None:
+        self.shard = shard
+        self._node = node
+        self._pool = pool
+        self._known: dict[str, Known] = {}
+        self._base: dict[str, Routing] = {}
+        self._forgotten: dict[str, int] = {}
+        self._dropped: dict[str, ObjectId] = {}
+        self._refreshing: dict[str, asyncio.Task[Known]] = {}
+        self._sections: dict[str, CriticalSection] = {}
+        self._term = -1
+        self.on_term: Callable[[], None] = lambda: None
+        self._unsubscribe = node.store.subscribe(self._committed)
+
+    async def stop(self) -> None:
+        self._unsubscribe()
+        tasks = list(self._refreshing.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What every operation asks
+
+    def enter(
+        self, namespace: str, shard_version: bytes | None, *, write: bool
+    ) -> Predicate | Awaitable[Predicate | None] | None:
+        """See the protocol. An operation without a version sees everything, but its writes wait like any other."""
+        oplog = self._node.store.oplog
+        if oplog is not None and oplog.term != self._term:
+            self.settle_term()
+        if self._sections:
+            section = self._sections.get(namespace)
+            if section is not None and (write or (section.reads and shard_version is not None)):
+                return self._wait(section)
+        if shard_version is None:
+            return None
+        known = self._known.get(namespace)
+        if known is not None and shard_version in known.accepted:
+            return known.owned
+        return self._check(namespace, shard_version, known)
+
+    def _check(
+        self, namespace: str, shard_version: bytes, known: Known | None
+    ) -> Predicate | Awaitable[Predicate | None] | None:
+        received = ShardVersion.from_document(bson.decode(shard_version))
+        if known is not None and not known.foreign:
+            if received.routes_like(known.version):
+                if len(known.accepted) >= _ACCEPTED_VERSIONS:
+                    known.accepted.clear()
+                known.accepted.add(shard_version)
+                return known.owned
+            if received.older_than(known.version):
+                raise stale_config(namespace, received, known.version, self._name)
+        return self._check_fresh(namespace, received)
+
+    async def _check_fresh(self, namespace: str, received: ShardVersion) -> None:
+        """Read the routing anew; who waited for this enters again afterwards."""
+        known = await self.refresh(namespace)
+        dropped = self._dropped.get(namespace) == received.epoch
+        if known.foreign or dropped or not received.routes_like(known.version):
+            raise stale_config(namespace, received, known.version, self._name)
+
+    async def _wait(self, section: CriticalSection) -> None:
+        await section.wait()
+
+    @property
+    def _name(self) -> str:
+        identity = self.shard.identity
+        return "" if identity is None else str(identity.name)
+
+    def settle_term(self) -> None:
+        """Tell `on_term` once in each term in which this member is primary."""
+        oplog = self._node.store.oplog
+        if oplog is None or oplog.term == self._term:
+            return
+        try:
+            self._node.replication.check_write()
+        except CommandError:
+            return
+        self._term = oplog.term
+        for namespace, section in list(self._sections.items()):
+            self.unblock(namespace, section)
+        self.on_term()
+
+    async def known(self, namespace: str) -> Known | None:
+        """See the protocol. A node that no cluster has taken in owns everything."""
+        if self.shard.identity is None:
+            return None
+        return self._known.get(namespace) or await self.refresh(namespace)
+
+    def is_known(self, namespace: str, owned: Owned | None) -> bool:
+        """See the protocol."""
+        return self._known.get(namespace) is owned if owned is not None else self.shard.identity is None
+
+    # Critical sections
+
+    def block(self, namespace: str, *, reads: bool) -> CriticalSection:
+        """Make operations wait."""
+        section = self._sections.setdefault(namespace, CriticalSection())
+        section.reads = section.reads or reads
+        return section
+
+    def unblock(self, namespace: str, section: CriticalSection) -> None:
+        """Forget the routing, then let the operations go on that wait for this section."""
+        self.forget(namespace)
+        if self._sections.get(namespace) is section:
+            del self._sections[namespace]
+        section.end()
+
+    # Routing
+
+    def forget(self, namespace: str) -> None:
+        """The next operation reads the routing anew."""
+        self._forgotten[namespace] = self._forgotten.get(namespace, 0) + 1
+        self._known.pop(namespace, None)
+
+    def dropped(self, namespace: str, epoch: ObjectId) -> None:
+        """The collection of this epoch is being dropped: it is stale from now on, whatever the config servers say."""
+        self._dropped[namespace] = epoch
+        self._base.pop(namespace, None)
+        self.forget(namespace)
+
+    async def refresh(self, namespace: str) -> Known:
+        """Read the routing from the config servers; one read at a time for each namespace."""
+        task = self._refreshing.get(namespace)
+        if task is None:
+            task = asyncio.ensure_future(self._read(namespace))
+            self._refreshing[namespace] = task
+            task.add_done_callback(lambda _: self._refreshing.pop(namespace, None))
+        return await asyncio.shield(task)
+
+    async def _read(self, namespace: str) -> Known:
+        for _ in range(_LAG_ATTEMPTS):
+            generation = self._forgotten.get(namespace, 0)
+            config: ConfigServers = self.shard.config_servers()
+            routing = await config.routing(namespace, self._base.get(namespace))
+            await self._catch_up()
+            if self._too_old(routing):
+                await asyncio.sleep(_LAG_SECONDS)
+                continue
+            self._base[namespace] = routing
+            known = Known(routing, self._name)
+            if known.routing.collection is not None and self._dropped.get(namespace) == known.version.epoch:
+                return known
+            if generation == self._forgotten.get(namespace, 0):
+                self._known[namespace] = known
+                return known
+        raise CommandError(Code.ExceededTimeLimit, f"the config servers' routing of {namespace} stays behind")
+
+    def _too_old(self, routing: Routing) -> bool:
+        """Whether this shard has given away chunks that the routing still shows as its own."""
+        signals = self._node.store.collection(ROUTING_SIGNALS)
+        found = None if signals is None else signals.by_id(self._node.engine, from_python(routing.namespace))
+        if found is None or routing.collection is None:
+            return False
+        signal = bson.decode(found[1])
+        least = Lastmod.from_timestamp(signal["lastRefreshedCollectionVersion"])
+        return signal["epoch"] == routing.collection.epoch and routing.collection.chunks.version.lastmod < least
+
+    async def _catch_up(self) -> None:
+        """On a secondary: wait until it has applied what its primary has written by now."""
+        replication = self._node.replication
+        hello = replication.hello()
+        if hello.get("isWritablePrimary") or isinstance(replication, Standalone):
+            return
+        primary = hello.get("primary")
+        if primary is None:
+            raise CommandError(Code.NotPrimaryOrSecondary, "the shard has no primary that this member knows of")
+        try:
+            raw = await self._pool.command(primary, "admin", {"hello": 1}, timeout=_CATCH_UP_SECONDS)
+        except NetworkError as error:
+            raise CommandError(Code.HostUnreachable, f"the shard's primary does not answer: {error}") from error
+        target = OpTime.from_document(bson.decode(raw)["lastWrite"]["opTime"])
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _CATCH_UP_SECONDS
+        while (applied := self._node.store.last_optime) < target:
+            if loop.time() > deadline:
+                raise CommandError(Code.ExceededTimeLimit, "this member is too far behind its primary")
+            await replication.wait_oplog(applied.timestamp, 0.5)
+
+    def _committed(self, commit: Commit) -> None:
+        """Watch this member's own writes, replicated ones included, for what makes routing stale."""
+        for change in commit.changes:
+            if change.op == "c":
+                database = split_namespace(change.ns)[0]
+                for namespace in [known for known in self._known if split_namespace(known)[0] == database]:
+                    self.forget(namespace)
+            elif change.ns == ROUTING_SIGNALS and change.after is not None:
+                self.forget(bson.decode(change.after)["_id"])
+
+
+def _filter_of(routing: Routing, shard: str) -> Predicate | None:
+    if routing.collection is None:
+        return None
+    chunks = routing.collection.chunks
+    owned = chunks.owned(shard)
+    if owned == [(chunks.key.min.key, chunks.key.max.key)]:
+        return None
+    return Ranges(chunks.key.pattern, owned) if owned else Always(False)

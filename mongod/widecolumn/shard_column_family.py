@@ -1,0 +1,104 @@
+"""Making column families that are spread over the shards from their beginning.
+
+The primary shard of the keyspace does it, in an order in which no row comes to a shard that does not own it:
+
+1. the change is tried and undone, so that what cannot be is refused before anything has been done;
+2. what is left of a try that came to nothing is dropped everywhere;
+3. the config servers give the column family its chunks, and it an identity;
+4. the shards that own some of them make it;
+5. the primary shard makes it: from then on it is there. Until then it can only be made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID, uuid4
+
+import bson
+from bson.binary import Binary
+
+from docstore.collection.catalog.options import CollectionOptions, options_of
+from docstore.commands.context import Context
+from docstore.errors import CommandError
+from docstore.net import NetworkError
+from docstore.node.node import node_of
+from docstore.sharding import requests
+from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
+from docstore.widecolumn.model.ring import SHARD_KEY
+from docstore.widecolumn.node.keyspaces import MARK
+from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema, check_change
+from mongod.migration.shard import Shard, shard_of
+
+HOLD_SECONDS = 10.0
+"""How long another shard is waited for."""
+
+
+async def change_spread(
+    context: Context, families: Iterable[tuple[Keyspace, ColumnFamily]], act: Callable[[SchemaChange], None]
+) -> dict[str, Any]:
+    """As `change_schema`, where `act` makes those of the families that are not there yet; they are spread.
+
+    Errors: those of `act`, of the config servers and of the other shards.
+    """
+    shard, wide = shard_of(context), node_of(context).wide
+    async with shard.making_families:
+        check_change(context, act)
+        identities: dict[str, UUID] = {}
+        for keyspace, family in families:
+            if wide.find(keyspace.name, family.name) is None:
+                identities[f"{keyspace.name}.{family.name}"] = await _prepare(shard, keyspace, family)
+        return await change_schema(context, act, identities)
+
+
+async def _prepare(shard: Shard, keyspace: Keyspace, family: ColumnFamily) -> UUID:
+    namespace = f"{keyspace.name}.{family.name}"
+    shard.node.replication.check_write()
+    config = shard.config_servers()
+    await config.command(requests.drop_collection(namespace))
+    identity = uuid4()
+    commit = requests.commit_shard_collection(
+        namespace, SHARD_KEY, False, Binary.from_uuid(identity), shard.name,
+        partitioner=keyspace.partitioner.name, spread=True,
+    )  # fmt: skip
+    answer = bson.decode(await config.command(commit))
+    shard.ownership.forget(namespace)
+    options = options_of({"columnFamily": family.to_options()})
+    await _have_held(
+        shard, answer["shards"], namespace, identity, options, options_of({"keyspace": keyspace.to_options()})
+    )
+    return identity
+
+
+async def copy_definition(context: Context, keyspace: str, name: str) -> None:
+    """Have the shards that own rows of a column family follow its definition here."""
+    shard, node = shard_of(context), node_of(context)
+    namespace = f"{keyspace}.{name}"
+    family, mark = node.store.collection(namespace), node.store.collection(f"{keyspace}.{MARK}")
+    routing = (await shard.ownership.refresh(namespace)).routing
+    if family is None or mark is None or routing.collection is None:
+        return
+    owners = sorted(routing.collection.chunks.shards)
+    await _have_held(shard, owners, namespace, family.uuid, family.options, mark.options)
+
+
+async def drop_everywhere(context: Context, namespace: str) -> None:
+    """Have the other shards drop a column family that is not here any more."""
+    await shard_of(context).config_servers().command(requests.drop_collection(namespace))
+
+
+async def _have_held(
+    shard: Shard, owners: Iterable[str], namespace: str, identity: UUID,
+    options: CollectionOptions, keyspace: CollectionOptions,
+) -> None:  # fmt: skip
+    command = requests.hold_column_family(namespace, Binary.from_uuid(identity), options.raw, keyspace.raw)
+    for name in owners:
+        if name == shard.name:
+            continue
+        client = await shard.client_of(name)
+        try:
+            await client.command("admin", command, retry=True, timeout=HOLD_SECONDS)
+        except NetworkError as error:
+            raise CommandError(error.code, f"{name} does not make {namespace}: {error}") from error
+        finally:
+            await client.close()

@@ -1,0 +1,91 @@
+"""The definitions of keyspaces and CQL tables as this router knows them.
+
+They are read from the keyspace's shard and kept; what is kept may be old. So every request that works by a definition
+says which one, and a shard that has another refuses it (`docstore.widecolumn.model.errors.stale_schema`). What is not
+found among those kept is looked up anew before it is called absent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bson.raw_bson import RawBSONDocument
+
+from docstore.bson import document_to_python
+from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, column_family, keyspace_from_options
+from docstore.widecolumn.model.definition_commands import digest_of
+from docstore.widecolumn.model.executor import StoredFamily
+from mongos.widecolumn.comparator_registry import AnyComparator
+
+if TYPE_CHECKING:
+    from mongos.router import Router
+
+_OWN_DATABASES = ("admin", "config", "local")
+_COMPARATORS = AnyComparator()
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A column family with the digest of its definition."""
+
+    stored: StoredFamily
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A keyspace and its column families, by name."""
+
+    keyspace: Keyspace
+    families: dict[str, Definition]
+
+
+class Definitions:
+    """What is known of keyspaces, by name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Schema] = {}
+
+    def known(self, keyspace: str) -> Schema | None:
+        """What is kept, which may be old."""
+        return self._known.get(keyspace)
+
+    def forget(self, keyspace: str) -> None:
+        self._known.pop(keyspace, None)
+
+    async def read(self, router: Router, keyspace: str) -> Schema | None:
+        """The keyspace as its shard has it; None when there is none."""
+        self.forget(keyspace)
+        if keyspace in _OWN_DATABASES:
+            return None
+        namespace = f"{keyspace}.system.keyspace"
+        home = (await router.cache.get(namespace)).primary
+        while home is not None:
+            shown = await stored_schema(router, keyspace, home)
+            if "keyspace" in shown:
+                self._known[keyspace] = schema = _schema_of(keyspace, shown)
+                return schema
+            # It may have been dropped and made again on another shard.
+            tried, home = home, (await router.cache.refresh(namespace)).primary
+            if home == tried:
+                break
+        return None
+
+
+async def stored_schema(router: Router, keyspace: str, home: str) -> RawBSONDocument:
+    """The definitions as they are stored on the shard that has them."""
+    answer = await (await router.shards.get(home)).command(keyspace, {"_wcSchema": 1}, repeatable=True)
+    return RawBSONDocument(answer.body)
+
+
+def _schema_of(name: str, shown: RawBSONDocument) -> Schema:
+    keyspace = keyspace_from_options(name, document_to_python(shown["keyspace"].raw)["keyspace"])
+    return Schema(keyspace, {each["name"]: _definition_of(keyspace, each) for each in shown["families"]})
+
+
+def _definition_of(keyspace: Keyspace, shown: Any) -> Definition:
+    identity = shown["uuid"].as_uuid()
+    raw: bytes = shown["options"].raw
+    family: ColumnFamily = column_family(shown["name"], document_to_python(raw)["columnFamily"], _COMPARATORS)
+    return Definition(StoredFamily(keyspace, family, identity), digest_of(identity, raw))

@@ -1,0 +1,71 @@
+"""Which shard has which rows of a column family, by the routing of its namespace.
+
+A column family that is not sharded lies whole on the primary shard of its keyspace. Of others each row is on the shard
+that owns the chunk with its token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from docstore.sharding.chunks import Chunk
+from docstore.sharding.routing import Routing
+from docstore.widecolumn.model.errors import keyspace_absent
+from docstore.widecolumn.model.partitioners import Partitioner
+from docstore.widecolumn.model.requests import RowRange
+from docstore.widecolumn.model.ring import SHARD_KEY_FIELD, ring_document, rows_between
+from mongos.routing.targeting import Target
+
+
+def home_of(routing: Routing) -> str:
+    """The shard that has the keyspace's definitions. NamespaceNotFound."""
+    if routing.primary is None:
+        raise keyspace_absent(routing.namespace.partition(".")[0])
+    return routing.primary
+
+
+def owner_of(routing: Routing, key: bytes) -> Target:
+    """The shard of a row, and the chunk where there are chunks. NamespaceNotFound."""
+    collection = routing.collection
+    if collection is None or collection.partitioner is None:
+        return Target((home_of(routing),))
+    chunk = collection.chunks.chunk_at(collection.key.key_of(ring_document(collection.partitioner, key)))
+    return Target((chunk.shard,), chunk)
+
+
+def parts_of(routing: Routing, wanted: Iterable[RowRange]) -> Iterator[tuple[str, RowRange]]:
+    """The shards that own rows of these ranges, in the order of the ranges and then of the ring, each with its part:
+    the chunks of one shard that lie side by side are one.
+    """
+    collection = routing.collection
+    if collection is None or collection.partitioner is None:
+        home = home_of(routing)
+        yield from ((home, rows) for rows in wanted)
+        return
+    stretches = _stretches(collection.partitioner, collection.chunks)
+    for rows in wanted:
+        for shard, (start, end) in stretches:
+            low = max(start, rows.start)
+            high = min(end, rows.end) if end and rows.end else end or rows.end
+            if not high or low < high:
+                yield shard, RowRange(low, high)
+
+
+def _stretches(partitioner: Partitioner, chunks: Iterable[Chunk]) -> list[tuple[str, RowRange]]:
+    """The ring from its beginning to its end, in parts of one shard each."""
+    found: list[tuple[str, RowRange]] = []
+    for chunk in chunks:
+        low, high = (bound.document()[SHARD_KEY_FIELD] for bound in (chunk.min, chunk.max))
+        rows = rows_between(partitioner, low, high)
+        if found and found[-1][0] == chunk.shard:
+            found[-1] = chunk.shard, RowRange(found[-1][1].start, rows.end)
+        else:
+            found.append((chunk.shard, rows))
+    return found
+
+
+def owners_of(routing: Routing) -> list[str]:
+    """Every shard that may have rows or the definitions, that of the keyspace first."""
+    home = home_of(routing)
+    others = set() if routing.collection is None else routing.collection.chunks.shards - {home}
+    return [home, *sorted(others)]

@@ -1,0 +1,133 @@
+"""Requests read by the shape of one before them: nothing may tell them from requests that were read as a whole."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import bson
+from bson.binary import Binary
+from bson.int64 import Int64
+from bson.timestamp import Timestamp
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.client_connection import Peer
+from docstore.commands.context import Context
+from docstore.commands.declaration import Parameter, Role, Type
+from docstore.commands.envelope import open_request
+from docstore.errors import CommandError
+from docstore.wire.message import Message
+from tests.harness.dispatching import command, dispatcher_of, peer
+
+
+def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    del context, arguments
+    return {}
+
+
+DISPATCHER = dispatcher_of(
+    command("find", run, value=Type.COLLECTION, role=Role.SECONDARY_OK, read_concern=True, stable=True,
+            parameters=(Parameter("filter", Type.OBJECT), Parameter("limit", Type.INT, minimum=0, maximum=50),
+                        Parameter("sort", Type.OBJECT, unsupported="no sorting"), Parameter("from", Type.COLLECTION))),
+    command("insert", run, value=Type.COLLECTION, role=Role.PRIMARY, retryable=True,
+            parameters=(Parameter("ordered", Type.BOOL, default=True),)),
+    command("hello", run, tolerant=True),
+    command("say", run, value=Type.STRING,
+            parameters=(Parameter("limit", Type.INT), Parameter("filter", Type.ANY))),
+)  # fmt: skip
+
+VALUES: dict[str, list[Any]] = {
+    "find": ["c", "d", "a$b"],
+    "insert": ["c", "d", ""],
+    "hello": [1, 2],
+    "say": ["a text", "another", "", 1],
+    "filter": [{}, {"a": 1}, {"a": 2}, {"a": "x"}, 1],
+    "limit": [1, 2, -1, 51, 1.5, None],
+    "sort": [{}, {"a": 1}],
+    "from": ["c", "d", ""],
+    "ordered": [True, False],
+    "lsid": [{"id": Binary(bytes(16), 4)}, {"id": Binary(b"\1" * 16, 4)}, {"id": Binary(b"\1" * 16, 3)}, {"id": 1}],
+    "txnNumber": [Int64(1), Int64(2), Int64(-1), 1],
+    "$clusterTime": [{"clusterTime": Timestamp(1, 1)}, {"clusterTime": Timestamp(2, 1)}],
+    "$db": ["test", "tesu", "a b"],
+    "maxTimeMS": [0, 5, 6, -1],
+    "comment": ["one", "two"],
+    "readConcern": [{"level": "local"}, {"level": "mocal"}],
+    "writeConcern": [{"w": 1}, {"w": 2}],
+    "unknown": [1, 2],
+}
+
+
+def some_request(dice: Random) -> list[tuple[str, Any]]:
+    name = dice.choice(["find", "insert", "hello", "say"])
+    others = [field for field in VALUES if field not in ("find", "insert", "hello", "say", "$db")]
+    rare = {"unknown", "sort", "readConcern", "writeConcern", "maxTimeMS"}
+    chosen = [field for field in others if dice.random() < (0.05 if field in rare else 0.3)]
+    dice.shuffle(chosen)
+    fields = [name, *chosen, "$db"]
+    if dice.random() < 0.05:
+        fields.append(dice.choice(fields))
+    return [(field, VALUES[field][0] if dice.random() < 0.9 else dice.choice(VALUES[field])) for field in fields]
+
+
+def altered(fields: list[tuple[str, Any]], dice: Random) -> list[tuple[str, Any]]:
+    """The same request with some values, and now and then a field, changed."""
+    changed = [(name, dice.choice(VALUES[name]) if dice.random() < 0.3 else value) for name, value in fields]
+    if len(changed) > 1 and dice.random() < 0.1:
+        changed.pop(dice.randrange(1, len(changed)))
+    return changed
+
+
+def encoded(fields: list[tuple[str, Any]]) -> bytes:
+    body = b"".join(bson.encode({name: value})[4:-1] for name, value in fields)
+    return (len(body) + 5).to_bytes(4, "little") + body + b"\0"
+
+
+def opened(body: bytes, connection: Peer) -> Any:
+    """What came of reading: a command's context and arguments, or the error."""
+    message = Message(1, 0, body)
+    try:
+        context, arguments = open_request(message, connection, None, DISPATCHER.services, 7.0)
+    except CommandError as error:
+        return error.code, error.message
+    seen = {name: value for name, value in vars(context).items() if name != "connection"}
+    return seen, arguments.given(), arguments.value
+
+
+def test_a_request_like_one_before_it_is_read_as_if_it_were_the_first() -> None:
+    dice = Random(11)
+    agreed = taken = 0
+    for _ in range(3000):
+        connection = peer()
+        fields = some_request(dice)
+        opened(encoded(fields), connection)
+        for _ in range(3):
+            fields = altered(fields, dice)
+            body = encoded(fields)
+            taken += connection.opened.again(Message(1, 0, body), 7.0) is not None if is_sound(body) else 0
+            assert opened(body, connection) == opened(body, peer()), fields
+            agreed += 1
+    assert taken > agreed / 10, "hardly any request was read by the shape of another"
+
+
+def is_sound(body: bytes) -> bool:
+    """Whether the request is taken at all, so that nothing is raised."""
+    return isinstance(opened(body, peer())[0], dict)
+
+
+def test_what_is_kept_for_a_connection_is_bounded() -> None:
+    connection = peer()
+    for number in range(100):
+        opened(encoded([("find", f"c{number}"), ("$db", "test")]), connection)
+    assert len(connection.opened) <= 8
+    opened(encoded([("find", "c"), ("filter", {"a": "x" * 2000}), ("$db", "test")]), connection)
+    assert connection.opened.again(Message(1, 0, encoded([("find", "c"), ("filter", {"a": "y" * 2000})])), 7.0) is None
+
+
+def test_taking_one_request_by_anothers_shape_leaves_the_other_as_it_was() -> None:
+    connection = peer()
+    first = encoded([("find", "c"), ("filter", {"a": 1}), ("$db", "test")])
+    second = encoded([("find", "c"), ("filter", {"a": 2}), ("$db", "test")])
+    seen = opened(first, connection)
+    assert opened(second, connection)[1] == {"filter": bson.encode({"a": 2})}
+    assert opened(first, connection) == seen

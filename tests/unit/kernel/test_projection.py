@@ -1,0 +1,46 @@
+"""Fields of the top level kept, left out, put in place and added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+
+from tests.unit.kernel.kernels import Kernel
+from tests.unit.kernel.samples import int32, string
+
+
+def made(kernel: Kernel, document: dict[str, Any], names: set[str], **how: Any) -> bytes:
+    return bytes(kernel.compute.projection.TopFields(names, **how).apply(bson.encode(document)))
+
+
+def constant(kernel: Kernel, number: int) -> Any:
+    return kernel.group.sources.ConstantSource(int32(number))
+
+
+def test_kept_fields_stay_in_stored_order_byte_for_byte(kernel: Kernel) -> None:
+    raw = kernel.document_from([("b", *int32(1)), ("\u00e9", *string("x")), ("a", *int32(2)), ("b", *int32(3))])
+    kept = kernel.compute.projection.TopFields({"b", "\u00e9", "zz"})
+    assert kept.apply(raw) == kernel.document_from([("b", *int32(1)), ("\u00e9", *string("x")), ("b", *int32(3))])
+    others = kernel.compute.projection.TopFields({"b"}, True)
+    assert others.apply(raw) == kernel.document_from([("\u00e9", *string("x")), ("a", *int32(2))])
+    assert others.apply_all([raw, bson.encode({})]) == [others.apply(raw), bson.encode({})]
+
+
+def test_added_fields_stand_behind_the_others(kernel: Kernel) -> None:
+    added = [("x", constant(kernel, 5)), ("a", constant(kernel, 6))]
+    assert made(kernel, {"a": 1, "b": 2}, {"b"}, added=added) == bson.encode({"b": 2, "x": 5, "a": 6})
+
+
+def test_added_fields_take_the_place_of_those_that_are_there(kernel: Kernel) -> None:
+    added = [("x", constant(kernel, 5)), ("a", constant(kernel, 6))]
+    found = made(kernel, {"a": "long", "b": 2, "c": 3}, {"b"}, exclude=True, added=added, in_place=True)
+    assert found == bson.encode({"a": 6, "c": 3, "x": 5})
+    assert made(kernel, {}, set(), exclude=True, added=added, in_place=True) == bson.encode({"x": 5, "a": 6})
+
+
+def test_missing_values_are_left_out(kernel: Kernel) -> None:
+    nothing = kernel.group.sources.CallSource(lambda document: None)
+    assert made(kernel, {"a": 1, "b": 2}, set(), exclude=True, added=[("a", nothing)], in_place=True) == bson.encode(
+        {"b": 2}
+    )

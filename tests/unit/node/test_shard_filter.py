@@ -1,0 +1,165 @@
+"""How commands enter the ownership: versions, waiting, and changes in the middle of a batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import bson
+import pytest
+from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
+
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
+from tests.unit.node.local import LocalNode, loop
+
+VERSION = {"v": Timestamp(2, 1), "e": ObjectId()}
+STALE = CommandError(Code.StaleConfig, "stale", extra={"ns": "test.c"})
+
+
+class Owner:
+    """An ownership whose answers the test decides; it remembers who entered."""
+
+    def __init__(self) -> None:
+        self.entered: list[tuple[str, bool, bool]] = []
+        self.owned: Predicate | None = None
+        self.answer: Callable[[int], Any] = lambda _count: None
+        self.held: asyncio.Event | None = None
+
+    def enter(
+        self, namespace: str, shard_version: bytes | None, *, write: bool
+    ) -> Predicate | Awaitable[Predicate | None] | None:
+        self.entered.append((namespace, shard_version is not None, write))
+        error = self.answer(len(self.entered))
+        if error is not None:
+            raise error
+        if self.held is not None and not self.held.is_set():
+            return self._wait(self.held)
+        return self.owned
+
+    async def _wait(self, held: asyncio.Event) -> None:
+        await held.wait()
+
+
+async def owned_node(count: int) -> tuple[LocalNode, Owner]:
+    """A node with documents {_id: n}, of which it owns the even ones below 100."""
+    node = LocalNode()
+    await node.insert("c", *({"_id": n} for n in range(count)))
+    owner = Owner()
+    owner.owned = compile_filter(parse_filter(bson.encode({"_id": {"$mod": [2, 0], "$lt": 100}})))
+    node.node.ownership = owner
+    return node, owner
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"find": "c"},
+        {"find": "c", "filter": {"_id": 1}},
+        {"count": "c"},
+        {"distinct": "c", "key": "_id"},
+        {"aggregate": "c", "pipeline": [], "cursor": {}},
+        {"explain": {"find": "c"}},
+    ],
+)
+def test_reads_enter_with_the_version_they_carry(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node, owner = await owned_node(5)
+        await node.run({**command, "shardVersion": VERSION})
+        assert owner.entered == [("test.c", True, False)]
+        owner.answer = lambda _count: STALE
+        reply = await node.reply({**command, "shardVersion": VERSION})
+        assert (reply["code"], reply["ns"]) == (Code.StaleConfig, "test.c")
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"insert": "c", "documents": [{"_id": 1000}]},
+        {"update": "c", "updates": [{"q": {"_id": 2}, "u": {"$set": {"x": 1}}}]},
+        {"delete": "c", "deletes": [{"q": {"_id": 2}, "limit": 1}]},
+        {"findAndModify": "c", "query": {"_id": 2}, "remove": True},
+        {"drop": "c"},
+        {"createIndexes": "c", "indexes": [{"key": {"x": 1}, "name": "x_1"}]},
+    ],
+)
+def test_writes_enter_even_without_a_version_and_wait_for_a_critical_section(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node, owner = await owned_node(5)
+        owner.held = asyncio.Event()
+        running = asyncio.ensure_future(node.run(command))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not running.done()
+        owner.held.set()
+        await running
+        assert ("test.c", False, True) in owner.entered
+
+    loop(work())
+
+
+def test_what_is_not_owned_is_neither_seen_nor_changed() -> None:
+    async def work() -> None:
+        node, _ = await owned_node(10)
+        assert [row["_id"] for row in await node.documents("c")] == [0, 2, 4, 6, 8]
+        assert await node.documents("c", {"_id": 3}) == []
+        assert (await node.run({"count": "c"}))["n"] == 5
+        assert (await node.run({"distinct": "c", "key": "_id"}))["values"] == [0, 2, 4, 6, 8]
+        pipeline = [{"$group": {"_id": None, "n": {"$sum": 1}}}]
+        found = await node.run({"aggregate": "c", "pipeline": pipeline, "cursor": {}})
+        assert found["cursor"]["firstBatch"] == [{"_id": None, "n": 5}]
+        statement = {"q": {}, "u": {"$set": {"x": 1}}, "multi": True}
+        assert (await node.run({"update": "c", "updates": [statement]}))["n"] == 5
+        assert (await node.run({"delete": "c", "deletes": [{"q": {"_id": 3}, "limit": 1}]}))["n"] == 0
+        assert (await node.run({"delete": "c", "deletes": [{"q": {}, "limit": 0}]}))["n"] == 5
+
+    loop(work())
+
+
+def test_statements_not_yet_done_fail_as_stale_when_the_ownership_changes_between_slices() -> None:
+    async def work() -> None:
+        node, owner = await owned_node(1)
+        owner.answer = lambda count: STALE if count > 1 else None
+        rows = [{"_id": n} for n in range(1, 2000)]
+        node.hurry()
+        reply = await node.run({"insert": "c", "documents": rows, "ordered": False, "shardVersion": VERSION})
+        done = reply["n"]
+        assert 0 < done < len(rows)
+        assert [error["index"] for error in reply["writeErrors"]] == list(range(done, len(rows)))
+        assert {error["code"] for error in reply["writeErrors"]} == {Code.StaleConfig}
+
+    loop(work())
+
+
+def test_an_ordered_batch_reports_only_the_first_statement_that_was_cut_off() -> None:
+    async def work() -> None:
+        node, owner = await owned_node(1)
+        owner.answer = lambda count: STALE if count > 1 else None
+        rows = [{"_id": n} for n in range(1, 2000)]
+        node.hurry()
+        reply = await node.run({"insert": "c", "documents": rows, "shardVersion": VERSION})
+        assert [error["index"] for error in reply["writeErrors"]] == [reply["n"]]
+
+    loop(work())
+
+
+def test_an_update_of_many_documents_that_was_begun_is_not_called_stale() -> None:
+    """A router would send it again, and the documents done already would be updated twice."""
+
+    async def work() -> None:
+        node, owner = await owned_node(1000)
+        owner.owned = None
+        node.hurry()
+        owner.answer = lambda count: STALE if count > 1 else None
+        statement = {"q": {}, "u": {"$inc": {"x": 1}}, "multi": True}
+        reply = await node.run({"update": "c", "updates": [statement], "shardVersion": VERSION})
+        assert 0 < reply["n"] < 1000
+        assert [error["code"] for error in reply["writeErrors"]] == [Code.OperationFailed]
+
+    loop(work())

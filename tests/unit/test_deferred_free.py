@@ -1,0 +1,88 @@
+"""Large structures are taken apart in slices, and nothing that somebody still has."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from docstore.deferred_free import Litter
+
+
+class Member:
+    """Counts how many of its kind there are."""
+
+    alive = 0
+
+    def __init__(self, *held: object) -> None:
+        type(self).alive += 1
+        self.held = held
+
+    def __del__(self) -> None:
+        type(self).alive -= 1
+
+
+@pytest.fixture
+def litter() -> Litter:
+    Member.alive = 0
+    litter = Litter()
+    litter.wake = lambda: None
+    return litter
+
+
+def members(count: int) -> list[Member]:
+    return [Member() for _ in range(count)]
+
+
+MAKERS: list[Callable[[], Any]] = [
+    lambda: members(3000),
+    lambda: {number: Member(number) for number in range(3000)},
+    lambda: set(members(3000)),
+    lambda: deque(members(3000)),
+    lambda: tuple(members(3000)),
+    lambda: [members(1000), {"x": [members(1000)]}, Member(members(999))],
+    lambda: (member for member in iter(members(3000))),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_slice_takes_a_part_and_the_last_one_the_rest(litter: Litter, make: Callable[[], Any]) -> None:
+    litter.discard(make())
+    ticks = itertools.count()
+    slices = 1
+    while not litter.sweep(lambda: float(next(ticks)), next(ticks)):
+        slices += 1
+    assert Member.alive == 0
+    assert slices > 1
+
+
+def test_what_others_have_stays_whole(litter: Litter) -> None:
+    kept = members(2000)
+    litter.discard([kept, members(5)])
+    assert litter.sweep(lambda: 0.0, 1.0)
+    assert Member.alive == len(kept) == 2000
+
+
+def test_it_wakes_its_process_once_for_what_comes_together(litter: Litter) -> None:
+    woken: list[int] = []
+    litter.wake = lambda: woken.append(1)
+    litter.discard(members(3))
+    litter.discard(members(3))
+    assert litter.sweep(lambda: 0.0, 1.0)
+    litter.discard(members(3))
+    assert len(woken) == 2
+
+
+def test_without_a_process_the_last_reference_is_the_callers() -> None:
+    Member.alive = 0
+    Litter().discard(members(3))
+    assert Member.alive == 0
+
+
+def test_all_can_go_at_once(litter: Litter) -> None:
+    litter.discard(members(2000))
+    litter.clear()
+    assert Member.alive == 0

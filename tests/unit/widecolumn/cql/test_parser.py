@@ -1,0 +1,96 @@
+"""The grammar: words are names where they may be, errors say where they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from docstore.widecolumn.cql.errors import CqlError
+from docstore.widecolumn.cql.parser import parse
+from docstore.widecolumn.cql.statements import Constant, Kind, Marker, Operator, Relation, Select, Star, TableName, Use
+
+
+def test_names_fold_unless_they_are_quoted() -> None:
+    assert parse("USE Foo") == Use("foo")
+    assert parse('USE "Foo"') == Use("Foo")
+    assert parse('use "a""b";') == Use('a"b')
+
+
+def test_words_are_names_where_no_keyword_can_stand() -> None:
+    found = parse("SELECT key, type, ttl, timestamp, count, values FROM clustering WHERE json = 1")
+    assert isinstance(found, Select)
+    assert found.table == TableName(None, "clustering")
+    assert len(found.selected) == 6
+
+
+def test_constants_are_told_apart() -> None:
+    text = "SELECT * FROM t WHERE a = {} AND b = 1"
+    for written, kind, shown in (
+        ("'it''s'", Kind.STRING, "it's"),
+        ("$$it's$$", Kind.STRING, "it's"),
+        ("-12", Kind.INTEGER, "-12"),
+        ("-1.5e3", Kind.FLOAT, "-1.5e3"),
+        ("1e3", Kind.FLOAT, "1e3"),
+        ("NaN", Kind.FLOAT, "NaN"),
+        ("-Infinity", Kind.FLOAT, "-Infinity"),
+        ("TRUE", Kind.BOOLEAN, "TRUE"),
+        ("0xCAFE", Kind.HEX, "0xCAFE"),
+        ("123e4567-e89b-12d3-a456-426614174000", Kind.UUID, "123e4567-e89b-12d3-a456-426614174000"),
+        ("1h30m", Kind.DURATION, "1h30m"),
+        ("P1Y2M", Kind.DURATION, "P1Y2M"),
+    ):
+        found = parse(text.format(written))
+        assert isinstance(found, Select)
+        assert found.where[0] == Relation("a", Operator.EQ, Constant(kind, shown))
+
+
+def test_markers_know_where_they_stand() -> None:
+    found = parse("SELECT * FROM t WHERE a = ? AND b = :x")
+    assert isinstance(found, Select)
+    markers = [relation.value for relation in found.where]
+    assert markers == [Marker(26), Marker(36, "x")]
+
+
+def test_comments_and_white_space_are_skipped() -> None:
+    assert parse("-- one\n/* two\n*/ USE // three\n k ;") == Use("k")
+    assert isinstance(parse("SELECT count(*) FROM t"), Select)
+    assert parse("SELECT count(*) FROM t").selected[0].expression.arguments == (Star(),)  # type: ignore[union-attr]
+
+
+MISTAKES = [
+    ("SELEC * FROM t", "line 1:0 no viable alternative at input 'SELEC'"),
+    ("SELECT * FROM", "line 1:13 no viable alternative at input '<EOF>'"),
+    ("SELECT *\nFROM t WHERE select = 1", "line 2:13 no viable alternative at input 'select'"),
+    ("SELECT * FROM t WHERE a = 'x", "line 1:26 no viable alternative at character '''"),
+    ("USE k; USE l", "line 1:7 no viable alternative at input 'USE'"),
+    ("", "line 1:0 no viable alternative at input '<EOF>'"),
+    ("USEk", "line 1:0 no viable alternative at input 'USEk'"),
+    ("INSERT INTO t (a, b) VALUES (1, c, 2)", "line 1:33 no viable alternative at input ','"),
+    ("SELECT FROM t", "line 1:7 no viable alternative at input 'FROM'"),
+    ("SELECT * FROM t WHERE a = " + "[" * 200, "line 1:126 terms are nested too deeply"),
+    ("UPDATE t SET a = b + 1 WHERE k = 1", "line 1:19 Only expressions of the form X = X +<value>"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_mistakes_are_told_with_their_place(text: str, message: str) -> None:
+    with pytest.raises(CqlError) as caught:
+        parse(text)
+    assert caught.value.message.startswith(message)
+
+
+KNOWN = [
+    ("CREATE INDEX i ON t (a)", "Secondary indexes are not supported"),
+    ("  create custom  index on t (a) using 'x'", "Secondary indexes are not supported"),
+    ("CREATE MATERIALIZED VIEW v AS SELECT a FROM t", "Materialized views are not supported"),
+    ("CREATE OR REPLACE FUNCTION f()", "User-defined functions are not supported"),
+    ("DROP TYPE x", "User-defined types are not supported"),
+    ("GRANT SELECT ON t TO x", "GRANT is not supported"),
+    ("INSERT INTO t JSON '{}'", "INSERT JSON is not supported"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), KNOWN)
+def test_what_is_known_and_not_served_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(CqlError) as caught:
+        parse(text)
+    assert caught.value.message == message
