@@ -21,5 +21,5 @@ def extension() -> Extension:
 
 def _services(node: DataNode, pool: Pool) -> Iterable[Service]:
     server = ConfigServer(node, pool)
-    node.ownership = server
+    node.shard_filter = server
     yield server

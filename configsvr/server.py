@@ -48,7 +48,7 @@ class ConfigServer:
         self._watch: asyncio.Task[None] | None = None
         self._dropping: dict[str, asyncio.Task[None]] = {}
 
-    def enter(self, namespace: str, shard_version: bytes | None, *, write: bool) -> None:
+    def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> None:
         """Every request is let in."""
 
     async def known(self, namespace: str) -> None:
@@ -146,4 +146,4 @@ class ConfigServer:
 
 def server_of(context: Context) -> ConfigServer:
     """The config server that answers this request."""
-    return cast(ConfigServer, node_of(context).ownership)
+    return cast(ConfigServer, node_of(context).shard_filter)

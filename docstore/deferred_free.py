@@ -1,10 +1,10 @@
 """Letting go of large structures a little at a time.
 
 The interpreter frees what nobody refers to at once, down to the last member: for millions of objects that takes longer
-than an event loop may be held. Whoever is done with something that may be large hands it to `discard`; the process
+than an event loop may be held. Whoever is done with something that may be large hands it to `free_later`; the process
 takes it apart in slices (`sweep`). What others still refer to stays as it is.
 
-Without a process that sweeps (`wake` is not set) `discard` does nothing, and the last reference is the caller's.
+Without a process that sweeps (`wake` is not set) `free_later` does nothing, and the last reference is the caller's.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ALONE = _references_to_a_local()
 """What `getrefcount` says of an object to which only one local variable refers."""
 
 
-class Litter:
+class DeferredFree:
     """What waits to be taken apart. `wake` is called when there is something."""
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] | None = None
         self._heap: list[Any] = []
 
-    def discard(self, thing: object) -> None:
+    def free_later(self, thing: object) -> None:
         """Take over what the caller does not refer to any more when this returns."""
         if self.wake is None:
             return
@@ -83,7 +83,7 @@ class Litter:
         return len(members) > _AT_ONCE // 8
 
 
-LITTER = Litter()
+DEFERRED_FREE = DeferredFree()
 """That of the process."""
 
-discard = LITTER.discard
+free_later = DEFERRED_FREE.free_later

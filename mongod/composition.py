@@ -9,12 +9,12 @@ from docstore.node.node import DataNode
 from docstore.node.process.settings import ClusterRole
 from docstore.node.process.start import Extension, Service
 from docstore.widecolumn.node.namespace_guard import for_documents
-from docstore.widecolumn.node.tombstone_gc import Collector
+from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
 from mongod import migration
 from mongod.document.commands import group, map_reduce, merge_temporary
 from mongod.document.commands.evaluate import EvalSwitch
 from mongod.document.javascript import HeapLimit, JavaScript
-from mongod.document.unfinished_outputs import LeftOutputs
+from mongod.document.unfinished_outputs import UnfinishedOutputs
 from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 
@@ -27,7 +27,7 @@ def extension(role: ClusterRole) -> Extension:
     if role is not ClusterRole.SHARD:
         return Extension(
             commands=commands,
-            services=lambda node, _pool: (JavaScript(node, heap), LeftOutputs(node), Collector(node)),
+            services=lambda node, _pool: (JavaScript(node, heap), UnfinishedOutputs(node), TombstoneCollector(node)),
             parameters=parameters,
         )
     tunables = migration.Tunables()
@@ -35,8 +35,8 @@ def extension(role: ClusterRole) -> Extension:
     def services(node: DataNode, pool: Pool) -> Iterable[Service]:
         yield JavaScript(node, heap)
         yield migration.attach(node, pool, tunables)
-        yield LeftOutputs(node)
-        yield Collector(node)
+        yield UnfinishedOutputs(node)
+        yield TombstoneCollector(node)
 
     return Extension(
         commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS),

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class HostInfo:
     """`address`: "host:port" that it listens on. `started`: on the monotonic clock."""
 
     address: str

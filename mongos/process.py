@@ -31,7 +31,7 @@ from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
-from mongos.host_info import Facts
+from mongos.host_info import HostInfo
 from mongos.router import Router
 from mongos.routing.bootstrap import ConfigDb, ConfigServersMissing, find_config_servers
 from mongos.routing.cache import RoutingCache
@@ -159,7 +159,7 @@ def build(
         spill=spill,
         gossip=gossip,
         clock=monotonic,
-        facts=Facts(
+        facts=HostInfo(
             address="",
             hostname=socket.gethostname(),
             started=monotonic(),

@@ -20,17 +20,17 @@ from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
-from docstore.widecolumn.cql.run.prepared_cache import Statements
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
 from mongos.greeter import RouterGreeter
-from mongos.host_info import Facts
+from mongos.host_info import HostInfo
 from mongos.merge.remote import RemoteCursor
 from mongos.routing.cache import RoutingCache, version_for
 from mongos.routing.gossip import Gossip
-from mongos.routing.requests import Answer, versioned
+from mongos.routing.requests import ShardReply, versioned
 from mongos.routing.shards import Shard, Shards, each
 from mongos.widecolumn.definition_cache import Definitions
 from mongos.widecolumn.hints.handoff import Hints
@@ -44,7 +44,7 @@ class Router:
     def __init__(
         self, *, shards: Shards, cache: RoutingCache, chunk_commands: ChunkCommands, settings: BalancerSettings,
         autosplit: Autosplit, balancer: Balancer, workers: Workers, evaluators: Workers, spill: Path,
-        gossip: Gossip, clock: Callable[[], float], facts: Facts,
+        gossip: Gossip, clock: Callable[[], float], facts: HostInfo,
         statistics: Callable[[], NetworkStatistics], shutdown: Callable[[], None],
     ) -> None:  # fmt: skip
         self.shards = shards
@@ -65,7 +65,7 @@ class Router:
         """Where writes wait that have no primary."""
         self.definitions = Definitions()
         """Of keyspaces and CQL tables."""
-        self.statements = Statements()
+        self.statements = PreparedCache()
         """Of CQL, prepared."""
         self._gossip = gossip
         self._discarding: set[asyncio.Task[None]] = set()
@@ -107,10 +107,10 @@ class Router:
     async def ask(
         self, context: Context, routing: Routing, shards: Sequence[str], body: bytes | Callable[[str], bytes], *,
         repeatable: bool = True,
-    ) -> list[Answer]:  # fmt: skip
+    ) -> list[ShardReply]:  # fmt: skip
         """The same request to several shards side by side, each with the version it was routed by."""
 
-        async def one(name: str) -> Answer:
+        async def one(name: str) -> ShardReply:
             shard = await self.shards.get(name)
             request = versioned(body(name) if callable(body) else body, version_for(routing, name))
             if context.max_time_ms and context.deadline is not None:
@@ -123,7 +123,9 @@ class Router:
 
         return await each(shards, one)
 
-    async def remotes(self, context: Context, answers: Sequence[Answer], batch_size: int | None) -> list[RemoteCursor]:
+    async def remotes(
+        self, context: Context, answers: Sequence[ShardReply], batch_size: int | None
+    ) -> list[RemoteCursor]:
         """The cursors that the shards' answers opened."""
         options = session_fields(context)
         return [

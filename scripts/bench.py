@@ -65,8 +65,8 @@ class Workload:
     prepare: Callable[[Collection, Collection], object] | None = None
 
 
-def post(number: int, dice: random.Random) -> dict[str, Any]:
-    tags = [f"tag{dice.randint(1, 43)}" for _ in range(dice.randint(2, 5))]
+def post(number: int, rng: random.Random) -> dict[str, Any]:
+    tags = [f"tag{rng.randint(1, 43)}" for _ in range(rng.randint(2, 5))]
     return {"id": str(number), "content": f"data for content {number}", "tags": tags, "n": number}
 
 
@@ -81,27 +81,27 @@ def insert_one(count: int, concern: WriteConcern) -> Callable[[Collection, Colle
 
 def insert_many(count: int) -> Callable[[Collection, Collection], None]:
     def run(scratch: Collection, _: Collection) -> None:
-        dice = random.Random(1)
+        rng = random.Random(1)
         for _batch in range(count // 1000):
-            scratch.insert_many([post(number, dice) for number in range(1000)])
+            scratch.insert_many([post(number, rng) for number in range(1000)])
 
     return run
 
 
 def by_id(count: int) -> Callable[[Collection, Collection], None]:
     def run(_: Collection, posts: Collection) -> None:
-        dice = random.Random(2)
+        rng = random.Random(2)
         for _number in range(count):
-            assert posts.find_one({"_id": dice.randrange(POSTS)})
+            assert posts.find_one({"_id": rng.randrange(POSTS)})
 
     return run
 
 
 def update_by_id(count: int) -> Callable[[Collection, Collection], None]:
     def run(_: Collection, posts: Collection) -> None:
-        dice = random.Random(3)
+        rng = random.Random(3)
         for _number in range(count):
-            posts.update_one({"_id": dice.randrange(POSTS)}, {"$inc": {"hits": 1}})
+            posts.update_one({"_id": rng.randrange(POSTS)}, {"$inc": {"hits": 1}})
 
     return run
 
@@ -110,10 +110,10 @@ def stored(count: int) -> Callable[[Collection, Collection], None]:
     """Put `count` posts into the scratch collection."""
 
     def prepare(scratch: Collection, _: Collection) -> None:
-        dice = random.Random(4)
+        rng = random.Random(4)
         for start in range(0, count, 10_000):
             numbers = range(start, min(start + 10_000, count))
-            scratch.insert_many([{"_id": number, **post(number, dice)} for number in numbers])
+            scratch.insert_many([{"_id": number, **post(number, rng)} for number in numbers])
 
     return prepare
 
@@ -238,9 +238,9 @@ def start_reference(stack: ExitStack, directory: Path) -> str:
 
 
 def fill(posts: Collection) -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     for start in range(0, POSTS, 10_000):
-        posts.insert_many([{"_id": number, **post(number, dice)} for number in range(start, start + 10_000)])
+        posts.insert_many([{"_id": number, **post(number, rng)} for number in range(start, start + 10_000)])
     posts.create_index("id")
 
 

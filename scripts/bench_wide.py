@@ -62,15 +62,15 @@ def document_insert(documents: Database) -> None:
 
 
 def column_get(wide: Database) -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     for _ in range(2000):
-        wide.command({"wcGet": "known", "key": f"r{dice.randrange(2000)}", "column": "content"})
+        wide.command({"wcGet": "known", "key": f"r{rng.randrange(2000)}", "column": "content"})
 
 
 def document_get(documents: Database) -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     for _ in range(2000):
-        assert documents.known.find_one({"_id": f"r{dice.randrange(2000)}"})
+        assert documents.known.find_one({"_id": f"r{rng.randrange(2000)}"})
 
 
 def column_batch(wide: Database) -> None:
@@ -133,16 +133,16 @@ def cql_bound_insert(wide: Database) -> None:
 
 
 def cql_select(wide: Database) -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     for _ in range(2000):
-        found = wide.command({"cql": f"SELECT content FROM read WHERE id = 'r{dice.randrange(2000)}'"})
+        found = wide.command({"cql": f"SELECT content FROM read WHERE id = 'r{rng.randrange(2000)}'"})
         assert found["rows"]
 
 
 def cql_bound_select(wide: Database) -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     for _ in range(2000):
-        found = wide.command({"cql": "SELECT content FROM read WHERE id = ?", "params": [f"r{dice.randrange(2000)}"]})
+        found = wide.command({"cql": "SELECT content FROM read WHERE id = ?", "params": [f"r{rng.randrange(2000)}"]})
         assert found["rows"]
 
 

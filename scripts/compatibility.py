@@ -12,8 +12,8 @@ from typing import Any
 
 import bson
 
+from docstore.aggregation.expression_context import FULL
 from docstore.aggregation.pipeline import parse_pipeline
-from docstore.aggregation.query_context import FULL
 from docstore.commands.declaration import CommandTable
 from docstore.errors import Code, CommandError
 from docstore.node.commands import COMMANDS as NODE_COMMANDS
@@ -59,7 +59,7 @@ def _answer(ask: Ask, name: str) -> tuple[int, str] | None:
 
 
 def _filter(condition: dict[str, Any]) -> object:
-    return parse_filter(bson.encode(condition), language=FULL)
+    return parse_filter(bson.encode(condition), query_context=FULL)
 
 
 def _update(update: dict[str, Any], **filters: Any) -> object:
@@ -98,7 +98,7 @@ def query_status(name: str) -> str:
 
 
 def _projection(specification: dict[str, Any]) -> object:
-    return parse_projection(bson.encode(specification), language=FULL)
+    return parse_projection(bson.encode(specification), query_context=FULL)
 
 
 def update_status(name: str) -> str:

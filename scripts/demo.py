@@ -86,9 +86,9 @@ def users(count: int) -> Iterator[dict[str, Any]]:
 
 
 def posts(count: int, tally: Counter[str | None]) -> Iterator[dict[str, Any]]:
-    dice = random.Random(2012)
+    rng = random.Random(2012)
     for number in range(count):
-        tags = [dice.choice(TAGS) for _ in range(dice.randint(2, 5))]
+        tags = [rng.choice(TAGS) for _ in range(rng.randint(2, 5))]
         tally.update(tags)
         yield {"id": str(number), "content": f"data for content {number}", "tags": tags}
 

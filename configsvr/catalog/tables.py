@@ -32,7 +32,7 @@ from configsvr.catalog.records import (
 from docstore.bson import from_python
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.optime import unpack_timestamp
@@ -121,7 +121,7 @@ class Tables:
             assert raw is not None, f"{namespace}: an index entry leads to no record"
             yield raw
 
-    def put(self, unit: WriteUnit, namespace: str, document: Mapping[str, Any]) -> None:
+    def put(self, unit: WriteUnitOfWork, namespace: str, document: Mapping[str, Any]) -> None:
         """Store a document in the place of the one with its `_id`, or as a new one."""
         collection = self.store.collection(namespace)
         if collection is None:
@@ -133,7 +133,7 @@ class Tables:
         elif found[1] != raw:
             unit.replace(collection, found[0], found[1], raw)
 
-    def delete(self, unit: WriteUnit, namespace: str, identity: Any) -> None:
+    def delete(self, unit: WriteUnitOfWork, namespace: str, identity: Any) -> None:
         """Remove the document with that `_id` if it is there."""
         collection = self.store.collection(namespace)
         found = None if collection is None else collection.by_id(unit, from_python(identity))

@@ -24,19 +24,19 @@ from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import OBJECT, Value, elements, values
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import And, DocumentTest, Filter, Nor, Not, Or, named_paths
 from docstore.query.projection.projection import KEEP
 from docstore.query.value.values import LONG_MAX
 
 
-def optimised(stages: Sequence[Stage], language: Language) -> list[Stage]:
-    """Stages that make the same of any documents, and look at fewer. `language` is what they were parsed with."""
+def optimised(stages: Sequence[Stage], query_context: QueryContext) -> list[Stage]:
+    """Stages that make the same of any documents, and look at fewer. `query_context` is what they were parsed with."""
     ordered = list(stages)
     position = 1
     while position < len(ordered):
-        better = _better(ordered[position - 1], ordered[position], language)
+        better = _better(ordered[position - 1], ordered[position], query_context)
         if better is None:
             position += 1
         else:
@@ -45,15 +45,15 @@ def optimised(stages: Sequence[Stage], language: Language) -> list[Stage]:
     return ordered
 
 
-def _better(first: Stage, second: Stage, language: Language) -> list[Stage] | None:
+def _better(first: Stage, second: Stage, query_context: QueryContext) -> list[Stage] | None:
     """What stands better in the place of two neighbours; None: nothing does."""
     match first, second:
         case Match(), Match():
-            return [_match([filter_of(first), filter_of(second)], language)]
+            return [_match([filter_of(first), filter_of(second)], query_context)]
         case SortStage(), Match():
             return [second, first]
         case _, Match():
-            return _divided(first, second, language)
+            return _divided(first, second, query_context)
         case Limit(), Limit():
             return [Limit(min(first.count, second.count))]
         case Skip(), Skip() if first.count + second.count <= LONG_MAX:
@@ -64,22 +64,22 @@ def _better(first: Stage, second: Stage, language: Language) -> list[Stage] | No
             return None
 
 
-def _divided(first: Stage, second: Match, language: Language) -> list[Stage] | None:
+def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[Stage] | None:
     """The parts of a filter on both sides of the stage that it followed; None where all of it has to stay."""
     leaves_alone = _leaves_alone(first)
     before: list[bytes] = []
     after: list[bytes] = []
     for part in _parts(filter_of(second)):
-        fields = None if leaves_alone is None else _fields(parse_filter(part, language=language))
+        fields = None if leaves_alone is None else _fields(parse_filter(part, query_context=query_context))
         moves = leaves_alone is not None and fields is not None and all(map(leaves_alone, fields))
         (before if moves else after).append(part)
-    implied = [] if second.taken else in_front_of(first, after, language)
+    implied = [] if second.taken else in_front_of(first, after, query_context)
     if not before and not implied:
         return None
     if not after:
         return [second, first]
-    left = second if not before else _match(after, language)
-    return [_match(before + implied, language), first, replace(left, taken=True)]
+    left = second if not before else _match(after, query_context)
+    return [_match(before + implied, query_context), first, replace(left, taken=True)]
 
 
 def _leaves_alone(stage: Stage) -> Callable[[str], bool] | None:
@@ -109,13 +109,13 @@ def _parts(raw: bytes) -> Iterator[bytes]:
             yield document_from([(name, code, data)])
 
 
-def _match(filters: list[bytes], language: Language) -> Match:
+def _match(filters: list[bytes], query_context: QueryContext) -> Match:
     """The stage for the conjunction."""
     raw = filters[0]
     if len(filters) > 1:
         members: list[Value] = [(OBJECT, each) for each in filters]
         raw = document_from([("$and", *array_value(members))])
-    return Match(document_from([("$match", OBJECT, raw)]), parse_filter(raw, language=language))
+    return Match(document_from([("$match", OBJECT, raw)]), parse_filter(raw, query_context=query_context))
 
 
 def _fields(tree: Filter) -> set[str] | None:

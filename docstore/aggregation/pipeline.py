@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from docstore.aggregation.expression_context import with_expressions
 from docstore.aggregation.optimiser import optimised
-from docstore.aggregation.query_context import with_expressions
 from docstore.aggregation.split import SplitPipeline, split_stages
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream, StreamStage
 from docstore.aggregation.stages.facet import Facet
@@ -32,7 +32,7 @@ from docstore.aggregation.streams import DocumentList, Pushed
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.special_conditions import has_words
 from docstore.query.filter.tree import And, Filter, conjunction
 from docstore.query.find import FindQuery, Hint
@@ -44,10 +44,10 @@ MAX_STAGES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The stages in order, shorthands replaced by what they stand for. `language` is what they were parsed with."""
+    """The stages in order, without shorthands. `query_context` is what they were parsed with."""
 
     stages: tuple[Stage, ...]
-    language: Language = PLAIN
+    query_context: QueryContext = PLAIN
 
     @property
     def has_source(self) -> bool:
@@ -100,7 +100,7 @@ class Pipeline:
         """The pipeline over what a view's stages make. Error: 40603 for one that must read a collection."""
         if view.stages and self.nearness is not None:
             raise GEO_NEAR_POSITION.not_first("$geoNear")
-        return replace(self, stages=tuple(optimised((*view.stages, *self.stages), self.language)))
+        return replace(self, stages=tuple(optimised((*view.stages, *self.stages), self.query_context)))
 
     def behind(self, stage: Stage) -> Pipeline:
         """The pipeline with one more stage in front, but behind a source."""
@@ -161,24 +161,24 @@ class Pipeline:
         return self.open(DocumentList(()), environment)
 
 
-def parse_pipeline(stages: Sequence[bytes], *, language: Language = PLAIN) -> Pipeline:
+def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLAIN) -> Pipeline:
     """A pipeline of raw stage specifications. Expressions are served whatever the language."""
-    pipeline = _parsed(stages, Place.TOP, with_expressions(language))
+    pipeline = _parsed(stages, Place.TOP, with_expressions(query_context))
     return replace(pipeline, stages=tuple(_as_planned(pipeline.stages)))
 
 
-def _parsed(stages: Sequence[bytes], place: Place, language: Language) -> Pipeline:
+def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) -> Pipeline:
     if len(stages) > MAX_STAGES:
         raise CommandError(Code.FailedToParse, f"Pipeline length must be no longer than {MAX_STAGES} stages")
     parsed: list[Stage] = []
     declarations = [_declaration(raw) for raw in stages]
     for declaration, value in declarations:
         measures = _measures(parsed)
-        if measures or language.measures:
-            language = replace(language, measures=measures)
-        nesting = Nesting(language, _parsed)
+        if measures or query_context.measures:
+            query_context = replace(query_context, measures=measures)
+        nesting = Nesting(query_context, _parsed)
         if declaration.parse is not None:
-            parsed.extend(declaration.parse(value, language))
+            parsed.extend(declaration.parse(value, query_context))
         else:
             assert declaration.parse_nesting is not None, "a stage is parsed in one of two ways"
             parsed.extend(declaration.parse_nesting(value, nesting))
@@ -192,7 +192,7 @@ def _parsed(stages: Sequence[bytes], place: Place, language: Language) -> Pipeli
             raise declaration.position.not_first(declaration.name)
         if declaration.position.only_last and number < len(declarations) - 1:
             raise CommandError(40601, f"{declaration.name} can only be the final stage in the pipeline")
-    return Pipeline(tuple(optimised(parsed, language)), language)
+    return Pipeline(tuple(optimised(parsed, query_context)), query_context)
 
 
 def _measures(stages: Sequence[Stage]) -> Mapping[str, Measure]:

@@ -30,7 +30,7 @@ from docstore.bson.walk import (
     get_field,
     values,
 )
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import And, Comparison, Filter, In, Or, RegexMatch
 from docstore.query.value.values import text_of
@@ -41,7 +41,7 @@ Sources = Callable[[str], str | None]
 """The path in the input from which a path in the output is filled; None where that is not a plain copy."""
 
 
-def in_front_of(stage: Stage, conditions: list[bytes], language: Language) -> list[bytes]:
+def in_front_of(stage: Stage, conditions: list[bytes], query_context: QueryContext) -> list[bytes]:
     """What these conditions on the stage's output say about its input, in other words."""
     sources = _sources(stage)
     if sources is None:
@@ -49,7 +49,7 @@ def in_front_of(stage: Stage, conditions: list[bytes], language: Language) -> li
     found: list[bytes] = []
     for condition in conditions:
         renamed = _renamed(condition, sources)
-        if renamed is not None and _is_positive(parse_filter(renamed, language=language), language):
+        if renamed is not None and _is_positive(parse_filter(renamed, query_context=query_context), query_context):
             found.append(renamed)
     return found
 
@@ -106,18 +106,18 @@ def _renamed(raw: bytes, sources: Sources) -> bytes | None:
     return document_from(fields)
 
 
-def _is_positive(tree: Filter, language: Language) -> bool:
+def _is_positive(tree: Filter, query_context: QueryContext) -> bool:
     """Whether only the presence of plain values satisfies the filter."""
     match tree:
         case And(children) | Or(children):
-            return bool(children) and all(_is_positive(child, language) for child in children)
+            return bool(children) and all(_is_positive(child, query_context) for child in children)
         case Comparison(value=value):
             return value[0] not in _NOT_PLAIN
         case In(values=listed, patterns=()):
             return all(value[0] not in _NOT_PLAIN for value in listed)
         case RegexMatch():
             # Of strings that a collation takes for equal only the one that is shown need match.
-            return language.collation is None
+            return query_context.collation is None
         case _:
             return False
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from docstore.aggregation.sorted_runs import merged_runs
 from docstore.aggregation.stage import Run, Spill
-from docstore.deferred_free import discard
+from docstore.deferred_free import free_later
 
 _PIECE = 512
 _SORTED = 4096
@@ -57,7 +57,7 @@ class SpilledGroups:
         while self._leaving:
             if next(self._leaving[0][0], _ENDED) is not _ENDED:
                 return True
-            discard(self._leaving.popleft())
+            free_later(self._leaving.popleft())
         return False
 
     def merged(self) -> Iterator[list[bytes]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.collation import Collation
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Environment:
     foreign: Foreign | None = None
     spill: Spill | None = None
     """None: blocking stages must do with memory."""
-    dice: Callable[[], float] | None = None
+    rng: Callable[[], float] | None = None
     """Random numbers in [0, 1)."""
 
 
@@ -127,7 +127,7 @@ class StreamStage(Protocol):
 
 Stage = PlainStage | StreamStage
 
-StageParser = Callable[[Value, Language], list[Stage]]
+StageParser = Callable[[Value, QueryContext], list[Stage]]
 """Parses what stands behind a stage's name. Some names stand for several stages."""
 
 
@@ -144,8 +144,8 @@ class Place(Enum):
 class Nesting:
     """What the parser of a stage that holds pipelines can ask for. `pipeline` parses one in a place."""
 
-    language: Language
-    pipeline: Callable[[Sequence[bytes], Place, Language], Pipeline]
+    query_context: QueryContext
+    pipeline: Callable[[Sequence[bytes], Place, QueryContext], Pipeline]
 
 
 NestingParser = Callable[[Value, Nesting], list[Stage]]

@@ -8,12 +8,12 @@ from docstore.aggregation.stage import Environment, StageRun, StreamStage
 from docstore.aggregation.stages import project, replace_root
 from docstore.bson.walk import elements
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 
 _STAGES = {declaration.name: declaration for module in (project, replace_root) for declaration in module.DECLARATIONS}
 
 
-def compile_update(stages: Sequence[bytes], language: Language) -> Callable[[bytes], bytes]:
+def compile_update(stages: Sequence[bytes], query_context: QueryContext) -> Callable[[bytes], bytes]:
     """The function from a document to the one that the stages make of it.
 
     Errors: InvalidOptions for a stage that updates do not have, those of the stages.
@@ -27,7 +27,7 @@ def compile_update(stages: Sequence[bytes], language: Language) -> Callable[[byt
         name, code, data = fields[0]
         if name not in _STAGES:
             raise CommandError(Code.InvalidOptions, f"{name} is not allowed to be used within an update")
-        for stage in _STAGES[name].parse((code, data), language):
+        for stage in _STAGES[name].parse((code, data), query_context):
             assert not isinstance(stage, StreamStage), "the stages of an update look at one document at a time"
             runs.append(stage.start(environment))
 

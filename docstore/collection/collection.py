@@ -40,7 +40,7 @@ from docstore.namespace import replicates, split_namespace
 from docstore.query.filter.tree import Filter
 from docstore.query.geo.cell_keys import GeoKeys
 from docstore.query.plan.wildcard import WildcardPaths
-from docstore.query.text.terms import WordKeys
+from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation
 from docstore.storage import Family
 from docstore.widecolumn.model.keys import family_prefix
@@ -143,7 +143,7 @@ class Index:
         return self.spec.geometry
 
     @property
-    def words(self) -> WordKeys | None:
+    def words(self) -> TextKeys | None:
         """What an index of words holds."""
         return self.spec.words
 
@@ -216,7 +216,7 @@ class Index:
 
 
 class Collection:
-    """One collection. Reads take a `Reader`; writes go through a `WriteUnit`.
+    """One collection. Reads take a `Reader`; writes go through a `WriteUnitOfWork`.
 
     `indexes` are ready for use, `building` are kept up to date by writes but not yet complete. `heads` are the encoded
     beginnings of the oplog entries, by operation. `oldest`: no record that stands has a lower id. `newest_id`: no entry

@@ -27,7 +27,7 @@ from docstore.widecolumn.model.mutations import Entry, merge_alike, pack_entries
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
-    from docstore.collection.unit_of_work import WriteUnit
+    from docstore.collection.unit_of_work import WriteUnitOfWork
     from docstore.storage import Reader
 
 _WIDE = Family.WIDE
@@ -57,7 +57,7 @@ def row_size(reader: Reader, coll: Collection, row: bytes) -> RowSize:
     return EMPTY if record is None else row_size_of(record)
 
 
-def merge_row(unit: WriteUnit, coll: Collection, row: bytes, entries: Sequence[Entry]) -> RowUpdate:
+def merge_row(unit: WriteUnitOfWork, coll: Collection, row: bytes, entries: Sequence[Entry]) -> RowUpdate:
     """Merge a mutation into a row (token and key) of a column family; what that changes."""
     update = _update(unit, coll, row)
     update.merge(entries, merge_alike, partial(_is_named, unit))
@@ -66,7 +66,12 @@ def merge_row(unit: WriteUnit, coll: Collection, row: bytes, entries: Sequence[E
 
 
 def remove_cells(
-    unit: WriteUnit, coll: Collection, row: bytes, doomed: Sequence[tuple[bytes, bytes]], *, rows: int | None = None
+    unit: WriteUnitOfWork,
+    coll: Collection,
+    row: bytes,
+    doomed: Sequence[tuple[bytes, bytes]],
+    *,
+    rows: int | None = None,
 ) -> None:
     """Remove (path, record) pairs from a row where they stand. `rows`: how many its statistics shall hold then."""
     update = _update(unit, coll, row)
@@ -74,11 +79,11 @@ def remove_cells(
     unit.put_row(coll, update, lambda: removal_document(row, doomed, rows))
 
 
-def _update(unit: WriteUnit, coll: Collection, row: bytes) -> RowUpdate:
+def _update(unit: WriteUnitOfWork, coll: Collection, row: bytes) -> RowUpdate:
     return RowUpdate(coll.rows_prefix, row, unit.batch.changes[_WIDE], unit.engine.get, _WIDE)
 
 
-def _is_named(unit: WriteUnit, named: bytes) -> bool:
+def _is_named(unit: WriteUnitOfWork, named: bytes) -> bool:
     """Whether something stands already under a name."""
     return next(iter(unit.keys(_WIDE, named, after_name(named))), None) is not None
 
@@ -92,7 +97,9 @@ def stored_cells(reader: Reader, coll: Collection) -> Iterator[tuple[bytes, byte
             yield key[at:], record
 
 
-def store_rows(unit: WriteUnit, coll: Collection, rows: Iterable[tuple[bytes, list[tuple[bytes, bytes]]]]) -> None:
+def store_rows(
+    unit: WriteUnitOfWork, coll: Collection, rows: Iterable[tuple[bytes, list[tuple[bytes, bytes]]]]
+) -> None:
     """Put records as they are where nothing stands yet: those of a copy that is being made."""
     for row, entries in rows:
         update = _update(unit, coll, row)
@@ -115,7 +122,7 @@ def removal_document(row: bytes, doomed: Sequence[tuple[bytes, bytes]], rows: in
     return enclosed(_binary(b"r", row) + _binary(b"p", packed) + counted)
 
 
-def apply_document(unit: WriteUnit, coll: Collection, o: bytes) -> None:
+def apply_document(unit: WriteUnitOfWork, coll: Collection, o: bytes) -> None:
     """Do what an entry says."""
     row = get_field(o, "r")
     merged = get_field(o, "m")

@@ -23,7 +23,7 @@ from docstore.collection.oplog.journal import Journal
 from docstore.collection.oplog.oplog import Oplog
 from docstore.collection.oplog.rollback import OnRemoved, undo_entries
 from docstore.collection.oplog.sessions import SessionTable, SessionWrite
-from docstore.collection.unit_of_work import Change, Commit, WriteUnit
+from docstore.collection.unit_of_work import Change, Commit, WriteUnitOfWork
 from docstore.collection.validate import Report, validate
 from docstore.collection.write_lock import WriteLock
 from docstore.key_layout import timestamp_key
@@ -119,7 +119,7 @@ class Store:
         session: SessionWrite | None = None,
         from_migrate: bool = False,
         trims: bool = True,
-    ) -> WriteUnit:
+    ) -> WriteUnitOfWork:
         """A new write unit. TransactionTooOld when `session` has gone on to a later transaction number.
 
         Without `replicated` nothing is logged, as in `local`. `session` has a meaning only where there is an oplog.
@@ -136,27 +136,27 @@ class Store:
                 from_migrate=from_migrate,
                 wall_ms=int(self.clock() * 1000),
             )
-        return WriteUnit(self, batch, journal, from_migrate=from_migrate, trims=trims)
+        return WriteUnitOfWork(self, batch, journal, from_migrate=from_migrate, trims=trims)
 
     def create_collection(
-        self, unit: WriteUnit, ns: str, options: CollectionOptions = NO_OPTIONS, *, uuid: UUID | None = None
+        self, unit: WriteUnitOfWork, ns: str, options: CollectionOptions = NO_OPTIONS, *, uuid: UUID | None = None
     ) -> Collection:
         """A new empty collection. NamespaceExists, InvalidNamespace."""
         return ddl.create_collection(self.catalog, unit, ns, options, uuid)
 
-    def drop_collection(self, unit: WriteUnit, ns: str) -> None:
+    def drop_collection(self, unit: WriteUnitOfWork, ns: str) -> None:
         """NamespaceNotFound when it is not there."""
         ddl.drop_collection(self.catalog, unit, ns)
 
-    def drop_database(self, unit: WriteUnit, database: str) -> None:
+    def drop_database(self, unit: WriteUnitOfWork, database: str) -> None:
         """Drop all collections of the database; one that has none is dropped all the same."""
         ddl.drop_database(self.catalog, unit, database)
 
-    def rename_collection(self, unit: WriteUnit, source: str, target: str, *, drop_target: bool = False) -> None:
+    def rename_collection(self, unit: WriteUnitOfWork, source: str, target: str, *, drop_target: bool = False) -> None:
         """NamespaceNotFound, NamespaceExists (a target that may not be dropped), InvalidNamespace, IllegalOperation."""
         ddl.rename_collection(self.catalog, unit, source, target, drop_target=drop_target)
 
-    def create_index(self, unit: WriteUnit, coll: Collection, spec: IndexSpec) -> Index:
+    def create_index(self, unit: WriteUnitOfWork, coll: Collection, spec: IndexSpec) -> Index:
         """A new index on a collection that holds no documents; see `build_index` for others."""
         return ddl.create_index(self.catalog, unit, coll, spec)
 
@@ -168,7 +168,7 @@ class Store:
         ddl.check_room(coll, len(specs))
         return IndexBuild(self, coll, specs, tolerant=tolerant)
 
-    def drop_index(self, unit: WriteUnit, coll: Collection, name: str) -> None:
+    def drop_index(self, unit: WriteUnitOfWork, coll: Collection, name: str) -> None:
         """IndexNotFound; InvalidOptions for the `_id` index."""
         ddl.drop_index(self.catalog, unit, coll, name)
 
@@ -189,7 +189,7 @@ class Store:
         return unsubscribe
 
     def committed(self, optime: OpTime | None, changes: list[Change] | None) -> None:
-        """A unit has been written; for `WriteUnit`."""
+        """A unit has been written; for `WriteUnitOfWork`."""
         self.sequence += 1
         for watcher in self.watchers:
             watcher(optime)

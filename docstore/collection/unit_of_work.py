@@ -63,7 +63,7 @@ class Commit(NamedTuple):
     changes: list[Change]
 
 
-class WriteUnit:
+class WriteUnitOfWork:
     """Made by `Store.unit`. Use as a context manager, or call `commit` or `abort`; nothing may be awaited meanwhile.
 
     `batch` is the unit's own; `tolerant` lets unique keys collide (a clone that is not yet consistent). Without `trims`
@@ -346,7 +346,7 @@ class WriteUnit:
         for action in reversed(self._on_abort):
             action()
 
-    def __enter__(self) -> WriteUnit:
+    def __enter__(self) -> WriteUnitOfWork:
         return self
 
     def __exit__(

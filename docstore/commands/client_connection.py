@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from docstore.commands.legacy.last_write import NOTHING_WRITTEN
-from docstore.commands.request_templates import OpenedRequests
+from docstore.commands.request_templates import RequestTemplates
 
 
-class Peer:
+class ClientConnection:
     """One client connection's standing facts. The transport fills it; hello adds what the client says of itself.
 
     `id`: the connection id shown to the client. `remote`: "host:port". `metadata`: the raw `client` document of the
@@ -34,7 +34,7 @@ class Peer:
         self.compressors: tuple[str, ...] = ()
         self.greeted = False
         self.cursors: set[int] = set()
-        self.opened = OpenedRequests()
+        self.opened = RequestTemplates()
 
     def describe(self) -> dict[str, Any]:
         """For logs."""

@@ -12,7 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from docstore.bson import array_documents, get_field
 from docstore.bson.walk import ARRAY, Value
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
-from docstore.commands.metrics import Figures
+from docstore.commands.metrics import Metrics
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.values import wrong_type
 from docstore.errors import no_scripting
@@ -20,7 +20,7 @@ from docstore.wire.compression import COMPRESSOR_IDS
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 if TYPE_CHECKING:
-    from docstore.commands.client_connection import Peer
+    from docstore.commands.client_connection import ClientConnection
     from docstore.commands.cursors import CursorRegistry
     from docstore.commands.declaration import Command, CommandTable
     from docstore.commands.fail_points import FailPoints, Failure
@@ -86,8 +86,8 @@ class Services:
     observers: list[Callable[[Context, bytes], None]] = field(default_factory=list)
     parameters: ParameterTable = field(default_factory=ParameterTable)
     switches: Switches = field(default_factory=Switches)
-    figures: Figures = field(default_factory=Figures)
-    peers: set[Peer] = field(default_factory=set)
+    metrics: Metrics = field(default_factory=Metrics)
+    peers: set[ClientConnection] = field(default_factory=set)
     """Who is connected."""
     fail_points: FailPoints | None = None
     """None where tests must not interfere."""
@@ -139,7 +139,13 @@ class Context:
     _operation: Operation | None = None
 
     def __init__(
-        self, command: Command, request: Message, connection: Peer, node: Any, services: Services, started: float
+        self,
+        command: Command,
+        request: Message,
+        connection: ClientConnection,
+        node: Any,
+        services: Services,
+        started: float,
     ) -> None:
         self.command = command
         self.connection = connection

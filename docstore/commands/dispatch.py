@@ -19,7 +19,7 @@ import bson
 from docstore.bson import append_fields, encoded_fields, get_field
 from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
 from docstore.commands.arguments import Arguments
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
@@ -53,7 +53,7 @@ RETRYABLE_WRITE_CODES = STATE_CHANGE_CODES | {
 RETRYABLE_WRITE_LABEL = "RetryableWriteError"
 
 
-class Answer(NamedTuple):
+class StreamedReply(NamedTuple):
     """One reply of an exhaust stream: `following` is the request that the server answers next of its own accord."""
 
     body: bytes
@@ -63,7 +63,7 @@ class Answer(NamedTuple):
 _REPEATED = ("retriedStmtIds", "retriedStmtId")
 """Fields of a reply to a write that was done before."""
 
-Outcome = bytes | Answer | None
+Outcome = bytes | StreamedReply | None
 """A reply's body; one of a stream; None for a request that wants no reply."""
 
 
@@ -146,7 +146,7 @@ class Dispatcher:
         self._tail = _OK
         self._last_cluster_time = b""
 
-    def handle(self, request: Message, peer: Peer) -> Outcome | Pending:
+    def handle(self, request: Message, peer: ClientConnection) -> Outcome | Pending:
         """Answer a request, or begin to."""
         services = self.services
         started = services.clock()
@@ -165,7 +165,7 @@ class Dispatcher:
             body = self.refuse_unexpected(error, context)
         if context is not None:
             seconds = services.clock() - started
-            services.figures.add(context.namespace, context.command.name, seconds)
+            services.metrics.add(context.namespace, context.command.name, seconds)
             if seconds >= self.slow_seconds:
                 self._log_slow(context, len(body))
             if services.observers:
@@ -239,7 +239,7 @@ class Dispatcher:
             command = context.command
             waits_for_news = command.own_deadline or command.following is not None
             seconds = self.services.clock() - context.started
-            self.services.figures.add(context.namespace, command.name, seconds)
+            self.services.metrics.add(context.namespace, command.name, seconds)
             if not waits_for_news and seconds >= self.slow_seconds:
                 self._log_slow(context)
 
@@ -291,7 +291,7 @@ class Dispatcher:
 
     def refuse(self, error: CommandError, context: Context | None) -> bytes:
         """The body of an `ok: 0` reply; the refusal is counted."""
-        self.services.figures.fail(None if context is None else context.command.name)
+        self.services.metrics.fail(None if context is None else context.command.name)
         reply = error.reply()
         labels = list(error.labels)
         retried = context is not None and context.session is not None and context.session.txn_number is not None
@@ -326,7 +326,7 @@ class Dispatcher:
         if request.flags & EXHAUST_ALLOWED and context is not None and context.command.following is not None:
             next_body = context.command.following(context, body)
             if next_body is not None:
-                return Answer(body, request._replace(body=next_body))
+                return StreamedReply(body, request._replace(body=next_body))
         return body
 
     def tell(self, context: Context, body: bytes) -> None:

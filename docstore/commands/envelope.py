@@ -15,7 +15,7 @@ from typing import Any
 from docstore.bson import elements, get_field, validate
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT64, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.concerns import ReadLevel, parse_read_concern, parse_read_preference, parse_write_concern
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type
@@ -50,7 +50,7 @@ class Envelope:
 
 
 def open_request(
-    request: Message, connection: Peer, node: Any, services: Services, started: float
+    request: Message, connection: ClientConnection, node: Any, services: Services, started: float
 ) -> tuple[Context, Arguments]:
     """The context and arguments of a request that came at `started` (seconds of `services.clock`).
 
@@ -71,7 +71,7 @@ def open_request(
 
 
 def _open_document(
-    request: Message, connection: Peer, node: Any, services: Services, started: float
+    request: Message, connection: ClientConnection, node: Any, services: Services, started: float
 ) -> tuple[Context, Arguments]:
     """All that the request's document says by itself."""
     validate(request.body, MAX_REQUEST_DEPTH)

@@ -18,7 +18,7 @@ _TOP = {"find": "queries", "getMore": "getmore", "insert": "insert", "update": "
 _TOP_FIELDS = ("total", "readLock", "writeLock", "queries", "getmore", "insert", "update", "remove", "commands")
 
 
-class Figures:
+class Metrics:
     """Counts and times. `refused`: requests answered with an error; `unknown`: those that name no command."""
 
     def __init__(self) -> None:
@@ -76,9 +76,9 @@ class Figures:
         for (namespace, command), (count, seconds) in self._costs.items():
             if not namespace:
                 continue
-            figures = found.setdefault(namespace, {name: {"time": 0, "count": 0} for name in _TOP_FIELDS})
+            metrics = found.setdefault(namespace, {name: {"time": 0, "count": 0} for name in _TOP_FIELDS})
             lock = "readLock" if command in READS else "writeLock"
             for name in ("total", lock, _TOP.get(command, "commands")):
-                figures[name]["time"] += int(seconds * 1_000_000)
-                figures[name]["count"] += int(count)
+                metrics[name]["time"] += int(seconds * 1_000_000)
+                metrics[name]["count"] += int(count)
         return {namespace: found[namespace] for namespace in sorted(found)}

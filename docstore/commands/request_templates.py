@@ -30,7 +30,7 @@ _OWN = ""
 """Stands for the command's own field, where that holds a text: of a statement, say."""
 
 
-class Opened:
+class RequestTemplate:
     """A request as it was read, before anything ran."""
 
     __slots__ = ("_fields", "_readers", "_state", "_taken_as_given", "_value", "body")
@@ -126,13 +126,13 @@ def _own_kind(body: bytes) -> bytes:
     return body[4 : body.find(b"\0", 5)]
 
 
-class OpenedRequests:
+class RequestTemplates:
     """The last requests of one connection, one of each kind; the kind is how a document begins."""
 
     __slots__ = ("_by_kind",)
 
     def __init__(self) -> None:
-        self._by_kind: dict[bytes, Opened] = {}
+        self._by_kind: dict[bytes, RequestTemplate] = {}
 
     def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
         """What was read from a request like this one, with this one's own values; None when it must be read anew."""
@@ -151,7 +151,7 @@ class OpenedRequests:
         if len(self._by_kind) == _MOST_KINDS:
             self._by_kind.clear()
         kind = _own_kind(context.raw) if context.command.value is Type.STRING else context.raw[_KIND]
-        self._by_kind[kind] = Opened(context, arguments, names)
+        self._by_kind[kind] = RequestTemplate(context, arguments, names)
 
     def __len__(self) -> int:
         return len(self._by_kind)

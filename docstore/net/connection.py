@@ -17,8 +17,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from docstore.commands.client_connection import Peer
-from docstore.commands.dispatch import Answer, Outcome, Pending
+from docstore.commands.client_connection import ClientConnection
+from docstore.commands.dispatch import Outcome, Pending, StreamedReply
 from docstore.commands.legacy import opcodes
 from docstore.errors import Code, CommandError
 from docstore.log import component
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._scheduled = False
         self._last_id = 0
         self._pending: Pending | None = None
-        self.peer = Peer(0, "")
+        self.peer = ClientConnection(0, "")
 
     def close(self) -> None:
         """Close after what was written has been sent. A request in progress is ended as for a client that left."""
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         keep_alive(self._transport)
         peer_name = transport.get_extra_info("peername")
         remote = f"{peer_name[0]}:{peer_name[1]}" if peer_name else "unknown"
-        self.peer = Peer(self._listener.next_connection_id(), remote, self.abort)
+        self.peer = ClientConnection(self._listener.next_connection_id(), remote, self.abort)
         if not self._listener.opened(self):
             self._transport.abort()
 
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
                     outcome = await self._finish(outcome)
                 if outcome is None or self._closed:
                     break
-                large = len(outcome.body if isinstance(outcome, Answer) else outcome) > _LARGE_BYTES
+                large = len(outcome.body if isinstance(outcome, StreamedReply) else outcome) > _LARGE_BYTES
                 if large:
                     await asyncio.sleep(0)
                 frame = self._frame(message, outcome)
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
                 elif large:
                     await asyncio.sleep(0)
                 self._write(frame)
-                if not isinstance(outcome, Answer):
+                if not isinstance(outcome, StreamedReply):
                     break
                 message = outcome.following._replace(request_id=self._last_id)
                 if self._writable is not None:
@@ -257,9 +257,9 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
 
-    def _frame(self, message: Message, outcome: bytes | Answer) -> bytes:
+    def _frame(self, message: Message, outcome: bytes | StreamedReply) -> bytes:
         self._last_id = (self._last_id + 1) & 0x7FFFFFFF
-        body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, Answer) else (outcome, 0)
+        body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, StreamedReply) else (outcome, 0)
         if message.operation is None and len(body) > MAX_BODY_BYTES:
             too_large = f"a reply of {len(body)} bytes is longer than any message"
             body = self._dispatcher.refuse(CommandError(Code.BSONObjectTooLarge, too_large), None)
@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
         self.close()
 
 
-def may_compress(message: Message, peer: Peer) -> bool:
+def may_compress(message: Message, peer: ClientConnection) -> bool:
     """Whether the client agreed to the compressor that it used, for this command."""
     agreed = {COMPRESSOR_IDS[name] for name in peer.compressors}
     name = message.body[5 : message.body.find(b"\0", 5)]

@@ -12,7 +12,7 @@ import asyncio
 import gc
 import sys
 
-from docstore.deferred_free import LITTER
+from docstore.deferred_free import DEFERRED_FREE
 
 _COLLECT_AFTER = (2000, 10, 1 << 30)
 """The thresholds: young objects are looked at as ever, all of them only by `GarbageCollection`."""
@@ -44,11 +44,11 @@ class GarbageCollection:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_COLLECT_AFTER)
-        LITTER.wake = self._wake
+        DEFERRED_FREE.wake = self._wake
         self._collect()
 
     def stop(self) -> None:
-        LITTER.wake = None
+        DEFERRED_FREE.wake = None
         if self._timer is not None:
             self._timer.cancel()
 
@@ -69,7 +69,7 @@ class GarbageCollection:
         self._loop.call_soon(self._sweep)
 
     def _sweep(self) -> None:
-        if not LITTER.sweep(self._loop.time, self._loop.time() + _SLICE_SECONDS):
+        if not DEFERRED_FREE.sweep(self._loop.time, self._loop.time() + _SLICE_SECONDS):
             # Not at once: whoever waits for the loop comes first.
             self._loop.call_later(_SLICE_SECONDS / 4, self._sweep)
 

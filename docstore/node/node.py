@@ -19,10 +19,10 @@ from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
 from docstore.net.pool import Pool
 from docstore.node.process.settings import NodeSettings
-from docstore.node.shard_filter import Ownership
+from docstore.node.shard_filter import ShardFilter
 from docstore.node.upkeep.metrics import Counters
 from docstore.node.upkeep.profiler import Profiler
-from docstore.node.upkeep.ttl_settings import Expiry
+from docstore.node.upkeep.ttl_settings import TtlSettings
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
 from docstore.storage.engine import Engine
@@ -43,14 +43,13 @@ async def let_others_run() -> None:
 class DataNode:
     """The parts of one process.
 
-    `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `ownership` is installed by a shard, `workers` where
-    JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
-    map-reduce may have too.
-    `shutdown` asks the process to end, for which a member of a set takes its leave in `shutdown_seconds`;
-    `network` gives the listener's figures once there is one, `links` those of the
-    connections to others, by address. `pool` reaches other members, `wide` knows the keyspaces.
-    `outputs` names the temporary collections of map-reduces and `$out` stages under way.
-    `pause` is awaited between two slices of long work. `dice` gives numbers from 0 up to 1.
+    `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `shard_filter` is installed by a shard, `workers`
+    where JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
+    map-reduce may have too. `shutdown` asks the process to end, for which a member of a set takes its leave in
+    `shutdown_seconds`; `network` gives the listener's figures once there is one, `links` those of the connections to
+    others, by address. `pool` reaches other members, `wide` knows the keyspaces. `outputs` names the temporary
+    collections of map-reduces and `$out` stages under way. `pause` is awaited between two slices of long work. `rng`
+    gives numbers from 0 up to 1.
     """
 
     settings: NodeSettings
@@ -63,14 +62,14 @@ class DataNode:
     started: float
     counters: Counters = field(default_factory=Counters)
     profiler: Profiler = field(default_factory=Profiler)
-    expiry: Expiry = field(default_factory=Expiry)
-    ownership: Ownership | None = None
+    expiry: TtlSettings = field(default_factory=TtlSettings)
+    shard_filter: ShardFilter | None = None
     workers: Workers | None = None
     evaluators: Workers | None = None
     shutdown: Callable[[], None] = lambda: None
     shutdown_seconds: float = 15.0
     pause: Callable[[], Awaitable[None]] = let_others_run
-    dice: Callable[[], float] = random
+    rng: Callable[[], float] = random
     network: Callable[[], NetworkStatistics] | None = None
     links: Callable[[], dict[str, dict[str, int]]] = dict
     outputs: set[str] = field(default_factory=set)

@@ -4,8 +4,8 @@ A node without one serves everything. Where one is installed, every command that
 shard version that the router sent, or without one when a client talks to the shard directly. Writes enter always, so
 that the critical section of a migration can hold them.
 
-The answer is for now: between `enter` and the commit of a write there is no await, and a read takes its snapshot before
-its next await. After every pause a write enters again.
+The answer is for now: between `check_version` and the commit of a write there is no await, and a read takes its
+snapshot before its next await. After every pause a write enters again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Owned(Protocol):
     def owned(self) -> Predicate | None: ...
 
 
-class Ownership(Protocol):
+class ShardFilter(Protocol):
     """Implemented by the driver of migrations."""
 
-    def enter(
+    def check_version(
         self, namespace: str, shard_version: bytes | None, *, write: bool
     ) -> Predicate | Awaitable[Predicate | None] | None:
         """The filter of the owned ranges, None where everything is owned; an awaitable of it while it must wait.

@@ -1,7 +1,7 @@
 """What a filter, projection, sort, update or pipeline means besides its own text.
 
-One `Language` is made for each request, from its `let`, its `collation` and the clock, and handed down to every parser.
-The aggregation language stands above this package; it serves expressions here through `Expressions`.
+One `QueryContext` is made for each request, from its `let`, its `collation` and the clock, and handed down to every
+parser. The aggregation language stands above this package; it serves expressions here through `Expressions`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 class Expressions(Protocol):
     """What the aggregation language does for the query languages. Errors: those of its parsers."""
 
-    def test(self, value: Value, language: Language) -> Callable[[bytes], bool]:
+    def test(self, value: Value, query_context: QueryContext) -> Callable[[bytes], bool]:
         """The test of an `$expr`: whether the expression is true of a document."""
         ...
 
-    def implied(self, value: Value, language: Language) -> Callable[[], tuple[Filter, ...]] | None:
+    def implied(self, value: Value, query_context: QueryContext) -> Callable[[], tuple[Filter, ...]] | None:
         """Conditions that every document satisfies of which such a test is true, as things stand when they are asked
         for; None where there are none.
         """
         ...
 
-    def compute(self, value: Value, language: Language) -> Callable[[bytes], Value | None]:
+    def compute(self, value: Value, query_context: QueryContext) -> Callable[[bytes], Value | None]:
         """The value of an expression for a document; None where it is missing."""
         ...
 
-    def update(self, stages: Sequence[bytes], language: Language) -> Callable[[bytes], bytes]:
+    def update(self, stages: Sequence[bytes], query_context: QueryContext) -> Callable[[bytes], bytes]:
         """What a pipeline that stands as an update makes of a document."""
         ...
 
@@ -81,9 +81,9 @@ class Scripts(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Language:
+class QueryContext:
     """`variables` are the values of user variables (`let`) and of the system's that have one (NOW, CLUSTER_TIME), by
-    name; None is a missing value. `dice` gives numbers from 0 up to 1. Without `expressions` every expression is
+    name; None is a missing value. `rng` gives numbers from 0 up to 1. Without `expressions` every expression is
     refused as not supported. `excluded` names operators that have no place in what is parsed, as in the conditions of
     an update; `nested` says that it is about embedded documents, not about stored ones.
     """
@@ -92,7 +92,7 @@ class Language:
     variables: Mapping[str, Value | None] = field(default_factory=dict)
     late: Mapping[str, Value | None] = field(default_factory=dict)
     """Variables that change from one document to the next (`let` of `$lookup`): looked up when they are used."""
-    dice: Callable[[], float] | None = None
+    rng: Callable[[], float] | None = None
     expressions: Expressions | None = None
     scripts: Scripts | None = None
     """None: scripts are refused."""
@@ -108,14 +108,14 @@ class Language:
         """How values compare."""
         return ordering_of(self.collation)
 
-    def binding(self, variables: Mapping[str, Value | None]) -> Language:
+    def binding(self, variables: Mapping[str, Value | None]) -> QueryContext:
         """The language with more variables, which hide those of the same name."""
         return replace(self, variables={**self.variables, **variables})
 
-    def binding_late(self, variables: dict[str, Value | None]) -> Language:
+    def binding_late(self, variables: dict[str, Value | None]) -> QueryContext:
         """The language with more variables whose values in `variables` will change."""
         return replace(self, late=ChainMap(variables, cast("dict[str, Value | None]", self.late)))
 
 
-PLAIN = Language()
+PLAIN = QueryContext()
 """No collation, no variables, no expressions."""

@@ -13,7 +13,7 @@ from docstore.kernel.keys.encoding import KEY_OF_NULL, encode_key
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.scan.sort import keyed
 from docstore.query.filter.special_conditions import special_condition
-from docstore.query.filter.tree import Filter, Near, Words
+from docstore.query.filter.tree import Filter, Near, TextSearch
 from docstore.query.geo.distances import nearest
 from docstore.query.value.values import double_value
 
@@ -32,7 +32,7 @@ def measures_of(tree: Filter) -> Mapping[str, Measure]:
             "geoNearDistance": lambda raw: double_value(found[0]) if (found := nearest(near, raw)) else None,
             "geoNearPoint": lambda raw: found[1] if (found := nearest(near, raw)) else None,
         }
-    if isinstance(special, Words):
+    if isinstance(special, TextSearch):
         sought = special.sought
         return {"textScore": lambda raw: double_value(sought.score(raw))}
     return {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.pattern import KeyPattern
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.metadata import Measure, MeasuredOrder, Order, measures_of
 from docstore.query.unsupported import not_supported
@@ -54,7 +54,7 @@ class Sort:
 UNSORTED = Sort()
 
 
-def parse_sort(raw: bytes, language: Language = PLAIN, tree: Filter = MATCH_ALL) -> Sort:
+def parse_sort(raw: bytes, query_context: QueryContext = PLAIN, tree: Filter = MATCH_ALL) -> Sort:
     """The sort of a find command; an empty document means no order. `tree` is the filter of the same find: it decides
     which metadata there are.
     """
@@ -64,14 +64,14 @@ def parse_sort(raw: bytes, language: Language = PLAIN, tree: Filter = MATCH_ALL)
             raise CommandError(Code.BadValue, f"Cannot include '$natural' in compound sort: {display((OBJECT, raw))}")
         return Sort(natural=natural_direction((fields[0][1], fields[0][2])))
     by_metadata = any(code == OBJECT for _, code, _ in fields)
-    return sort_by(raw, language, measures_of(tree) if by_metadata else _NOTHING)
+    return sort_by(raw, query_context, measures_of(tree) if by_metadata else _NOTHING)
 
 
-def sort_by(raw: bytes, language: Language, measures: Mapping[str, Measure]) -> Sort:
+def sort_by(raw: bytes, query_context: QueryContext, measures: Mapping[str, Measure]) -> Sort:
     """An order by fields and by metadata of these kinds."""
     fields = parse_sort_fields(raw, measures)
     used = {path[1:]: measures[path[1:]] for path, _ in fields if path.startswith("$")}
-    return Sort(fields, collation=language.collation, measures=used)
+    return Sort(fields, collation=query_context.collation, measures=used)
 
 
 def natural_direction(value: Value) -> int:

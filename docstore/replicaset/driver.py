@@ -21,7 +21,7 @@ from docstore.replicaset.codec import decode_reply, encode_request
 from docstore.replicaset.local_state import LocalState
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
-from docstore.replication.effects import Drain, Effect, Follow, LeftOffice, Persist, Reply, Send, TakeOffice
+from docstore.replication.effects import BecomePrimary, Drain, Effect, Follow, Persist, Reply, Send, SteppedDown
 from docstore.replication.messages import Answered, Event, HeartbeatReply
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Actor(Protocol):
 
     def drain(self, term: int) -> None: ...
 
-    def take_office(self, term: int) -> None: ...
+    def become_primary(self, term: int) -> None: ...
 
-    def left_office(self, term: int, reason: str) -> None: ...
+    def stepped_down(self, term: int, reason: str) -> None: ...
 
     def after(self) -> None:
         """The core has taken in an event."""
@@ -142,10 +142,10 @@ class Driver:
                     self._actor.follow(effect.source)
                 case Drain():
                     self._actor.drain(effect.term)
-                case TakeOffice():
-                    self._actor.take_office(effect.term)
-                case LeftOffice():
-                    self._actor.left_office(effect.term, effect.reason)
+                case BecomePrimary():
+                    self._actor.become_primary(effect.term)
+                case SteppedDown():
+                    self._actor.stepped_down(effect.term, effect.reason)
 
     def _persist(self, effect: Persist) -> None:
         if effect.vote is not None:

@@ -25,12 +25,12 @@ from docstore.replicaset.addresses import own_hosts
 from docstore.replicaset.driver import Driver, stop_the_process
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.local_state import LocalState
-from docstore.replicaset.sync.sync_source import Syncing
+from docstore.replicaset.sync.sync_source import SyncSourceFollower
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
-from docstore.replication.messages import Event, FollowerState, Progress, TookOffice
+from docstore.replication.messages import BecamePrimary, Event, FollowerState, Progress
 from docstore.replication.state import State
-from docstore.replication.states import MemberState, Office
+from docstore.replication.states import MemberState, PrimaryState
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -55,7 +55,7 @@ class Membership:
     """Made before the loop runs, started on it. `syncing` and `driver` are there once `start` has returned."""
 
     driver: Driver
-    syncing: Syncing
+    syncing: SyncSourceFollower
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Membership:
         flusher: GroupFlusher,
         *,
         on_change: Callable[[], None],
-        on_lost_office: Callable[[], None],
+        on_stepped_down: Callable[[], None],
     ) -> None:
         self.identity = identity
         self.store = store
@@ -73,7 +73,7 @@ class Membership:
         self.flusher = flusher
         self.local = LocalState(store)
         self._on_change = on_change
-        self._on_lost_office = on_lost_office
+        self._on_stepped_down = on_stepped_down
         self._dice = random.Random()
         self._report_scheduled = False
         self._report_wanted = False
@@ -96,7 +96,7 @@ class Membership:
         loop = asyncio.get_running_loop()
         self.core = Core(
             identity.set_name,
-            dice=self._dice.random,
+            rng=self._dice.random,
             own_hosts=hosts,
             config=config,
             vote=self.local.vote,
@@ -104,7 +104,7 @@ class Membership:
             now=loop.time(),
         )
         self._reported = (last, last)
-        self.syncing = Syncing(
+        self.syncing = SyncSourceFollower(
             self,
             self.store,
             self.local,
@@ -178,10 +178,10 @@ class Membership:
     def drain(self, term: int) -> None:
         self.syncing.drain(term)
 
-    def take_office(self, term: int) -> None:
+    def become_primary(self, term: int) -> None:
         """Write the first entry of the term; from then on clients may write."""
         state = self.state
-        if state.term != term or state.office is not Office.DRAINING:
+        if state.term != term or state.primary_state is not PrimaryState.DRAINING:
             return
         assert self.store.oplog is not None
         self.store.oplog.term = term
@@ -189,13 +189,13 @@ class Membership:
             unit.noop(bson.encode({"msg": "new primary"}))
             unit.commit()
         self.report_progress()
-        self.deliver(TookOffice(term=term))
+        self.deliver(BecamePrimary(term=term))
         self.flusher.flush_soon()
         LOG.info("Transition to primary complete; database writes are now permitted", term=term)
 
-    def left_office(self, term: int, reason: str) -> None:
+    def stepped_down(self, term: int, reason: str) -> None:
         LOG.info("Stepping down", term=term, reason=reason)
-        self._on_lost_office()
+        self._on_stepped_down()
 
     def after(self) -> None:
         """Leave STARTUP once there is a configuration; then whatever hangs on a change."""

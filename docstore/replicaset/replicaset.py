@@ -26,10 +26,10 @@ from docstore.replicaset.greeting import appearance, hello_fields
 from docstore.replicaset.membership import Identity, Membership
 from docstore.replicaset.read.read_concern import Reading
 from docstore.replicaset.waiters import Waiters
-from docstore.replicaset.write_concern import Acknowledging
+from docstore.replicaset.write_concern import WriteConcernWaiters
 from docstore.replication.messages import StepDown
 from docstore.replication.progress import Acknowledgement, check_satisfiable
-from docstore.replication.states import MemberState, Office
+from docstore.replication.states import MemberState, PrimaryState
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -82,9 +82,9 @@ class ReplicaSet:
             config_server=config_server,
         )
         self.membership = Membership(
-            identity, store, pool, self.flusher, on_change=self._changed, on_lost_office=on_step_down
+            identity, store, pool, self.flusher, on_change=self._changed, on_stepped_down=on_step_down
         )
-        self._acknowledging = Acknowledging(lambda: self.membership.state, self.flusher, time.monotonic)
+        self._acknowledging = WriteConcernWaiters(lambda: self.membership.state, self.flusher, time.monotonic)
         self._reading = Reading(store, lambda: self.membership.state)
         self._events = Waiters()
         self._tails: list[asyncio.Future[None]] = []
@@ -108,7 +108,7 @@ class ReplicaSet:
         Secondaries can catch up only while the listener serves them; where none is heard of, none is waited for. From
         then on a member that is `leaving` refuses hello with ShutdownInProgress, also where it awaits news.
         """
-        refused = await _leave_office(self.membership, seconds)
+        refused = await _stop_being_primary(self.membership, seconds)
         if leaving:
             self._closing = True
             self._topology_counter += 1
@@ -143,13 +143,13 @@ class ReplicaSet:
 
     def check_write(self) -> None:
         """NotWritablePrimary (10107) unless this member is the writable primary."""
-        if self.membership.core.state.office is not Office.WRITABLE:
+        if self.membership.core.state.primary_state is not PrimaryState.WRITABLE:
             raise CommandError(Code.NotWritablePrimary, "not primary")
 
     def check_read(self, read_preference: ReadPreference | None) -> None:
         """NotPrimaryNoSecondaryOk (13435) or NotPrimaryOrSecondary (13436) when the read may not run here."""
         state = self.membership.core.state
-        if state.office is Office.WRITABLE:
+        if state.primary_state is PrimaryState.WRITABLE:
             return
         if not state.member_state.readable:
             raise CommandError(Code.NotPrimaryOrSecondary, "node is not in primary or recovering state")
@@ -272,7 +272,7 @@ class ReplicaSet:
             self._topology.wake()
 
 
-async def _leave_office(membership: Membership, seconds: float) -> CommandError | None:
+async def _stop_being_primary(membership: Membership, seconds: float) -> CommandError | None:
     state = membership.state
     if not state.writable or not state.peers:
         return None

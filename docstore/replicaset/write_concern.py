@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from docstore.commands.concerns import WriteConcern
 
 
-class Acknowledging:
+class WriteConcernWaiters:
     """The writers of one member that wait. `clock` is that of their deadlines, monotonic seconds."""
 
     def __init__(self, state: Callable[[], State], flusher: GroupFlusher, clock: Callable[[], float]) -> None:

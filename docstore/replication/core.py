@@ -4,7 +4,7 @@ The driver calls `receive(event, now)` for everything that happens and `tick(now
 performs the effects in order: a `Persist` is on disk before anything after it leaves the process. `now` is any clock in
 seconds that never goes back. Nothing here reads a clock, rolls dice or does I/O.
 
-    election        heartbeats fall silent -> tick -> VoteRequest (dry run) -> VoteRequest -> Drain -> TakeOffice
+    election        heartbeats fall silent -> tick -> VoteRequest (dry run) -> VoteRequest -> Drain -> BecomePrimary
     write           Progress -> PositionUpdate from the others -> commit point
     configuration   Initiate or Reconfigure -> Persist -> heartbeats carry it
 
@@ -25,6 +25,7 @@ from docstore.replication.messages import (
     NO_VOTE,
     AbortCatchUp,
     Answered,
+    BecamePrimary,
     CatchUpEnded,
     Drained,
     Event,
@@ -42,7 +43,6 @@ from docstore.replication.messages import (
     StepDown,
     StepUpRequest,
     SyncFrom,
-    TookOffice,
     VoteRequest,
 )
 from docstore.replication.state import NEVER, Effects, State
@@ -57,7 +57,7 @@ class Core:
         self,
         set_name: str,
         *,
-        dice: Callable[[], float],
+        rng: Callable[[], float],
         own_hosts: Iterable[str],
         config: ReplicaSetConfig | None = None,
         vote: LastVote = NO_VOTE,
@@ -65,7 +65,7 @@ class Core:
         now: float,
     ) -> None:
         """`config`, `vote` and `last_op` are what the disk remembers; the term is the highest of them (rule 6)."""
-        self.state = State(set_name, dice, set(own_hosts))
+        self.state = State(set_name, rng, set(own_hosts))
         self.state.vote = vote
         self.state.term = max(vote.term, last_op.term, 0)
         self.state.applied = self.state.durable = last_op
@@ -97,8 +97,8 @@ class Core:
                 leadership.end_catch_up(self.state, event, out)
             case Drained():
                 leadership.drained(self.state, event, out)
-            case TookOffice():
-                leadership.took_office(self.state, event, now, out)
+            case BecamePrimary():
+                leadership.became_primary(self.state, event, now, out)
             case _:
                 self._command(event, now, out)
         self._tick(now, out)

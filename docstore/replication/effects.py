@@ -53,14 +53,14 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeOffice:
-    """Write the first entry of `term` to the log, then report `TookOffice(term)`; skip if the term is over."""
+class BecomePrimary:
+    """Write the first entry of `term` to the log, then report `BecamePrimary(term)`; skip if the term is over."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOffice:
+class SteppedDown:
     """No longer primary: end the operations that only a primary may finish, wake those that wait for
     acknowledgement."""
 
@@ -68,4 +68,4 @@ class LeftOffice:
     reason: str
 
 
-Effect = Persist | Send | Reply | Follow | Drain | TakeOffice | LeftOffice
+Effect = Persist | Send | Reply | Follow | Drain | BecomePrimary | SteppedDown

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from docstore.errors import Code, CommandError
 from docstore.replication.effects import Persist, Reply, Send
-from docstore.replication.leadership import enter_office
+from docstore.replication.leadership import begin_primary
 from docstore.replication.messages import (
     NO_MEMBER,
     Answered,
@@ -100,7 +100,7 @@ def consider_takeover(state: State, now: float) -> None:
             delay = settings.election_timeout * (state.config.priority_rank(state.me) + 1)
         else:
             delay = settings.catch_up_takeover_delay_millis / 1000
-        state.takeover_at = now + delay + settings.election_timeout * 0.15 * state.dice()
+        state.takeover_at = now + delay + settings.election_timeout * 0.15 * state.rng()
 
 
 def vote(state: State, request: VoteRequest, now: float, out: Effects) -> None:
@@ -242,7 +242,7 @@ def _conclude(state: State, now: float, out: Effects) -> None:
         if election.dry_run:
             _run(state, now, out, election.reason)
         else:
-            enter_office(state, now, out)
+            begin_primary(state, now, out)
     elif len(config.voters) - sum(m.id in election.refused for m in config.voters) < config.majority_votes:
         state.role = Role.FOLLOWER
         state.election = None

@@ -22,7 +22,7 @@ from docstore.replication.messages import (
     SyncFrom,
 )
 from docstore.replication.state import NEVER, Effects, Peer, State
-from docstore.replication.states import MemberState, Office, Role
+from docstore.replication.states import MemberState, PrimaryState, Role
 
 RETRY_SECONDS = 1.0
 PING_CLASS_SECONDS = 0.005
@@ -34,7 +34,7 @@ def follows(state: State) -> bool:
     if state.me is None or not state.me.data_bearing:
         return False
     if state.role is Role.LEADER:
-        return state.office is Office.CATCHING_UP
+        return state.primary_state is PrimaryState.CATCHING_UP
     return state.follower_state in (MemberState.SECONDARY, MemberState.RECOVERING, MemberState.STARTUP2)
 
 

@@ -13,10 +13,11 @@ import math
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
 from docstore.replication import following, progress, reconfig
-from docstore.replication.effects import Drain, Follow, Reply, Send, TakeOffice
+from docstore.replication.effects import BecomePrimary, Drain, Follow, Reply, Send
 from docstore.replication.messages import (
     NO_MEMBER,
     AbortCatchUp,
+    BecamePrimary,
     CatchUpEnded,
     Drained,
     Position,
@@ -24,17 +25,16 @@ from docstore.replication.messages import (
     PositionUpdate,
     StepDown,
     StepUpRequest,
-    TookOffice,
 )
 from docstore.replication.state import NEVER, Effects, ElectionRecord, Peer, PendingStepDown, State
-from docstore.replication.states import Office, Role
-from docstore.replication.terms import leave_office, refuse_unless_initiated
+from docstore.replication.states import PrimaryState, Role
+from docstore.replication.terms import refuse_unless_initiated, stop_being_primary
 
 COMMIT_PUSH_SECONDS = 0.05
 """How long a new commit point waits for a natural message before heartbeats carry it to the others."""
 
 
-def enter_office(state: State, now: float, out: Effects) -> None:
+def begin_primary(state: State, now: float, out: Effects) -> None:
     """The election is won: tell everyone by heartbeat and catch up."""
     election, config, me = state.election, state.config, state.me
     assert election is not None
@@ -42,7 +42,7 @@ def enter_office(state: State, now: float, out: Effects) -> None:
     assert me is not None
     assert state.vote.candidate == me.id
     state.role, state.election = Role.LEADER, None
-    state.office, state.office_since = Office.CATCHING_UP, now
+    state.primary_state, state.primary_since = PrimaryState.CATCHING_UP, now
     state.primary_id = NO_MEMBER
     state.takeover_at = state.election_at = NEVER
     state.eager_until = -math.inf
@@ -69,26 +69,26 @@ def enter_office(state: State, now: float, out: Effects) -> None:
 
 def advance(state: State, now: float, out: Effects) -> None:
     """Something was learned while in office: go as far as it allows."""
-    if state.office is Office.CATCHING_UP:
+    if state.primary_state is PrimaryState.CATCHING_UP:
         _catch_up(state, now, out)
     _commit(state, now)
-    if state.office is Office.STEPPING_DOWN:
+    if state.primary_state is PrimaryState.STEPPING_DOWN:
         _try_step_down(state, now, out)
 
 
 def tick(state: State, now: float, out: Effects) -> None:
     """Time limits of a leader: hearing of a majority, catching up, stepping down, spreading the commit point."""
     if now >= _silence_ends(state):
-        leave_office(state, now, out, "a majority of the set has not been heard of for an election timeout")
+        stop_being_primary(state, now, out, "a majority of the set has not been heard of for an election timeout")
         return
-    if state.office is Office.CATCHING_UP and now >= state.catch_up_until:
+    if state.primary_state is PrimaryState.CATCHING_UP and now >= state.catch_up_until:
         _drain(state, out)
     if now >= state.commit_push_at:
         state.commit_push_at = NEVER
         for peer in state.peers.values():
             if peer.up and peer.told_commit < state.commit_point:
                 peer.heartbeat_at = now
-    if state.office is Office.STEPPING_DOWN:
+    if state.primary_state is PrimaryState.STEPPING_DOWN:
         _try_step_down(state, now, out)
 
 
@@ -139,13 +139,13 @@ def take_positions(state: State, update: PositionUpdate, now: float, out: Effect
 
 def end_catch_up(state: State, event: CatchUpEnded, out: Effects) -> None:
     """There is nothing more to fetch for us."""
-    if state.office is Office.CATCHING_UP and event.term == state.term:
+    if state.primary_state is PrimaryState.CATCHING_UP and event.term == state.term:
         _drain(state, out)
 
 
 def abort_catch_up(state: State, event: AbortCatchUp, out: Effects) -> None:
     """The administrator gives up what others have beyond the new primary."""
-    if state.office is Office.CATCHING_UP:
+    if state.primary_state is PrimaryState.CATCHING_UP:
         out.append(Reply(token=event.token, result=None))
         _drain(state, out)
     else:
@@ -155,17 +155,17 @@ def abort_catch_up(state: State, event: AbortCatchUp, out: Effects) -> None:
 
 def drained(state: State, event: Drained, out: Effects) -> None:
     """The applier has run dry."""
-    if state.office is Office.DRAINING and event.term == state.term:
-        out.append(TakeOffice(term=state.term))
+    if state.primary_state is PrimaryState.DRAINING and event.term == state.term:
+        out.append(BecomePrimary(term=state.term))
 
 
-def took_office(state: State, event: TookOffice, now: float, out: Effects) -> None:
+def became_primary(state: State, event: BecamePrimary, now: float, out: Effects) -> None:
     """The first entry of the term is written: writes are accepted from here on."""
-    if state.office is not Office.DRAINING or event.term != state.term:
+    if state.primary_state is not PrimaryState.DRAINING or event.term != state.term:
         return
     assert state.applied.term == state.term
     assert state.last_election is not None
-    state.office = Office.WRITABLE
+    state.primary_state = PrimaryState.WRITABLE
     state.last_election.caught_up_at = now
     state.election_time = state.applied.timestamp
     reconfig.stamp_term(state, now, out)
@@ -180,17 +180,17 @@ def begin_step_down(state: State, event: StepDown, now: float, out: Effects) -> 
         refuse_unless_initiated(state)
         if state.role is not Role.LEADER:
             raise CommandError(Code.NotWritablePrimary, "not primary so can't step down")
-        if state.office is not Office.WRITABLE:
+        if state.primary_state is not PrimaryState.WRITABLE:
             raise CommandError(
                 Code.ConflictingOperationInProgress,
                 "This node is already in the process of stepping down"
-                if state.office is Office.STEPPING_DOWN
+                if state.primary_state is PrimaryState.STEPPING_DOWN
                 else "This node is still becoming primary",
             )
     except CommandError as refusal:
         out.append(Reply(token=event.token, result=refusal))
         return
-    state.office = Office.STEPPING_DOWN
+    state.primary_state = PrimaryState.STEPPING_DOWN
     wait = min(event.catch_up_seconds, event.seconds)
     until = now if event.force and not event.catch_up_seconds else now + wait
     state.step_down = PendingStepDown(
@@ -211,7 +211,7 @@ def _catch_up(state: State, now: float, out: Effects) -> None:
 
 
 def _drain(state: State, out: Effects) -> None:
-    state.office = Office.DRAINING
+    state.primary_state = PrimaryState.DRAINING
     state.catch_up_until = NEVER
     state.catch_up_awaits = set()
     state.source = None
@@ -234,7 +234,7 @@ def _try_step_down(state: State, now: float, out: Effects) -> None:
     if successor is None and now < pending.until:
         return
     if successor is None and not pending.forced:
-        state.office = Office.WRITABLE
+        state.primary_state = PrimaryState.WRITABLE
         state.step_down = None
         refusal = CommandError(
             Code.ExceededTimeLimit,
@@ -243,7 +243,7 @@ def _try_step_down(state: State, now: float, out: Effects) -> None:
         )
         out.append(Reply(token=pending.token, result=refusal))
         return
-    leave_office(state, now, out, "it was asked to step down")
+    stop_being_primary(state, now, out, "it was asked to step down")
     if successor is not None and state.config is not None:
         timeout = state.config.settings.election_timeout
         out.append(Send(to=successor.host, request=StepUpRequest(), timeout=timeout))
@@ -278,4 +278,4 @@ def _majority_heard_at(state: State) -> float:
 def _silence_ends(state: State) -> float:
     """When a leader that hears no more from a majority must go."""
     assert state.config is not None
-    return max(_majority_heard_at(state), state.office_since) + state.config.settings.election_timeout
+    return max(_majority_heard_at(state), state.primary_since) + state.config.settings.election_timeout

@@ -173,7 +173,7 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TookOffice:
+class BecamePrimary:
     """The first entry of the new term is in the local log."""
 
     term: Term
@@ -245,7 +245,7 @@ Event = (
     | SourceFailed
     | CatchUpEnded
     | Drained
-    | TookOffice
+    | BecamePrimary
     | Initiate
     | Reconfigure
     | StepDown

@@ -21,8 +21,13 @@ from docstore.replication.effects import Persist, Reply
 from docstore.replication.messages import Initiate, Reconfigure
 from docstore.replication.progress import on_majority
 from docstore.replication.state import Effects, State
-from docstore.replication.states import MemberState, Office, Role
-from docstore.replication.terms import abandon_election, leave_office, refuse_unless_initiated, restart_election_timer
+from docstore.replication.states import MemberState, PrimaryState, Role
+from docstore.replication.terms import (
+    abandon_election,
+    refuse_unless_initiated,
+    restart_election_timer,
+    stop_being_primary,
+)
 
 CONFIG_NOT_COMMITTED = 308
 """MongoDB's code CurrentConfigNotCommittedYet."""
@@ -84,7 +89,7 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
     state.config_target = state.commit_point
     state.install(config, now)
     if state.role is Role.LEADER and (state.me is None or not state.me.electable):
-        leave_office(state, now, out, "the new configuration does not let this member be primary")
+        stop_being_primary(state, now, out, "the new configuration does not let this member be primary")
     elif state.role is Role.CANDIDATE:
         abandon_election(state, now)
     if state.role is not Role.LEADER:
@@ -165,7 +170,7 @@ def _find_me(state: State, config: ReplicaSetConfig) -> MemberConfig:
 def _next_forced(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
     assert state.config is not None
     _check_pair(state.config, config)
-    version = max(config.version, state.config.version) + FORCED_VERSION_JUMP + int(state.dice() * FORCED_VERSION_JUMP)
+    version = max(config.version, state.config.version) + FORCED_VERSION_JUMP + int(state.rng() * FORCED_VERSION_JUMP)
     config = replace(config, version=version, term=-1)
     validate(config)
     _find_me(state, config)
@@ -175,7 +180,7 @@ def _next_forced(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
 def _next_safe(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
     current = state.config
     assert current is not None
-    if state.office is not Office.WRITABLE:
+    if state.primary_state is not PrimaryState.WRITABLE:
         raise CommandError(
             Code.NotWritablePrimary,
             "New config is rejected :: caused by :: replSetReconfig should only be run on a writable PRIMARY. "

@@ -18,7 +18,7 @@ from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig
 from docstore.replication.effects import Effect
 from docstore.replication.messages import NO_CONFIG, NO_MEMBER, NO_VOTE, LastVote, Term
-from docstore.replication.states import MemberState, Office, Role
+from docstore.replication.states import MemberState, PrimaryState, Role
 
 NEVER = math.inf
 
@@ -99,15 +99,15 @@ class State:
     """One member's whole protocol state. `dice()` gives [0, 1); `own_hosts` are the addresses that mean us."""
 
     set_name: str
-    dice: Callable[[], float]
+    rng: Callable[[], float]
     own_hosts: set[str] = field(default_factory=set)
     config: ReplicaSetConfig | None = None
     me: MemberConfig | None = None
     term: Term = 0
     vote: LastVote = NO_VOTE
     role: Role = Role.FOLLOWER
-    office: Office | None = None
-    office_since: float = -math.inf
+    primary_state: PrimaryState | None = None
+    primary_since: float = -math.inf
     follower_state: MemberState = MemberState.STARTUP
     peers: dict[str, Peer] = field(default_factory=dict)
     applied: OpTime = NULL_OPTIME
@@ -161,7 +161,7 @@ class State:
 
     @property
     def writable(self) -> bool:
-        return self.office is Office.WRITABLE
+        return self.primary_state is PrimaryState.WRITABLE
 
     @property
     def config_version(self) -> ConfigVersion:
@@ -204,7 +204,7 @@ class State:
         """Assert the module's invariants."""
         assert self.durable <= self.applied, (self.durable, self.applied)
         assert self.vote.term <= self.term, (self.vote, self.term)
-        assert (self.role is Role.LEADER) == (self.office is not None), (self.role, self.office)
+        assert (self.role is Role.LEADER) == (self.primary_state is not None), (self.role, self.primary_state)
         assert (self.role is Role.CANDIDATE) == (self.election is not None), (self.role, self.election)
         if self.role is Role.LEADER:
             assert self.me is not None
@@ -212,7 +212,7 @@ class State:
         if self.writable:
             assert self.applied.term == self.term, (self.applied, self.term)
         if self.step_down is not None:
-            assert self.office is Office.STEPPING_DOWN
+            assert self.primary_state is PrimaryState.STEPPING_DOWN
         if self.config is not None:
             assert set(self.peers) == {m.host for m in self.config.members if self.me is None or m.id != self.me.id}
 

@@ -41,7 +41,7 @@ class Role(Enum):
     LEADER = "leader"
 
 
-class Office(Enum):
+class PrimaryState(Enum):
     """How far a leader is (rule 7): only WRITABLE accepts writes."""
 
     CATCHING_UP = "catching up"

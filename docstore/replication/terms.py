@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docstore.errors import Code, CommandError
-from docstore.replication.effects import LeftOffice, Reply
+from docstore.replication.effects import Reply, SteppedDown
 from docstore.replication.messages import NO_MEMBER, Term
 from docstore.replication.state import NEVER, Effects, State
 from docstore.replication.states import Role
@@ -19,14 +19,14 @@ def restart_election_timer(state: State, now: float) -> None:
     state.election_at = NEVER
     if state.config is not None and state.me is not None and state.me.electable:
         timeout = state.config.settings.election_timeout
-        state.election_at = now + timeout * (1 + TIMEOUT_SPREAD * state.dice())
+        state.election_at = now + timeout * (1 + TIMEOUT_SPREAD * state.rng())
 
 
 def retry_election_later(state: State, now: float) -> None:
     """The round was lost: the same two candidates should not meet again."""
     assert state.config is not None
     timeout = state.config.settings.election_timeout
-    state.election_at = now + timeout * (RETRY_FRACTION + (1 - RETRY_FRACTION) * state.dice())
+    state.election_at = now + timeout * (RETRY_FRACTION + (1 - RETRY_FRACTION) * state.rng())
 
 
 def adopt_term(state: State, term: Term, now: float, out: Effects) -> bool:
@@ -37,7 +37,7 @@ def adopt_term(state: State, term: Term, now: float, out: Effects) -> bool:
     state.primary_id = NO_MEMBER
     state.takeover_at = NEVER
     if state.role is Role.LEADER:
-        leave_office(state, now, out, f"a higher term was heard of: {term}")
+        stop_being_primary(state, now, out, f"a higher term was heard of: {term}")
     elif state.role is Role.CANDIDATE:
         abandon_election(state, now)
     return True
@@ -49,17 +49,17 @@ def abandon_election(state: State, now: float) -> None:
     restart_election_timer(state, now)
 
 
-def leave_office(state: State, now: float, out: Effects, reason: str) -> None:
+def stop_being_primary(state: State, now: float, out: Effects, reason: str) -> None:
     """From leader to follower. An unconditional reason answers a pending step-down command with its success (rule
     9)."""
     assert state.role is Role.LEADER
     state.role = Role.FOLLOWER
-    state.office = None
+    state.primary_state = None
     state.catch_up_awaits = set()
     state.catch_up_until = NEVER
     state.commit_push_at = NEVER
     state.source_retry_at = now
-    out.append(LeftOffice(term=state.term, reason=reason))
+    out.append(SteppedDown(term=state.term, reason=reason))
     if state.step_down is not None:
         pending, state.step_down = state.step_down, None
         state.frozen_until = max(state.frozen_until, pending.frozen_until)

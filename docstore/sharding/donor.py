@@ -92,7 +92,7 @@ class Effect(Enum):
     FORGET = auto()
 
 
-class Answer(Enum):
+class CommitOutcome(Enum):
     """What the config servers said: DONE and NOT_DONE are final, UNKNOWN is no answer."""
 
     DONE = auto()
@@ -133,7 +133,7 @@ class RecipientCommitted:
 class ConfigAnswered:
     """To COMMIT_ON_CONFIG: whether it is committed. To ASK_CONFIG: whether the donor has lost the chunk."""
 
-    answer: Answer
+    answer: CommitOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +244,11 @@ class Donor:
 
     def _ended(self, event: Event) -> list[Effect] | None:
         match self.state, event:
-            case State.COMMITTING, ConfigAnswered(Answer.UNKNOWN):
+            case State.COMMITTING, ConfigAnswered(CommitOutcome.UNKNOWN):
                 return [Effect.COMMIT_ON_CONFIG_LATER]
-            case State.RECOVERING, ConfigAnswered(Answer.UNKNOWN):
+            case State.RECOVERING, ConfigAnswered(CommitOutcome.UNKNOWN):
                 return [Effect.ASK_CONFIG_LATER]
-            case ((State.COMMITTING | State.RECOVERING), ConfigAnswered(Answer.DONE)):
+            case ((State.COMMITTING | State.RECOVERING), ConfigAnswered(CommitOutcome.DONE)):
                 return self._decide(Decision.COMMITTED, "")
             case ((State.COMMITTING | State.RECOVERING), ConfigAnswered()):
                 return self._decide(Decision.ABORTED, "the config servers refused the commit")

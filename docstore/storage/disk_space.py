@@ -21,7 +21,7 @@ _RESERVE_SHARE = 20
 _LOOK_EVERY = 32
 
 
-class Room:
+class DiskSpace:
     """The room on the disk of one directory. `measure(path)` gives (free bytes, bytes in all)."""
 
     def __init__(self, path: str, measure: Callable[[str], tuple[int, int]] | None = None) -> None:

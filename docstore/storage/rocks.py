@@ -38,7 +38,7 @@ from rocksdict import (
 )
 
 from docstore.log import component
-from docstore.storage.disk_space import Room
+from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, DiskFull, Family, Range, StorageError
 from docstore.storage.lock import lock_directory
 from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, items_of, keys_of, read_error, values_of, within
@@ -95,7 +95,7 @@ class RocksEngine:
         self._gets = tuple(family.get for family in self._families)
         self._write_options = WriteOptions()
         self._versions = Versions(self._families)
-        self._room = Room(path)
+        self._room = DiskSpace(path)
         self._out_of_space = False
         self._ratios: dict[Family, tuple[float, float]] = {}
         self._writes = 0
@@ -193,19 +193,19 @@ class RocksEngine:
 
     def _measure_ratio(self, family: Family) -> float:
         source = self._families[family]
-        figures = dict(_FIGURE.findall(source.property_value("rocksdb.aggregated-table-properties") or ""))
-        raw = int(figures.get("raw key size", 0)) + int(figures.get("raw value size", 0))
+        metrics = dict(_FIGURE.findall(source.property_value("rocksdb.aggregated-table-properties") or ""))
+        raw = int(metrics.get("raw key size", 0)) + int(metrics.get("raw value size", 0))
         return (source.property_int_value("rocksdb.total-sst-files-size") or 0) / raw if raw else 1.0
 
     def stats(self) -> dict[str, Any]:
-        figures: dict[str, Any] = {"name": "rocksdb", "batches": self._writes, "cacheBytes": self._cache.get_usage()}
+        metrics: dict[str, Any] = {"name": "rocksdb", "batches": self._writes, "cacheBytes": self._cache.get_usage()}
         for label, name in (
             ("memtableBytes", "rocksdb.cur-size-all-mem-tables"),
             ("fileBytes", "rocksdb.live-sst-files-size"),
             ("pendingCompactionBytes", "rocksdb.estimate-pending-compaction-bytes"),
         ):
-            figures[label] = sum(family.property_int_value(name) or 0 for family in self._families)
-        return figures
+            metrics[label] = sum(family.property_int_value(name) or 0 for family in self._families)
+        return metrics
 
     def close(self) -> None:
         if not self._open:

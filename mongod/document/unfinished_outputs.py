@@ -13,7 +13,7 @@ from docstore.node.upkeep.periodic import report_failure
 _LOOK_SECONDS = 60.0
 
 
-class LeftOutputs:
+class UnfinishedOutputs:
     """A standalone does it before it takes connections, a member of a set each time it is elected."""
 
     def __init__(self, node: DataNode) -> None:

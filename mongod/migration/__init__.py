@@ -21,5 +21,5 @@ __all__ = ["COMMANDS", "Shard", "Tunables", "attach"]
 def attach(node: DataNode, pool: Pool, tunables: Tunables) -> Shard:
     """Make the node a shard: the service to start and stop with it. Installs the node's ownership."""
     shard = Shard(node, pool, tunables)
-    node.ownership = shard.ownership
+    node.shard_filter = shard.shard_filter
     return shard

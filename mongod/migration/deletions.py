@@ -25,7 +25,7 @@ from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
 from mongod.migration.ranges import delete_some
 from mongod.migration.records import Records
-from mongod.migration.shard_filter import OwnedRanges
+from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
 
 LOG = component("MIGRATE")
@@ -36,10 +36,10 @@ _RETRY_SECONDS = 5.0
 class RangeDeleter:
     """Deletes one range at a time on the primary of a shard."""
 
-    def __init__(self, node: DataNode, records: Records, ownership: OwnedRanges, tunables: Tunables) -> None:
+    def __init__(self, node: DataNode, records: Records, shard_filter: RangeShardFilter, tunables: Tunables) -> None:
         self._node = node
         self._records = records
-        self._ownership = ownership
+        self._shard_filter = shard_filter
         self._tunables = tunables
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -135,9 +135,9 @@ class RangeDeleter:
         return collection
 
     async def _check_not_owned(self, deletion: RangeDeletion) -> None:
-        known = await self._ownership.refresh(deletion.namespace)
+        known = await self._shard_filter.refresh(deletion.namespace)
         collection = known.routing.collection
         if collection is None or collection.uuid != deletion.uuid:
             return
-        if collection.chunks.owns_any(self._ownership.shard.identity.name, deletion.range):
+        if collection.chunks.owns_any(self._shard_filter.shard.identity.name, deletion.range):
             raise CommandError(Code.ConflictingOperationInProgress, "the routing shows the range as owned here")

@@ -13,7 +13,7 @@ import bson
 
 from docstore.bson import from_python
 from docstore.collection.collection import Collection
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.concerns import WriteConcern
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import make_collection
@@ -91,7 +91,7 @@ class Records:
         return iter(()) if collection is None else iter(list(collection.documents(self._node.engine)))
 
 
-def _put(unit: WriteUnit, collection: Collection, document: Mapping[str, Any]) -> None:
+def _put(unit: WriteUnitOfWork, collection: Collection, document: Mapping[str, Any]) -> None:
     raw = bson.encode(document)
     found = collection.by_id(unit, from_python(document["_id"]))
     if found is None:
@@ -100,7 +100,7 @@ def _put(unit: WriteUnit, collection: Collection, document: Mapping[str, Any]) -
         unit.replace(collection, found[0], found[1], raw)
 
 
-def _remove(unit: WriteUnit, collection: Collection, identity: Any) -> None:
+def _remove(unit: WriteUnitOfWork, collection: Collection, identity: Any) -> None:
     found = collection.by_id(unit, from_python(identity))
     if found is not None:
         unit.remove(collection, found[0], found[1])

@@ -26,11 +26,11 @@ from docstore.sharding.migration import Decision, Migration
 from docstore.sharding.routing import CollectionRouting
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.deletions import RangeDeleter
-from mongod.migration.donor.driver import Donation
+from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
-from mongod.migration.recipient.driver import Definition, Reception
+from mongod.migration.recipient.driver import Definition, RecipientDriver
 from mongod.migration.records import Records
-from mongod.migration.shard_filter import OwnedRanges
+from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
 
 LOG = component("SHARDING")
@@ -39,21 +39,21 @@ _RESOLVED_REMEMBERED = 256
 
 
 class Shard:
-    """Composed by a data node that was started with --shardsvr. Its `ownership` is the node's."""
+    """Composed by a data node that was started with --shardsvr. Its `shard_filter` is the node's."""
 
     def __init__(self, node: DataNode, pool: Pool, tunables: Tunables) -> None:
         self.node = node
         self.tunables = tunables
         self.records = Records(node)
-        self.ownership = OwnedRanges(node, pool, self)
-        self.ownership.on_term = self._new_term
-        self.deleter = RangeDeleter(node, self.records, self.ownership, tunables)
+        self.shard_filter = RangeShardFilter(node, pool, self)
+        self.shard_filter.on_term = self._new_term
+        self.deleter = RangeDeleter(node, self.records, self.shard_filter, tunables)
         self.identity: ShardIdentity | None = None
         self.making_families = asyncio.Lock()
         self._pool = pool
         self._config: ConfigServers | None = None
-        self._donations: dict[bytes, tuple[Donation, asyncio.Task[None]]] = {}
-        self._reception: Reception | None = None
+        self._donations: dict[bytes, tuple[DonorDriver, asyncio.Task[None]]] = {}
+        self._reception: RecipientDriver | None = None
         self._resolved: deque[bytes] = deque(maxlen=_RESOLVED_REMEMBERED)
         self._closing: set[asyncio.Future[None]] = set()
         self._starting = False
@@ -78,7 +78,7 @@ class Shard:
         if self._reception is not None:
             self._reception.end("the shard's member stops")
         await self.deleter.stop()
-        await self.ownership.stop()
+        await self.shard_filter.stop()
         if self._config is not None:
             await self._config.close()
 
@@ -124,7 +124,7 @@ class Shard:
         """Notice being primary even when no operation comes."""
         replication = self.node.replication
         while True:
-            self.ownership.settle_term()
+            self.shard_filter.settle_term()
             counter = int(replication.topology_version()["counter"])
             await replication.wait_topology_change(counter, _LOOK_SECONDS)
 
@@ -138,7 +138,7 @@ class Shard:
             self._reception = None
         self.load_identity()
         for coordinator in self.records.coordinators():
-            donation = Donation(self, coordinator.migration, None)
+            donation = DonorDriver(self, coordinator.migration, None)
             LOG.info("Migration resumed", ns=coordinator.migration.namespace, decision=str(coordinator.decision))
             self._run(donation, donation.begin_resumed(coordinator.decision))
         self.deleter.changed()
@@ -151,8 +151,8 @@ class Shard:
         Asked again for a move that runs or has happened, it is the same move. Errors: StaleEpoch,
         ConflictingOperationInProgress when there is no such chunk here or another migration runs, OperationFailed.
         """
-        self.ownership.forget(namespace)
-        known = await self.ownership.refresh(namespace)
+        self.shard_filter.forget(namespace)
+        known = await self.shard_filter.refresh(namespace)
         collection = known.routing.collection
         if collection is None or collection.epoch != epoch:
             raise CommandError(Code.StaleEpoch, f"{namespace} is not sharded under the epoch {epoch}")
@@ -170,7 +170,7 @@ class Shard:
         await asyncio.shield(donation.finished)
         return donation.migration.id
 
-    def _running(self, namespace: str, bounds: KeyRange, to: str) -> Donation | None:
+    def _running(self, namespace: str, bounds: KeyRange, to: str) -> DonorDriver | None:
         for donation, _ in self._donations.values():
             migration = donation.migration
             same = (migration.namespace, migration.recipient) == (namespace, to) and migration.range.same(bounds)
@@ -178,7 +178,7 @@ class Shard:
                 return donation
         return None
 
-    async def _begin_move(self, collection: CollectionRouting, chunk: Chunk, to: str) -> Donation:
+    async def _begin_move(self, collection: CollectionRouting, chunk: Chunk, to: str) -> DonorDriver:
         self.check_free()
         migration = Migration(
             id=Binary(uuid.uuid4().bytes, 4),
@@ -196,11 +196,11 @@ class Shard:
             client = await self.client_of(to)
         finally:
             self._starting = False
-        donation = Donation(self, migration, client)
+        donation = DonorDriver(self, migration, client)
         self._run(donation, None)
         return donation
 
-    def _run(self, donation: Donation, resumed: list[Any] | None) -> None:
+    def _run(self, donation: DonorDriver, resumed: list[Any] | None) -> None:
         identity = bytes(donation.migration.id)
         task = asyncio.get_running_loop().create_task(donation.run(resumed), name="donor")
         self._donations[identity] = (donation, task)
@@ -230,7 +230,7 @@ class Shard:
 
     # Recipient
 
-    def receive(self, migration: Migration, definition: Definition) -> Reception:
+    def receive(self, migration: Migration, definition: Definition) -> RecipientDriver:
         """Begin to receive a migration, or go on with it when it is the one that runs."""
         current = self._reception
         if current is not None and current.migration.id == migration.id:
@@ -240,17 +240,17 @@ class Shard:
         if migration.recipient != self.name:
             raise CommandError(Code.ConflictingOperationInProgress, f"this is {self.name}, not {migration.recipient}")
         self.check_free()
-        self._reception = Reception(self, migration, definition)
+        self._reception = RecipientDriver(self, migration, definition)
         return self._reception
 
-    def reception(self, identity: bytes) -> Reception:
+    def reception(self, identity: bytes) -> RecipientDriver:
         """The migration with that id. OperationFailed when it does not run here (any more)."""
         current = self._reception
         if current is None or bytes(current.migration.id) != identity:
             raise CommandError(Code.OperationFailed, "no such migration runs here")
         return current
 
-    def end_reception(self, identity: bytes, decision: Decision) -> Reception | None:
+    def end_reception(self, identity: bytes, decision: Decision) -> RecipientDriver | None:
         """Let go of a migration that was decided; the migration if it ran here. A request to begin it that was long
         under way is refused from now on."""
         self._resolved.append(bytes(identity))
@@ -271,5 +271,5 @@ def _busy(migration: Migration) -> CommandError:
 
 def shard_of(context: Context) -> Shard:
     """The shard that answers this request."""
-    ownership = cast(OwnedRanges, node_of(context).ownership)
-    return cast(Shard, ownership.shard)
+    shard_filter = cast(RangeShardFilter, node_of(context).shard_filter)
+    return cast(Shard, shard_filter.shard)

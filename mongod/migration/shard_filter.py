@@ -9,7 +9,7 @@ Always true:
   document in `config.cache.collections` holds the least version, and an older routing, read from a config server that
   lags, is not used;
 * between BLOCK_WRITES and UNBLOCK of a migration no write to the collection is let in, and none that was let in before
-  is still uncommitted (writes commit without awaiting after `enter`);
+  is still uncommitted (writes commit without awaiting after `check_version`);
 * on a secondary a routing is used only once the member has applied what its primary had written when the routing was
   read, so documents that came with a migration are there before they are asked for.
 
@@ -77,9 +77,10 @@ class Known:
         self.accepted: set[bytes] = set()
 
 
-class OwnedRanges:
-    """Implements `docstore.node.shard_filter.Ownership`. `on_term` is called, in the step in which the first operation
-    comes, when this member has become primary in a new term; it may begin critical sections."""
+class RangeShardFilter:
+    """Implements `docstore.node.shard_filter.ShardFilter`. `on_term` is called, in the step in which the first
+    operation comes, when this member has become primary in a new term; it may begin critical sections.
+    """
 
     def __init__(self, node: DataNode, pool: Pool, shard: Any) -> None:
         self.shard = shard
@@ -104,7 +105,7 @@ class OwnedRanges:
 
     # What every operation asks
 
-    def enter(
+    def check_version(
         self, namespace: str, shard_version: bytes | None, *, write: bool
     ) -> Predicate | Awaitable[Predicate | None] | None:
         """See the protocol. An operation without a version sees everything, but its writes wait like any other."""

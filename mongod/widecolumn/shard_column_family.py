@@ -62,7 +62,7 @@ async def _prepare(shard: Shard, keyspace: Keyspace, family: ColumnFamily) -> UU
         partitioner=keyspace.partitioner.name, spread=True,
     )  # fmt: skip
     answer = bson.decode(await config.command(commit))
-    shard.ownership.forget(namespace)
+    shard.shard_filter.forget(namespace)
     options = options_of({"columnFamily": family.to_options()})
     await _have_held(
         shard, answer["shards"], namespace, identity, options, options_of({"keyspace": keyspace.to_options()})
@@ -75,7 +75,7 @@ async def copy_definition(context: Context, keyspace: str, name: str) -> None:
     shard, node = shard_of(context), node_of(context)
     namespace = f"{keyspace}.{name}"
     family, mark = node.store.collection(namespace), node.store.collection(f"{keyspace}.{MARK}")
-    routing = (await shard.ownership.refresh(namespace)).routing
+    routing = (await shard.shard_filter.refresh(namespace)).routing
     if family is None or mark is None or routing.collection is None:
         return
     owners = sorted(routing.collection.chunks.shards)

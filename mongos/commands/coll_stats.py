@@ -11,7 +11,7 @@ from docstore.errors import Code
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.broadcast import require_database
-from mongos.routing.requests import Answer, forwarded
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import primary_of
 
 _SUMMED = ("count", "size", "storageSize", "totalIndexSize", "totalSize", "freeStorageSize")
@@ -32,7 +32,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return await router.routed(context, attempt)
 
 
-def _added_up(namespace: str, answers: list[Answer], chunks: int) -> dict[str, Any]:
+def _added_up(namespace: str, answers: list[ShardReply], chunks: int) -> dict[str, Any]:
     parts = {answer.shard: answer.decoded() for answer in answers}
     whole: dict[str, Any] = {"sharded": True, "ns": namespace}
     for name in _SUMMED:

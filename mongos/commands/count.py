@@ -15,7 +15,7 @@ from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.query_context import language_of
+from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
@@ -27,7 +27,7 @@ _INT32_MAX = 2**31 - 1
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
-    tree = parse_filter(args["query"], language=language_of(context, collation=args["collation"]))
+    tree = parse_filter(args["query"], query_context=query_context_of(context, collation=args["collation"]))
     skip, limit = args["skip"], abs(args["limit"])
 
     async def attempt(routing: Routing) -> int:

@@ -34,7 +34,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         context.read_preference = PRIMARY
     executor = RouterExecutor(context, fresh=isinstance(statement, SchemaChange | Use | Describe))
     router = router_of(context)
-    surroundings = Surroundings(dice=os.urandom, pause=_pause)
+    surroundings = Surroundings(rng=os.urandom, pause=_pause)
     for attempt in range(_ATTEMPTS):
         try:
             return await run_statement(executor, router.statements, surroundings, context, args)

@@ -13,7 +13,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
 from mongos.merge.pipelines import Request, open_pipeline
-from mongos.routing.query_context import language_of
+from mongos.routing.query_context import query_context_of
 
 _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
 _AT_ONCE = 1000
@@ -23,7 +23,7 @@ _BYTES = 16 * 1024 * 1024
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     conditions = {name: value for name, value in context.body.items() if name not in _OWN}
     stages = [{"$currentOp": {"idleConnections": bool(context.body.get("$all"))}}, {"$match": conditions}]
-    pipeline = parse_pipeline([bson.encode(stage) for stage in stages], language=language_of(context))
+    pipeline = parse_pipeline([bson.encode(stage) for stage in stages], query_context=query_context_of(context))
     merged = await open_pipeline(context, Request(bson.encode({"aggregate": 1}), f"{context.db}.$cmd", pipeline))
     found: list[RawBSONDocument] = []
     try:

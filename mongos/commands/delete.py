@@ -10,7 +10,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from mongos.router import router_of
-from mongos.routing.query_context import language_of
+from mongos.routing.query_context import query_context_of
 from mongos.routing.targeting import delete_target
 from mongos.routing.writes import Kind
 from mongos.statements import run_statements
@@ -21,8 +21,8 @@ KIND = Kind("deletes", delete_target, lambda statement: 0)
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     if (await router_of(context).cache.get(context.namespace)).primary is None:
         return {"n": 0}
-    language = language_of(context, args["let"])
-    kind = replace(KIND, target=partial(delete_target, language=language))
+    query_context = query_context_of(context, args["let"])
+    kind = replace(KIND, target=partial(delete_target, query_context=query_context))
     return await run_statements(context, kind, context.documents("deletes"), ordered=args["ordered"])
 
 

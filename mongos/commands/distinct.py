@@ -15,7 +15,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.query_context import language_of
+from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
@@ -25,9 +25,9 @@ _NOTHING = bson.encode({})
 
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
-    language = language_of(context, collation=args["collation"])
-    tree = parse_filter(args["query"], language=language)
-    key_of = language.ordering.key
+    query_context = query_context_of(context, collation=args["collation"])
+    tree = parse_filter(args["query"], query_context=query_context)
+    key_of = query_context.ordering.key
 
     async def attempt(routing: Routing) -> bytes:
         if routing.primary is None:

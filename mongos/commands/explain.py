@@ -25,8 +25,8 @@ from docstore.sharding.routing import Routing
 from mongos.merge.aggregate_requests import request_of
 from mongos.merge.explained import explain_pipeline
 from mongos.router import router_of
-from mongos.routing.query_context import language_of
-from mongos.routing.requests import Answer, forwarded
+from mongos.routing.query_context import query_context_of
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import filter_shards
 
 _NOTHING = bson.encode({})
@@ -57,11 +57,11 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     context.namespace = check_collection_name(context.db, text_of(data))
     subject = _subject(name, inner)
     collation = get_field(subject, "collation")
-    language = language_of(context, collation=collation[1] if collation is not None else None)
-    tree = parse_filter(_filter_of(name, subject), language=language)
+    query_context = query_context_of(context, collation=collation[1] if collation is not None else None)
+    tree = parse_filter(_filter_of(name, subject), query_context=query_context)
     router = router_of(context)
 
-    async def attempt(routing: Routing) -> list[Answer]:
+    async def attempt(routing: Routing) -> list[ShardReply]:
         if routing.primary is None:
             return []
         shards = filter_shards(routing, tree)
@@ -131,7 +131,7 @@ def _stage_name(name: str, inner: bytes, shards: int) -> str:
     return "SHARD_MERGE_SORT" if sort is not None and sort[1] != _NOTHING else "SHARD_MERGE"
 
 
-def _reply(stage: str, answers: list[Answer], inner: bytes, millis: int) -> dict[str, Any]:
+def _reply(stage: str, answers: list[ShardReply], inner: bytes, millis: int) -> dict[str, Any]:
     decoded = [(answer, answer.decoded()) for answer in answers]
     planned = [_shard_plan(answer, found) for answer, found in decoded]
     planner = {"mongosPlannerVersion": 1, "winningPlan": {"stage": stage, "shards": planned}}
@@ -145,7 +145,7 @@ def _reply(stage: str, answers: list[Answer], inner: bytes, millis: int) -> dict
     return reply | {"command": RawBSONDocument(inner)}
 
 
-def _shard_plan(answer: Answer, found: dict[str, Any]) -> dict[str, Any]:
+def _shard_plan(answer: ShardReply, found: dict[str, Any]) -> dict[str, Any]:
     return {
         "shardName": answer.shard,
         "connectionString": answer.address,
@@ -154,7 +154,7 @@ def _shard_plan(answer: Answer, found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _execution(stage: str, decoded: list[tuple[Answer, dict[str, Any]]], millis: int) -> dict[str, Any]:
+def _execution(stage: str, decoded: list[tuple[ShardReply, dict[str, Any]]], millis: int) -> dict[str, Any]:
     shards = [{"shardName": answer.shard, **found["executionStats"]} for answer, found in decoded]
     totals = {
         "nReturned": sum(each["nReturned"] for each in shards),

@@ -18,7 +18,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.shared.view_stages import find_stages, natural_sort
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.special_conditions import has_words, nearness
 from docstore.query.filter.tree import Filter
@@ -30,7 +30,7 @@ from docstore.sharding.routing import Routing
 from mongos.merge.batches import batch_comes_last, first_reply
 from mongos.merge.merged import MergedCursor, Order, Shape
 from mongos.router import router_of
-from mongos.routing.query_context import language_of
+from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import read_below
@@ -56,17 +56,17 @@ async def run(context: Context, args: Arguments) -> Result:
 
 async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     router = router_of(context)
-    language = language_of(context, args["let"], args["collation"])
-    tree = parse_filter(args["filter"], language=language)
+    query_context = query_context_of(context, args["let"], args["collation"])
+    tree = parse_filter(args["filter"], query_context=query_context)
     skip, limit = args["skip"], abs(args["limit"])
     if routing.primary is None:
         empty: MergedCursor = MergedCursor([], Shape(), router.discard, clock=router.clock)
         return await first_reply(context, empty, batch_size=None, catalog=True)
     shards = filter_shards(routing, tree)
     merge = len(shards) > 1
-    order = _order(args["sort"], tree, language) if merge else None
+    order = _order(args["sort"], tree, query_context) if merge else None
     wanted = args["projection"] if order is not None else _NOTHING
-    projection = None if wanted == _NOTHING else parse_projection(wanted, language=language, tree=tree)
+    projection = None if wanted == _NOTHING else parse_projection(wanted, query_context=query_context, tree=tree)
     if projection is not None and has_words(tree) and b"textScore" in wanted:
         raise not_supported("projection of sorted documents of several shards", "textScore")
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
@@ -94,10 +94,10 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     )
 
 
-def _order(sort: bytes, tree: Filter, language: Language) -> Order | None:
+def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | None:
     """What the shards' documents are merged by; None: in any order."""
     if sort != _NOTHING:
-        parsed = parse_sort(sort, language, tree)
+        parsed = parse_sort(sort, query_context, tree)
         if parsed.measures:
             raise not_supported("order over several shards", "$meta")
         return parsed.pattern() if parsed else None

@@ -10,7 +10,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.query_context import language_of
+from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import documents_only, exact_shard, is_replacement, refuse_key_change
 
@@ -20,7 +20,7 @@ _NOTHING = bson.encode({})
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     await router.ensure_database(context.namespace)
-    tree = parse_filter(args["query"], language=language_of(context, args["let"], args["collation"]))
+    tree = parse_filter(args["query"], query_context=query_context_of(context, args["let"], args["collation"]))
     update = args["update"]
     body = forwarded(context.raw)
     retryable = context.session is not None and context.session.txn_number is not None

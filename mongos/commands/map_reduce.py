@@ -27,8 +27,8 @@ from docstore.sharding.routing import Routing
 from mongos.merge.map_reduce import existing, open_target
 from mongos.merge.remote import RemoteCursor
 from mongos.router import router_of
-from mongos.routing.query_context import language_of
-from mongos.routing.requests import Answer, forwarded
+from mongos.routing.query_context import query_context_of
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.stored_functions import stored_functions
 
@@ -36,10 +36,10 @@ from mongos.stored_functions import stored_functions
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
     output = output_of(args, context.db)
-    language = language_of(context, collation=args["collation"])
-    tree = parse_filter(args["query"], language=language)
+    query_context = query_context_of(context, collation=args["collation"])
+    tree = parse_filter(args["query"], query_context=query_context)
     seconds = None if context.deadline is None else max(context.deadline - router.clock(), 0.001)
-    job = job_of(args, seconds, await stored_functions(context), language.collation)
+    job = job_of(args, seconds, await stored_functions(context), query_context.collation)
     context.services.switches.check_scripting()
     began = router.clock()
     answers = await _first_passes(context, tree)
@@ -66,7 +66,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     }
 
 
-async def _first_passes(context: Context, tree: Filter) -> list[Answer]:
+async def _first_passes(context: Context, tree: Filter) -> list[ShardReply]:
     router = router_of(context)
     body = forwarded(
         context.raw,
@@ -74,10 +74,10 @@ async def _first_passes(context: Context, tree: Filter) -> list[Answer]:
         add={"out": {"inline": 1}, "shardedFirstPass": True},
     )
 
-    async def attempt(routing: Routing) -> list[Answer]:
+    async def attempt(routing: Routing) -> list[ShardReply]:
         if routing.primary is None:
             return []
-        answers: list[Answer] = await router.ask(context, routing, filter_shards(routing, tree), body)
+        answers: list[ShardReply] = await router.ask(context, routing, filter_shards(routing, tree), body)
         return answers
 
     return await router.routed(context, attempt)
@@ -86,7 +86,7 @@ async def _first_passes(context: Context, tree: Filter) -> list[Answer]:
 class _Merging:
     """The second half of one command: `run`, then `counts`."""
 
-    def __init__(self, context: Context, job: MapReduceJob, answers: list[Answer]) -> None:
+    def __init__(self, context: Context, job: MapReduceJob, answers: list[ShardReply]) -> None:
         self.context = context
         self.job = job
         self.counts = Counts()
@@ -109,7 +109,7 @@ async def _run_of(remote: RemoteCursor) -> AsyncIterator[list[bytes]]:
         yield documents
 
 
-def _counts_of(answer: Answer) -> Counts:
+def _counts_of(answer: ShardReply) -> Counts:
     found = get_field(answer.body, "counts")
     assert found is not None, "the internal form answers with counts"
     return Counts(**{name: int(value) for name, value in bson.decode(found[1]).items()})

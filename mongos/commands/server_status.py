@@ -39,10 +39,10 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
             "bytesOut": Int64(network.bytes_out),
             "numRequests": Int64(network.requests),
         },
-        "asserts": {"regular": 0, "warning": 0, "msg": 0, "user": context.services.figures.refused, "rollovers": 0},
-        "opLatencies": context.services.figures.latencies(),
+        "asserts": {"regular": 0, "warning": 0, "msg": 0, "user": context.services.metrics.refused, "rollovers": 0},
+        "opLatencies": context.services.metrics.latencies(),
         "metrics": {
-            "commands": context.services.figures.by_command([command.name for command in context.services.table]),
+            "commands": context.services.metrics.by_command([command.name for command in context.services.table]),
             "cursor": {
                 "timedOut": Int64(cursors.timed_out),
                 "totalOpened": Int64(cursors.opened),

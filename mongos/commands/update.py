@@ -10,7 +10,7 @@ from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from mongos.routing.query_context import language_of
+from mongos.routing.query_context import query_context_of
 from mongos.routing.targeting import update_target
 from mongos.routing.writes import Kind
 from mongos.statements import run_statements
@@ -26,8 +26,8 @@ KIND = Kind("updates", update_target, written_size)
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    language = language_of(context, args["let"])
-    kind = replace(KIND, target=partial(update_target, language=language))
+    query_context = query_context_of(context, args["let"])
+    kind = replace(KIND, target=partial(update_target, query_context=query_context))
     return await run_statements(context, kind, context.documents("updates"), ordered=args["ordered"])
 
 

@@ -10,7 +10,7 @@ from docstore.commands.stage_scope import check_stage_places
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
 from mongos.merge.pipelines import Request
-from mongos.routing.query_context import language_of
+from mongos.routing.query_context import query_context_of
 
 
 def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
@@ -19,8 +19,8 @@ def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
     check_stage_places(context.db, None if collection == _NO_COLLECTION else collection, args["pipeline"])
     if context.api_strict:
         check_stable_stages(args["pipeline"])
-    language = language_of(context, args["let"], args["collation"], scripts=RUNNING)
-    pipeline = parse_pipeline(args["pipeline"], language=language)
+    query_context = query_context_of(context, args["let"], args["collation"], scripts=RUNNING)
+    pipeline = parse_pipeline(args["pipeline"], query_context=query_context)
     if pipeline.needs_collection == (collection == _NO_COLLECTION):
         raise CommandError(
             Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection, and only it"

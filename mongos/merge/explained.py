@@ -15,7 +15,7 @@ from docstore.query.value.values import string_value
 from docstore.sharding.routing import Routing
 from mongos.merge.pipelines import Request, divided, routed_pipeline
 from mongos.router import router_of
-from mongos.routing.requests import Answer
+from mongos.routing.requests import ShardReply
 
 _OF_THE_REPLY = frozenset(("command", "serverInfo", "serverParameters"))
 
@@ -42,7 +42,7 @@ async def explain_pipeline(context: Context, request: Request, verbosity: str, c
     return reply | {"command": RawBSONDocument(command)}
 
 
-def _reply(split: SplitPipeline, answers: Sequence[Answer]) -> dict[str, Any]:
+def _reply(split: SplitPipeline, answers: Sequence[ShardReply]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if split.merge_stages or not answers or split.merge_sort is not None:
         parts = {"shardsPart": split.shard_stages, "mergerPart": split.merge_stages}

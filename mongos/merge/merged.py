@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from docstore.aggregation.stage import Stream
 from docstore.aggregation.streams import Feed
-from docstore.deferred_free import discard
+from docstore.deferred_free import free_later
 from mongos.merge.remote import RemoteCursor
 
 SLICE_DOCUMENTS = 2048
@@ -79,7 +79,7 @@ class MergedCursor:
     def close(self) -> None:
         if self._finish is not None:
             self._finish.close()
-            discard(self._finish.stream)
+            free_later(self._finish.stream)
             self._finish = None
         self._discard([remote for remote in self._remotes if not remote.exhausted])
 

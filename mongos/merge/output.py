@@ -90,7 +90,7 @@ async def _with_fields(context: Context, stage: Merge, target: Routing) -> Merge
         unique = index.get("unique") or list(index["key"]) == ["_id"]
         if unique and set(index["key"]) == set(stage.on) and "partialFilterExpression" not in index:
             rules = index.get("collation")
-            if stage.language.collation == (None if rules is None else parse_collation(bson.encode(rules))):
+            if stage.query_context.collation == (None if rules is None else parse_collation(bson.encode(rules))):
                 return stage
     raise CommandError(51183, "Cannot find index to verify that join fields will be unique")
 
@@ -187,7 +187,7 @@ class Merging:
         self._context = context
         self._namespace = namespace
         self._stage = stage
-        self._updates = Kind("updates", partial(update_target, language=stage.language), len)
+        self._updates = Kind("updates", partial(update_target, query_context=stage.query_context), len)
         self.concern_error: dict[str, Any] | None = None
         """What the reply says where the results are not as safe as asked."""
 

@@ -33,7 +33,7 @@ from docstore.spill import SpillFile
 from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
 from mongos.router import router_of
-from mongos.routing.requests import Answer, forwarded
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.shards import Shard, each
 from mongos.routing.targeting import filter_shards
 
@@ -81,16 +81,16 @@ def _below(request: Request, view: Mapping[str, Any]) -> Request:
     """What a request for a view comes down to. Errors: OptionNotSupportedOnView for another collation."""
     rules = bson.encode(view["collation"])
     pipeline = request.pipeline
-    language = replace(pipeline.language, collation=parse_collation(rules))
-    if language.collation != pipeline.language.collation:
+    query_context = replace(pipeline.query_context, collation=parse_collation(rules))
+    if query_context.collation != pipeline.query_context.collation:
         asked = get_field(request.base, "collation")
         if asked is not None and asked[1] != EMPTY_DOCUMENT:
             raise CommandError(
                 Code.OptionNotSupportedOnView,
                 f"Cannot override the default collation of the view {request.namespace}",
             )
-        pipeline = parse_pipeline([stage.raw for stage in pipeline.stages], language=language)
-    below = parse_pipeline([bson.encode(stage) for stage in view["pipeline"]], language=language)
+        pipeline = parse_pipeline([stage.raw for stage in pipeline.stages], query_context=query_context)
+    below = parse_pipeline([bson.encode(stage) for stage in view["pipeline"]], query_context=query_context)
     collection = view["ns"].partition(".")[2]
     fields = [field for field in elements(request.base) if field[0] not in ("aggregate", "collation")]
     base = document_from([("aggregate", *string_value(collection)), *fields, ("collation", OBJECT, rules)])
@@ -114,7 +114,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
     finish = None
     if split.merge_stages:
-        finish = _finish(context, request, parse_pipeline(split.merge_stages, language=pipeline.language))
+        finish = _finish(context, request, parse_pipeline(split.merge_stages, query_context=pipeline.query_context))
     return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
 
 
@@ -122,7 +122,7 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
     """The pipeline over what its first stage tells of the processes of all shards."""
     router = router_of(context)
 
-    async def one(shard: Shard) -> Answer:
+    async def one(shard: Shard) -> ShardReply:
         body = request.body(shard_stages(first, shard.name), {"batchSize": _SHARD_BATCH})
         return await shard.command(
             context.db, body, read_preference=context.read_preference, repeatable=True, deadline=context.deadline
@@ -166,7 +166,7 @@ def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:
         clock=router.clock,
         foreign=collections,
         spill=spill,
-        dice=random,
+        rng=random,
         process_documents=partial(own_documents, context),
     )
     feed = Feed()
@@ -193,14 +193,14 @@ class RoutedCollections:
         let = get_field(self._base, "let")
         variables: dict[str, Value | None] = {} if let is None else {n: (c, d) for n, c, d in elements(let[1])}
         kept = [field for field in elements(self._base) if field[0] in _KEPT]
-        late = [(name, *_constant(value)) for name, value in pipeline.language.late.items()]
+        late = [(name, *_constant(value)) for name, value in pipeline.query_context.late.items()]
         given = [(name, *value) for name, value in variables.items() if value is not None]
         names = {name for name, _, _ in late}
         bound = [field for field in given if field[0] not in names] + late
         if bound:
             kept.append(("let", OBJECT, document_from(bound)))
         # The collation of the request counts, never that of the collection that is read.
-        collation = pipeline.language.collation
+        collation = pipeline.query_context.collation
         kept.append(("collation", OBJECT, SIMPLE if collation is None else collation.raw))
         base = document_from([("aggregate", *string_value(namespace)), *kept])
         read = _Read(self._context, self._wanting, Request(base, f"{self._context.db}.{namespace}", pipeline))

@@ -76,6 +76,6 @@ def over_all(context: Context, first: ProcessDocuments, pipeline: Pipeline) -> t
     """(documents of this router, what runs over them and those of all shards)."""
     rest = pipeline.stages[1:]
     if first.name == "$currentOp":
-        return [], Pipeline(rest, pipeline.language)
-    once = parse_pipeline([_EACH_ONCE], language=pipeline.language)
-    return own_documents(context, first.name, first.options), Pipeline((*once.stages, *rest), pipeline.language)
+        return [], Pipeline(rest, pipeline.query_context)
+    once = parse_pipeline([_EACH_ONCE], query_context=pipeline.query_context)
+    return own_documents(context, first.name, first.options), Pipeline((*once.stages, *rest), pipeline.query_context)

@@ -11,7 +11,7 @@ from bson.int64 import Int64
 from docstore.errors import CommandError
 from docstore.namespace import split_namespace
 from docstore.net import NetworkError
-from mongos.routing.requests import Answer, cursor_of
+from mongos.routing.requests import ShardReply, cursor_of
 from mongos.routing.shards import Shard, unreachable
 
 
@@ -22,7 +22,7 @@ class RemoteCursor:
     (the session). The cursor lives on one member; when that member is gone, so is the cursor.
     """
 
-    def __init__(self, shard: Shard, answer: Answer, *, batch_size: int | None, options: dict[str, Any]) -> None:
+    def __init__(self, shard: Shard, answer: ShardReply, *, batch_size: int | None, options: dict[str, Any]) -> None:
         first = cursor_of(answer.body)
         self.shard = shard
         self.documents: deque[bytes] = deque(first.documents)

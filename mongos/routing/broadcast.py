@@ -8,7 +8,7 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.requests import Answer, forwarded
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import primary_of, unsharded_only
 
 
@@ -19,11 +19,11 @@ def holders(routing: Routing) -> list[str]:
     return sorted(routing.collection.chunks.shards | {primary_of(routing)})
 
 
-async def to_holders(context: Context, *, repeatable: bool = True) -> list[Answer]:
+async def to_holders(context: Context, *, repeatable: bool = True) -> list[ShardReply]:
     """The command to all holders, side by side. Errors: the first holder's; NamespaceNotFound without a database."""
     body = forwarded(context.raw)
 
-    async def attempt(routing: Routing) -> list[Answer]:
+    async def attempt(routing: Routing) -> list[ShardReply]:
         return await router_of(context).ask(context, routing, holders(routing), body, repeatable=repeatable)
 
     return await router_of(context).routed(context, attempt)
@@ -41,7 +41,7 @@ async def to_primary(context: Context, what: str, *, repeatable: bool = False) -
     return await router_of(context).routed(context, attempt)
 
 
-def with_raw(answers: list[Answer]) -> dict[str, Any]:
+def with_raw(answers: list[ShardReply]) -> dict[str, Any]:
     """One reply of several: each shard's under `raw`, by its address; the fields of the first besides."""
     if len(answers) == 1:
         return answers[0].decoded()

@@ -1,8 +1,8 @@
 """What the router believes about where collections live.
 
 The router is optimistic: it uses what it knows until a shard answers StaleConfig, then brings that one collection up to
-date and tries again. Ownership changes only on the config servers, so a stale belief costs a round trip, never a wrong
-answer: shards check the version of every routed operation.
+date and tries again. Ownership changes only on the config servers, so a stale belief costs a round trip, never a
+wrong answer: shards check the version of every routed operation.
 
 Always true: a namespace's routing is only ever replaced by one read later from the config servers; concurrent refreshes
 of one namespace share one request.

@@ -23,7 +23,7 @@ _OF_THE_DISPATCHER = frozenset(("ok", "operationTime", "$clusterTime"))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ShardReply:
     """A reply's raw body, the shard and the member that gave it."""
 
     shard: str

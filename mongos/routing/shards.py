@@ -15,7 +15,7 @@ from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.net import NetworkError, Pool, ReplicaSetClient
 from docstore.net.replica_set_client import NOT_DONE_CODES
 from mongos.routing.gossip import Gossip
-from mongos.routing.requests import Answer
+from mongos.routing.requests import ShardReply
 
 CONFIG = "config"
 """The name under which the config servers count as a shard: they hold the databases admin and config."""
@@ -60,7 +60,7 @@ class Shard:
         read_preference: ReadPreference = PRIMARY,
         repeatable: bool = False,
         deadline: float | None = None,
-    ) -> Answer:
+    ) -> ShardReply:
         """Send one command to the member that the read preference asks for.
 
         `repeatable`: running it twice is the same as once. Errors: CommandError as the shard gave it; HostUnreachable,
@@ -88,7 +88,7 @@ class Shard:
                     raise _told(error, sent) from error.__cause__
                 await asyncio.sleep(0.02)
             else:
-                return Answer(self.name, address, raw)
+                return ShardReply(self.name, address, raw)
 
     async def at(
         self,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docstore.aggregation.query_context import with_constants
+from docstore.aggregation.expression_context import with_constants
 from docstore.bson import OBJECT, elements, get_field, get_path
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.bounds import equalities
@@ -71,15 +71,15 @@ def insert_target(routing: Routing, document: bytes) -> Target:
     return Target((chunk.shard,), chunk)
 
 
-def update_target(routing: Routing, statement: bytes, language: Language = PLAIN) -> Target:
+def update_target(routing: Routing, statement: bytes, query_context: QueryContext = PLAIN) -> Target:
     """Where one update statement goes: `{q, u, multi, upsert, ...}`."""
     if routing.collection is None:
         return Target((primary_of(routing),))
-    language = _under(language, statement)
+    query_context = _under(query_context, statement)
     constants = get_field(statement, "c")
     if constants is not None and constants[0] == OBJECT:
-        language = with_constants(language, constants[1])
-    tree = parse_filter(_document(statement, "q"), language=language)
+        query_context = with_constants(query_context, constants[1])
+    tree = parse_filter(_document(statement, "q"), query_context=query_context)
     update = get_field(statement, "u")
     replacement = update[1] if update is not None and is_replacement(update[0], update[1]) else None
     chunk = _single_chunk(routing.collection, tree, replacement)
@@ -98,11 +98,11 @@ def update_target(routing: Routing, statement: bytes, language: Language = PLAIN
     return Target(tuple(filter_shards(routing, tree)))
 
 
-def delete_target(routing: Routing, statement: bytes, language: Language = PLAIN) -> Target:
+def delete_target(routing: Routing, statement: bytes, query_context: QueryContext = PLAIN) -> Target:
     """Where one delete statement goes: `{q, limit, ...}`."""
     if routing.collection is None:
         return Target((primary_of(routing),))
-    tree = parse_filter(_document(statement, "q"), language=_under(language, statement))
+    tree = parse_filter(_document(statement, "q"), query_context=_under(query_context, statement))
     chunk = _single_chunk(routing.collection, tree, None)
     if chunk is not None:
         return Target((chunk.shard,))
@@ -184,9 +184,9 @@ def _require_exact_id(tree: Filter, what: str) -> None:
         )
 
 
-def _under(language: Language, statement: bytes) -> Language:
+def _under(query_context: QueryContext, statement: bytes) -> QueryContext:
     collation = get_field(statement, "collation")
-    return language if collation is None or collation[0] != OBJECT else under(language, collation[1])
+    return query_context if collation is None or collation[0] != OBJECT else under(query_context, collation[1])
 
 
 def _document(statement: bytes, name: str) -> bytes:

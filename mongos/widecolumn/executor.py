@@ -20,13 +20,13 @@ from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import STALE_SCHEMA, family_absent
-from docstore.widecolumn.model.executor import PartitionRead, Portion, RingPortion, RingScan, RowWrite, Seen, Stored
+from docstore.widecolumn.model.executor import PartitionRead, RecordPage, RingPage, RingScan, RowWrite, Seen, Stored
 from docstore.widecolumn.model.mutations import pack_entries, unpack_entries
 from docstore.widecolumn.model.record_pages import seen_document, unpack_rows
 from docstore.widecolumn.model.requests import RowRange
 from mongos.router import router_of
 from mongos.routing.cache import version_for
-from mongos.routing.requests import Answer, versioned
+from mongos.routing.requests import ShardReply, versioned
 from mongos.routing.shards import each
 from mongos.routing.targeting import Target
 from mongos.widecolumn.hints.writes import can_wait, keep
@@ -104,7 +104,7 @@ class RouterExecutor(RouterSchema):
                 target = owner_of(routing, write.key)
                 groups.setdefault(target.shards[0], []).append((target, write))
 
-            async def one(shard: str) -> Answer:
+            async def one(shard: str) -> ShardReply:
                 rows = [_write_document(write) for _, write in groups[shard]]
                 command = {"_wcApply": family, "writes": rows, "consistency": level.value}
                 return await self._ask(keyspace, routing, shard, command, family)
@@ -128,7 +128,7 @@ class RouterExecutor(RouterSchema):
             "consistency": level.value,
         }
 
-        async def attempt(routing: Routing) -> Answer:
+        async def attempt(routing: Routing) -> ShardReply:
             target = owner_of(routing, write.key)
             shard = target.shards[0]
             answer = await self._ask(write.keyspace, routing, shard, command, write.family, repeatable=False)
@@ -137,13 +137,13 @@ class RouterExecutor(RouterSchema):
             )
             return answer
 
-        async def applied() -> Answer:
+        async def applied() -> ShardReply:
             return await self._routed(write.keyspace, write.family, attempt)
 
         answer = await to_primaries(self._context, level, applied)
         return None if get_field(answer.body, "outdated") else warnings_of([answer])
 
-    async def read(self, wanted: PartitionRead, level: Level) -> Portion:
+    async def read(self, wanted: PartitionRead, level: Level) -> RecordPage:
         command = {
             "_wcReadRow": wanted.family,
             "key": Binary(wanted.key),
@@ -155,7 +155,7 @@ class RouterExecutor(RouterSchema):
             "consistency": level.value,
         }
 
-        async def attempt(routing: Routing) -> Answer:
+        async def attempt(routing: Routing) -> ShardReply:
             shard = owner_of(routing, wanted.key).shards[0]
             return await self._ask(wanted.keyspace, routing, shard, command, wanted.family, reading=True)
 
@@ -163,18 +163,18 @@ class RouterExecutor(RouterSchema):
         answer = await from_members(self._context, level, reading)
         more = get_field(answer.body, "more")
         assert more is not None, "a portion says whether there is more"
-        return Portion(_stored(answer, "entries"), more[1] == b"\1", _stored(answer, "head"))
+        return RecordPage(_stored(answer, "entries"), more[1] == b"\1", _stored(answer, "head"))
 
-    async def scan(self, wanted: RingScan, level: Level) -> RingPortion:
+    async def scan(self, wanted: RingScan, level: Level) -> RingPage:
         """Shard by shard, until there are enough records."""
         start = wanted.start if wanted.after is None else max(wanted.start, wanted.after[0])
 
-        async def attempt(routing: Routing) -> RingPortion:
+        async def attempt(routing: Routing) -> RingPage:
             rows: list[tuple[bytes, list[Stored]]] = []
             left, after = wanted.limit, wanted.after
             for shard, part in parts_of(routing, [RowRange(start, wanted.end)]):
                 if left <= 0:
-                    return RingPortion(rows, (rows[-1][0], rows[-1][1][-1][0]))
+                    return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
                 command = _scan_command(wanted, part, after, left, level)
                 answer = await self._ask(wanted.keyspace, routing, shard, command, wanted.family, reading=True)
                 found = unpack_rows(_binary(answer, "rows"))
@@ -182,8 +182,8 @@ class RouterExecutor(RouterSchema):
                 left -= sum(len(records) for _, records in found)
                 after = None
                 if get_field(answer.body, "row") is not None:
-                    return RingPortion(rows, (_binary(answer, "row"), _binary(answer, "path")))
-            return RingPortion(rows, None)
+                    return RingPage(rows, (_binary(answer, "row"), _binary(answer, "path")))
+            return RingPage(rows, None)
 
         return await from_members(self._context, level, self._routed(wanted.keyspace, wanted.family, attempt))
 
@@ -199,7 +199,7 @@ class RouterExecutor(RouterSchema):
     async def _ask(
         self, keyspace: str, routing: Routing, shard: str, command: Mapping[str, Any], family: str, *,
         reading: bool = False, repeatable: bool = True,
-    ) -> Answer:  # fmt: skip
+    ) -> ShardReply:  # fmt: skip
         """One request to one shard. SchemaIsStale where that works by another definition of `family`."""
         context = self._context
         body = versioned(bson.encode(await self._with_schema(keyspace, family, command)), version_for(routing, shard))
@@ -247,11 +247,11 @@ def _scan_command(
     return command
 
 
-def _binary(answer: Answer, name: str) -> bytes:
+def _binary(answer: ShardReply, name: str) -> bytes:
     found = get_field(answer.body, name)
     assert found is not None, f"the reply has {name}"
     return found[1][5:]
 
 
-def _stored(answer: Answer, name: str) -> list[Stored]:
+def _stored(answer: ShardReply, name: str) -> list[Stored]:
     return [(entry.path, entry.record) for entry in unpack_entries(_binary(answer, name))]

@@ -42,16 +42,16 @@ def parts_of(routing: Routing, wanted: Iterable[RowRange]) -> Iterator[tuple[str
         home = home_of(routing)
         yield from ((home, rows) for rows in wanted)
         return
-    stretches = _stretches(collection.partitioner, collection.chunks)
+    record_ranges = _record_ranges(collection.partitioner, collection.chunks)
     for rows in wanted:
-        for shard, (start, end) in stretches:
+        for shard, (start, end) in record_ranges:
             low = max(start, rows.start)
             high = min(end, rows.end) if end and rows.end else end or rows.end
             if not high or low < high:
                 yield shard, RowRange(low, high)
 
 
-def _stretches(partitioner: Partitioner, chunks: Iterable[Chunk]) -> list[tuple[str, RowRange]]:
+def _record_ranges(partitioner: Partitioner, chunks: Iterable[Chunk]) -> list[tuple[str, RowRange]]:
     """The ring from its beginning to its end, in parts of one shard each."""
     found: list[tuple[str, RowRange]] = []
     for chunk in chunks:

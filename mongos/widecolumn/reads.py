@@ -31,10 +31,10 @@ from docstore.errors import CommandError
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.replies import check_reply_size
-from docstore.widecolumn.model.requests import row_keys_of, row_ranges_of, stretch_document
+from docstore.widecolumn.model.requests import record_range_document, row_keys_of, row_ranges_of
 from docstore.widecolumn.model.values import binary_value, row_key_of
 from mongos.router import router_of
-from mongos.routing.requests import Answer, forwarded
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import Target
 from mongos.widecolumn.owners import home_of, owner_of, parts_of
 from mongos.widecolumn.shard_requests import at_home, at_owner, from_members, prefer_nearest, routed
@@ -116,9 +116,9 @@ async def read_ring(context: Context, arguments: Arguments) -> Result:
             return answer.relayed()
         base = forwarded(context.raw, without=("range", "count"))
         rows: list[bytes] = []
-        answers: list[Answer] = []
+        answers: list[ShardReply] = []
         for shard, part in parts_of(routing, ranges):
-            left = {"count": limit - len(rows), "stretch": RawBSONDocument(stretch_document(part))}
+            left = {"count": limit - len(rows), "stretch": RawBSONDocument(record_range_document(part))}
             (answer,) = await router_of(context).ask(context, routing, [shard], forwarded(base, add=left))
             answers.append(answer)
             rows += _rows(answer)
@@ -130,13 +130,13 @@ async def read_ring(context: Context, arguments: Arguments) -> Result:
     return await from_members(context, level_named(arguments["consistency"]), routed(context, attempt))
 
 
-def _rows(answer: Answer) -> list[bytes]:
+def _rows(answer: ShardReply) -> list[bytes]:
     listed = get_field(answer.body, "rows")
     assert listed is not None, "the reply lists rows"
     return array_documents(listed[1])
 
 
-def joined(rows: Sequence[bytes], answers: Sequence[Answer]) -> bytes:
+def joined(rows: Sequence[bytes], answers: Sequence[ShardReply]) -> bytes:
     """One reply of several: the rows, and what the shards say besides."""
     check_reply_size(sum(map(len, rows)))
     fields: list[tuple[str, int, bytes]] = [("rows", ARRAY, documents_array(rows))]
@@ -149,13 +149,13 @@ def joined(rows: Sequence[bytes], answers: Sequence[Answer]) -> bytes:
     return document_from(fields)
 
 
-def _added(explained: Sequence[dict[str, Any]], answers: Sequence[Answer]) -> dict[str, Any]:
+def _added(explained: Sequence[dict[str, Any]], answers: Sequence[ShardReply]) -> dict[str, Any]:
     whole = dict(explained[0])
     whole.update((name, sum(each[name] for each in explained)) for name in _ADDED)
     return {**whole, "shards": len({answer.shard for answer in answers})}
 
 
-def warnings_of(answers: Sequence[Answer]) -> list[str]:
+def warnings_of(answers: Sequence[ShardReply]) -> list[str]:
     """The warnings of all shards."""
     found = [get_field(answer.body, "warnings") for answer in answers]
     return [text for value in found if value is not None for text in bson.decode(value[1]).values()]

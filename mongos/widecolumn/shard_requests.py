@@ -13,7 +13,7 @@ from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
 from docstore.widecolumn.model.errors import read_timed_out, unavailable
 from mongos.router import Router, router_of
-from mongos.routing.requests import Answer
+from mongos.routing.requests import ShardReply
 from mongos.routing.targeting import Target
 from mongos.widecolumn.owners import home_of
 
@@ -64,18 +64,18 @@ def keyspace_routed(context: Context) -> None:
         context.namespace = f"{context.db}.system.keyspace"
 
 
-async def at_home(context: Context, body: bytes, *, repeatable: bool) -> Answer:
+async def at_home(context: Context, body: bytes, *, repeatable: bool) -> ShardReply:
     """The answer of the shard that has the keyspace's definitions. Errors: NamespaceNotFound."""
     return (await at_owner(context, body, lambda routing: Target((home_of(routing),)), repeatable=repeatable))[0]
 
 
 async def at_owner(
     context: Context, body: bytes, owner: Callable[[Routing], Target], *, repeatable: bool = True
-) -> tuple[Answer, Routing, Target]:
+) -> tuple[ShardReply, Routing, Target]:
     """The answer of the one shard that `owner` names, and by what it was found. Errors: NamespaceNotFound."""
     router = router_of(context)
 
-    async def attempt(routing: Routing) -> tuple[Answer, Routing, Target]:
+    async def attempt(routing: Routing) -> tuple[ShardReply, Routing, Target]:
         target = owner(routing)
         (answer,) = await router.ask(context, routing, target.shards, body, repeatable=repeatable)
         return answer, routing, target

@@ -22,7 +22,7 @@ from docstore.widecolumn.model.consistency import Level, level_named
 from docstore.widecolumn.model.errors import unavailable, write_timed_out
 from docstore.widecolumn.model.values import row_key_of
 from mongos.router import Router, router_of
-from mongos.routing.requests import Answer, forwarded
+from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.shards import OutcomeUnknown, each
 from mongos.routing.targeting import Target
 from mongos.widecolumn.owners import home_of, owner_of
@@ -121,8 +121,8 @@ async def _spread(context: Context, base: bytes, whole: bytes, families: dict[st
     if not await _on_one_shard(context, families):
         await at_home(context, append_fields(whole, b"\x08check\0\x01"), repeatable=True)
 
-    async def family(name: str) -> list[Answer]:
-        async def attempt(routing: Routing) -> list[Answer]:
+    async def family(name: str) -> list[ShardReply]:
+        async def attempt(routing: Routing) -> list[ShardReply]:
             return await _send(context, routing, base, families[name])
 
         return await by_routing(router, f"{context.db}.{name}", attempt)
@@ -146,7 +146,7 @@ async def _on_one_shard(context: Context, families: dict[str, Placed]) -> bool:
     return len({owner_of(routing, key).shards for key, _ in families[name]}) == 1
 
 
-async def _send(context: Context, routing: Routing, base: bytes, placed: Placed) -> list[Answer]:
+async def _send(context: Context, routing: Routing, base: bytes, placed: Placed) -> list[ShardReply]:
     router = router_of(context)
     groups: dict[str, list[bytes]] = {}
     written: dict[bytes, tuple[Target, int]] = {}

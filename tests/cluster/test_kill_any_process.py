@@ -31,10 +31,10 @@ REDUCE = "function (key, values) { return Array.sum(values) }"
 class Loader(threading.Thread):
     """Inserts batches until told to stop. A batch whose outcome is unknown is sent again with the same `_id`s."""
 
-    def __init__(self, uri: str, dice: random.Random) -> None:
+    def __init__(self, uri: str, rng: random.Random) -> None:
         super().__init__(daemon=True)
         self.uri = uri
-        self.dice = dice
+        self.rng = rng
         self.stopping = threading.Event()
         self.acknowledged: dict[str, list[str]] = {}
         self.failure: BaseException | None = None
@@ -51,7 +51,7 @@ class Loader(threading.Thread):
             self.failure = failure
 
     def post(self, number: int) -> dict[str, Any]:
-        tags = [f"tag{self.dice.randrange(10)}" for _ in range(self.dice.randint(1, 4))]
+        tags = [f"tag{self.dice.randrange(10)}" for _ in range(self.rng.randint(1, 4))]
         return {"_id": ObjectId(), "id": str(number), "tags": tags}
 
     def insert(self, posts: Any, batch: list[dict[str, Any]]) -> None:
@@ -128,7 +128,7 @@ def set_settled(deployment: Deployment, name: str) -> bool:
 @pytest.mark.timeout(400)
 def test_nothing_acknowledged_is_lost_when_any_process_is_killed_at_any_moment(tmp_path):
     seed = int(os.environ.get("DOCSTORE_SEED", random.SystemRandom().randrange(2**32)))
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     with stopped_at_end(Deployment(tmp_path)) as deployment:
         uri = start(deployment)
         loader = Loader(uri, random.Random(seed + 1))
@@ -136,9 +136,9 @@ def test_nothing_acknowledged_is_lost_when_any_process_is_killed_at_any_moment(t
         victims = []
         for _ in range(ROUNDS):
             before = len(loader.acknowledged)
-            moment = before + dice.randrange(1, 400)
+            moment = before + rng.randrange(1, 400)
             wait_until(lambda moment=moment: len(loader.acknowledged) >= moment or loader.failure, 90)
-            victims.append(dice.choice(sorted(deployment.members)))
+            victims.append(rng.choice(sorted(deployment.members)))
             deployment.kill(victims[-1])
             deployment.restart(victims[-1])
         acknowledged = loader.finish()

@@ -30,7 +30,7 @@ CLIENTS = 3
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, replicated: bool) -> None:
     seed = int(os.environ.get("DOCSTORE_SEED", str(random.randrange(1 << 32))))
     print(f"DOCSTORE_SEED={seed}")
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     deployment = Deployment(tmp_path)
     with stopped_at_end(deployment):
         node = Member("node", "mongod", ["--replSet", "rs"] if replicated else [])
@@ -44,17 +44,17 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
                 collection.create_index("g")
                 collection.create_index("tags")
                 collection.create_index("u", unique=True)
-        clients: list[Client] = [DocumentClient(node.port, dice, f"w{number}") for number in range(CLIENTS)]
-        clients.append(CatalogClient(node.port, dice, {}))
+        clients: list[Client] = [DocumentClient(node.port, rng, f"w{number}") for number in range(CLIENTS)]
+        clients.append(CatalogClient(node.port, rng, {}))
         for _ in range((ROUNDS + 1) // 2 if replicated else ROUNDS):
-            clients = one_round(deployment, node, clients, dice)
+            clients = one_round(deployment, node, clients, rng)
 
 
-def one_round(deployment: Deployment, node: Member, clients: list[Client], dice: random.Random) -> list[Client]:
+def one_round(deployment: Deployment, node: Member, clients: list[Client], rng: random.Random) -> list[Client]:
     for each in clients:
         each.start()
     # The moment of the kill is the dice's; nothing is waited for.
-    time.sleep(dice.uniform(0.05, 0.6))
+    time.sleep(rng.uniform(0.05, 0.6))
     deployment.kill("node")
     for each in clients:
         each.join(30)
@@ -68,9 +68,9 @@ def one_round(deployment: Deployment, node: Member, clients: list[Client], dice:
         check_consistent(client)
     print("acknowledged:", [each.acknowledged for each in clients])
     return [
-        DocumentClient(node.port, dice, each.collection_name, each.held)
+        DocumentClient(node.port, rng, each.collection_name, each.held)
         if isinstance(each, DocumentClient)
-        else CatalogClient(node.port, dice, each.held)  # type: ignore[attr-defined]
+        else CatalogClient(node.port, rng, each.held)  # type: ignore[attr-defined]
         for each in clients
     ]
 

@@ -59,7 +59,7 @@ class Writer(threading.Thread):
             raise self.failure
 
 
-def one_round(cluster: TwoShards, dice: random.Random, to: str) -> str:
+def one_round(cluster: TwoShards, rng: random.Random, to: str) -> str:
     """Move the upper chunk while a process is killed; who was."""
 
     def move() -> None:
@@ -70,8 +70,8 @@ def one_round(cluster: TwoShards, dice: random.Random, to: str) -> str:
 
     moving = threading.Thread(target=move, daemon=True)
     moving.start()
-    time.sleep(dice.uniform(0.0, 0.5))
-    victim = dice.choice(["shard1", "shard2", "config"])
+    time.sleep(rng.uniform(0.0, 0.5))
+    victim = rng.choice(["shard1", "shard2", "config"])
     cluster.deployment.kill(victim)
     cluster.deployment.restart(victim)
     moving.join(90)
@@ -96,7 +96,7 @@ def check(cluster: TwoShards, writer: Writer) -> None:
 @pytest.mark.timeout(300)
 def test_every_document_is_visible_exactly_once_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     seed = int(os.environ.get("DOCSTORE_SEED") or random.SystemRandom().randrange(2**32))
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     with two_shards(tmp_path) as cluster:
         with Router(cluster) as router:
             rows: list[dict[str, Any]] = [{"_id": n, "id": n, "text": "x" * 500, "n": 0} for n in range(DOCUMENTS)]
@@ -109,7 +109,7 @@ def test_every_document_is_visible_exactly_once_after_a_kill_at_any_moment(tmp_p
                 for row in router.find_all():
                     writer.acknowledged[row["id"]] = writer.tried[row["id"]] = row["n"]
             writer.start()
-            victim = one_round(cluster, dice, "shard2" if number % 2 == 0 else "shard1")
+            victim = one_round(cluster, rng, "shard2" if number % 2 == 0 else "shard1")
             story.append(victim)
             try:
                 writer.finish()

@@ -48,7 +48,7 @@ def has_family(client: Client) -> bool:
 class Clients:
     """Writers and readers of a set, each on a thread with connections of its own, until `stop`."""
 
-    def __init__(self, rs: Processes, history: History, dice: random.Random, level: str) -> None:
+    def __init__(self, rs: Processes, history: History, rng: random.Random, level: str) -> None:
         self.history = history
         self.level = level
         self.key = history.name
@@ -57,7 +57,7 @@ class Clients:
         self._rs = rs
         self._stopped = threading.Event()
         self._threads = [
-            threading.Thread(target=self._run, args=(act, random.Random(dice.random())), daemon=True)
+            threading.Thread(target=self._run, args=(act, random.Random(rng.random())), daemon=True)
             for act in (self._write, self._write, self._read, self._read)
         ]
         for thread in self._threads:
@@ -68,22 +68,22 @@ class Clients:
         for thread in self._threads:
             thread.join(30)
 
-    def _run(self, act: Callable[[list[Client], random.Random], None], dice: random.Random) -> None:
+    def _run(self, act: Callable[[list[Client], random.Random], None], rng: random.Random) -> None:
         clients = [impatient(member) for member in self._rs.members]
         try:
             while not self._stopped.is_set():
-                act(clients, dice)
+                act(clients, rng)
         finally:
             for client in clients:
                 client.close()
 
-    def _running(self, clients: list[Client], dice: random.Random) -> Client:
+    def _running(self, clients: list[Client], rng: random.Random) -> Client:
         up = [client for client, member in zip(clients, self._rs.members, strict=True) if member.running]
-        return dice.choice(up)
+        return rng.choice(up)
 
-    def _write(self, clients: list[Client], dice: random.Random) -> None:
-        client = self._running(clients, dice)
-        write = self.history.write(dice.randrange(CELLS), removes=dice.random() < 0.2)
+    def _write(self, clients: list[Client], rng: random.Random) -> None:
+        client = self._running(clients, rng)
+        write = self.history.write(rng.randrange(CELLS), removes=rng.random() < 0.2)
         command: dict[str, Any] = (
             {"wcRemove": "F"} if write.removes else {"wcInsert": "F", "value": str(write.timestamp)}
         )
@@ -93,9 +93,9 @@ class Clients:
             write.end = monotonic()
             self.acknowledged += 1
 
-    def _read(self, clients: list[Client], dice: random.Random) -> None:
-        client = self._running(clients, dice)
-        cell = dice.randrange(CELLS)
+    def _read(self, clients: list[Client], rng: random.Random) -> None:
+        client = self._running(clients, rng)
+        cell = rng.randrange(CELLS)
         with contextlib.suppress(PyMongoError):
             start = monotonic()
             self.history.read(cell, read(client, self.key, cell, self.level), start)
@@ -125,15 +125,15 @@ def read(client: Client, key: str, cell: int, level: str) -> int | None:
 KINDS = ("kill the primary", "stop the primary", "cut off the primary", "kill a secondary", "stop a secondary")
 
 
-def disturb(rs: Processes, dice: random.Random, clients: Clients, kinds: Sequence[str]) -> str:
+def disturb(rs: Processes, rng: random.Random, clients: Clients, kinds: Sequence[str]) -> str:
     """One fault and its end; what it was."""
-    kind = dice.choice(kinds)
+    kind = rng.choice(kinds)
     primary = rs.wait_primary(timeout=20)
     others = [number for number in range(3) if number != primary]
     if "cut off" in kind:
         cut_off(rs, clients, primary, others)
         return kind
-    victim = primary if "primary" in kind else dice.choice(others)
+    victim = primary if "primary" in kind else rng.choice(others)
     left = [number for number in range(3) if number != victim]
     if "kill" in kind:
         rs.kill(victim)
@@ -173,13 +173,13 @@ def progress(clients: Clients, writes: int = 5, reads: int = 20) -> None:
 
 def rounds(rs: Processes, seed: int, count: int, kinds: Sequence[str] = KINDS) -> History:
     """A history with so many faults at QUORUM, and all that is there in the end."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     history = History(f"row of {seed}")
-    clients = Clients(rs, history, dice, "QUORUM")
+    clients = Clients(rs, history, rng, "QUORUM")
     try:
         progress(clients)
         for _ in range(count):
-            disturb(rs, dice, clients, kinds)
+            disturb(rs, rng, clients, kinds)
             progress(clients)
     finally:
         clients.stop()
@@ -278,11 +278,11 @@ def test_conditional_writes_come_one_by_one_also_over_a_dead_primary(rs: Process
     applied: list[int] = []
     stopped = threading.Event()
 
-    def count(dice: random.Random) -> None:
+    def count(rng: random.Random) -> None:
         clients = [impatient(member) for member in rs.members]
         while not stopped.is_set():
             with contextlib.suppress(PyMongoError):
-                ks = dice.choice([c for c, member in zip(clients, rs.members, strict=True) if member.running]).ks
+                ks = rng.choice([c for c, member in zip(clients, rs.members, strict=True) if member.running]).ks
                 ((seen,),) = ks.command({"cql": "SELECT v FROM counted WHERE a = 1", "consistency": "SERIAL"})["rows"]
                 update = {"cql": "UPDATE counted SET v = ? WHERE a = 1 IF v = ?", "params": [seen + 1, seen]}
                 if ks.command(update)["rows"][0][0]:

@@ -108,7 +108,7 @@ def check(cluster: Cluster, writer: Writer) -> None:
 @pytest.mark.timeout(240)
 def test_every_row_is_there_once_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     seed = int(os.environ.get("DOCSTORE_SEED") or random.SystemRandom().randrange(2**32))
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     with routed_cluster(tmp_path) as cluster:
         cluster.client.admin.command({"createKeyspace": "ks"})
         cluster.client.ks.command({"createColumnFamily": "F"})
@@ -123,7 +123,7 @@ def test_every_row_is_there_once_after_a_kill_at_any_moment(tmp_path: Path) -> N
         writer = Writer(cluster)
         writer.start()
         for victim in VICTIMS:
-            chunk = dice.choice(list(cluster.clients[1].config.chunks.find({"ns": "ks.F"})))
+            chunk = rng.choice(list(cluster.clients[1].config.chunks.find({"ns": "ks.F"})))
 
             def move(chunk: dict[str, Any] = chunk) -> None:
                 to = "one" if chunk["shard"] == "two" else "two"
@@ -134,7 +134,7 @@ def test_every_row_is_there_once_after_a_kill_at_any_moment(tmp_path: Path) -> N
 
             moving = threading.Thread(target=move, daemon=True)
             moving.start()
-            time.sleep(dice.uniform(0.0, 0.4))
+            time.sleep(rng.uniform(0.0, 0.4))
             cluster.deployment.kill(victim)
             cluster.deployment.restart(victim)
             moving.join(60)

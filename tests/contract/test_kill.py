@@ -60,9 +60,9 @@ def recovered(directory: Path, acknowledged: int) -> int:
 @pytest.mark.timeout(60)
 def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     last = 0
     for _ in range(ROUNDS):
-        acknowledged = write_until_killed(tmp_path, dice.randrange(1, 400))
+        acknowledged = write_until_killed(tmp_path, rng.randrange(1, 400))
         assert acknowledged > last, f"seed {seed}"
         last = recovered(tmp_path, acknowledged)

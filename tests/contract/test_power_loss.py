@@ -22,12 +22,12 @@ def test_what_was_acknowledged_with_j_survives_and_units_are_whole(tmp_path: Pat
         node = LocalNode(engine=engine)
         node.replication.flusher._interval = 3600
         await node.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}]})
-        dice = random.Random(3)
+        rng = random.Random(3)
         durable = written = 0
         for moment in range(12):
-            for _ in range(dice.randrange(1, 8)):
-                documents = [{"_id": written + n, "a": [n, "x" * dice.randrange(300)]} for n in range(5)]
-                journaled = dice.random() < 0.3
+            for _ in range(rng.randrange(1, 8)):
+                documents = [{"_id": written + n, "a": [n, "x" * rng.randrange(300)]} for n in range(5)]
+                journaled = rng.random() < 0.3
                 await node.run({"insert": "c", "documents": documents, "writeConcern": {"w": 1, "j": journaled}})
                 written += 5
                 durable = written if journaled else durable

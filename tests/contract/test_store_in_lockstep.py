@@ -21,7 +21,7 @@ from docstore.bson import from_python
 from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
 from docstore.storage import open_engine
@@ -67,7 +67,7 @@ class Stores(RuleBasedStateMachine):
         store.attach_oplog(2_000)
         return store
 
-    def unit(self, work: Callable[[Store, WriteUnit], None], states: list[Model]) -> None:
+    def unit(self, work: Callable[[Store, WriteUnitOfWork], None], states: list[Model]) -> None:
         """Do the same in a unit of both leading stores, then let the follower follow."""
         last = self.stores[0].last_optime
         for store in self.stores[:2]:
@@ -90,7 +90,7 @@ class Stores(RuleBasedStateMachine):
             return
         states: list[list[Model]] = []
 
-        def work(store: Store, unit: WriteUnit) -> None:
+        def work(store: Store, unit: WriteUnitOfWork) -> None:
             states.append(self.run(store, unit, operations, deepcopy(self.model)))
 
         last = self.stores[0].last_optime
@@ -107,7 +107,7 @@ class Stores(RuleBasedStateMachine):
             self.model = deepcopy(state)
 
     def run(
-        self, store: Store, unit: WriteUnit, operations: list[tuple[str, str, int, dict[str, Any]]], model: Model
+        self, store: Store, unit: WriteUnitOfWork, operations: list[tuple[str, str, int, dict[str, Any]]], model: Model
     ) -> list[Model]:
         """Do the operations on one store; the model after each that was logged."""
         states: list[Model] = []

@@ -232,35 +232,35 @@ GEOMETRY: dict[str, list[Case]] = {
 }
 
 
-def random_shape(dice: Random) -> Case:
+def random_shape(rng: Random) -> Case:
     """A shape of some degrees somewhere on the earth's warm half."""
 
     def place() -> list[float]:
-        return [round(dice.uniform(-12, 12), 2), round(dice.uniform(-12, 12), 2)]
+        return [round(rng.uniform(-12, 12), 2), round(rng.uniform(-12, 12), 2)]
 
     x, y = place()
-    ring = [[x, y], [round(x + dice.uniform(1, 9), 2), y], [round(x + 2, 2), round(y + dice.uniform(1, 9), 2)]]
-    match dice.randint(0, 3):
+    ring = [[x, y], [round(x + rng.uniform(1, 9), 2), y], [round(x + 2, 2), round(y + rng.uniform(1, 9), 2)]]
+    match rng.randint(0, 3):
         case 0:
             return geo("Point", place())
         case 1:
-            return geo("LineString", [place() for _ in range(dice.randint(2, 4))])
+            return geo("LineString", [place() for _ in range(rng.randint(2, 4))])
         case 2:
             return geo("MultiPoint", [place() for _ in range(2)])
         case _:
             return geo("Polygon", [[*ring, ring[0]]])
 
 
-def random_filter(dice: Random) -> Case:
-    shape = random_shape(dice)
-    x, y = dice.randint(-9, 9), dice.randint(-9, 9)
-    return dice.choice(
+def random_filter(rng: Random) -> Case:
+    shape = random_shape(rng)
+    x, y = rng.randint(-9, 9), rng.randint(-9, 9)
+    return rng.choice(
         [
             {"g": {"$geoIntersects": {"$geometry": shape}}},
             {"g": {"$geoWithin": {"$geometry": shape if shape["type"] == "Polygon" else AREA}}},
             {"g": {"$geoWithin": {"$box": [[x, y], [x + 6, y + 5]]}}},
-            {"g": {"$geoWithin": {"$center": [[x, y], dice.uniform(1, 8)]}}},
-            {"g": {"$geoWithin": {"$centerSphere": [[x, y], dice.uniform(0.01, 0.3)]}}},
+            {"g": {"$geoWithin": {"$center": [[x, y], rng.uniform(1, 8)]}}},
+            {"g": {"$geoWithin": {"$centerSphere": [[x, y], rng.uniform(0.01, 0.3)]}}},
             {"g": {"$geoWithin": {"$polygon": [[x, y], [x + 7, y + 1], [x + 3, y + 8], [x - 1, y + 3]]}}},
         ]
     )

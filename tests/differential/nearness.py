@@ -78,12 +78,12 @@ HOLDING = [
 
 def places(count: int = 300) -> list[Case]:
     """Documents with a geometry `g` and a pair `p`, most of them near (1, 1)."""
-    dice = Random(4)
+    rng = Random(4)
 
     def position() -> list[float]:
-        if dice.random() < 0.2:
-            return [dice.uniform(-180, 180), dice.uniform(-90, 90)]
-        return [dice.gauss(1, 3), dice.gauss(1, 3)]
+        if rng.random() < 0.2:
+            return [rng.uniform(-180, 180), rng.uniform(-90, 90)]
+        return [rng.gauss(1, 3), rng.gauss(1, 3)]
 
     made: list[Case] = []
     for number in range(count):

@@ -69,9 +69,9 @@ TYPES = [
 ]
 
 
-def number(dice: Random) -> Any:
-    small = dice.randint(-3, 6)
-    return dice.choice(
+def number(rng: Random) -> Any:
+    small = rng.randint(-3, 6)
+    return rng.choice(
         [
             small,
             small,
@@ -80,28 +80,28 @@ def number(dice: Random) -> Any:
             Decimal128(str(small)),
             small + 0.5,
             Decimal128(f"{small}.50"),
-            dice.choice([-0.0, float("nan"), float("inf"), Decimal128("NaN"), 2**31 - 1, Int64(2**53 + 1), 1e300]),
+            rng.choice([-0.0, float("nan"), float("inf"), Decimal128("NaN"), 2**31 - 1, Int64(2**53 + 1), 1e300]),
         ]
     )
 
 
-def scalar(dice: Random) -> Any:
-    kind = dice.random()
+def scalar(rng: Random) -> Any:
+    kind = rng.random()
     if kind < 0.45:
-        return number(dice)
+        return number(rng)
     if kind < 0.65:
-        return dice.choice(WORDS)
+        return rng.choice(WORDS)
     if kind < 0.75:
         return None
-    return dice.choice(
+    return rng.choice(
         [
             True,
             False,
-            datetime(2020, 1, 1) + timedelta(hours=dice.randint(0, 3)),
-            Timestamp(dice.randint(1, 3), 1),
-            ObjectId(b"%012d" % dice.randint(0, 3)),
-            Binary(b"ab"[: dice.randint(0, 2)], dice.choice([0, 5])),
-            Regex("^a", dice.choice(["", "i"])),
+            datetime(2020, 1, 1) + timedelta(hours=rng.randint(0, 3)),
+            Timestamp(rng.randint(1, 3), 1),
+            ObjectId(b"%012d" % rng.randint(0, 3)),
+            Binary(b"ab"[: rng.randint(0, 2)], rng.choice([0, 5])),
+            Regex("^a", rng.choice(["", "i"])),
             Code("x"),
             MinKey(),
             MaxKey(),
@@ -109,126 +109,126 @@ def scalar(dice: Random) -> Any:
     )
 
 
-def value(dice: Random, depth: int = 0) -> Any:
-    kind = dice.random()
+def value(rng: Random, depth: int = 0) -> Any:
+    kind = rng.random()
     if kind < 0.2 and depth < 3:
-        return [value(dice, depth + 1) for _ in range(dice.randint(0, 3))]
+        return [value(rng, depth + 1) for _ in range(rng.randint(0, 3))]
     if kind < 0.4 and depth < 3:
-        return fields(dice, depth + 1)
-    return scalar(dice)
+        return fields(rng, depth + 1)
+    return scalar(rng)
 
 
-def fields(dice: Random, depth: int = 0) -> Case:
-    return {name: value(dice, depth) for name in dice.sample("abc", dice.randint(0, 3))}
+def fields(rng: Random, depth: int = 0) -> Case:
+    return {name: value(rng, depth) for name in rng.sample("abc", rng.randint(0, 3))}
 
 
-def documents(dice: Random, count: int) -> list[Case]:
-    return [{"_id": position, **fields(dice)} for position in range(count)]
+def documents(rng: Random, count: int) -> list[Case]:
+    return [{"_id": position, **fields(rng)} for position in range(count)]
 
 
-def operand(dice: Random) -> Any:
+def operand(rng: Random) -> Any:
     """A value that a comparison takes: no regular expression."""
-    found = value(dice, 1)
+    found = value(rng, 1)
     return 1 if isinstance(found, Regex) else found
 
 
-def condition(dice: Random, depth: int = 0) -> Any:
+def condition(rng: Random, depth: int = 0) -> Any:
     """What stands on a path."""
-    match dice.randint(0, 15):
+    match rng.randint(0, 15):
         case 0 | 1:
-            return value(dice, 1)
+            return value(rng, 1)
         case 2 | 3 | 4:
-            return {dice.choice(COMPARISONS): operand(dice)}
+            return {rng.choice(COMPARISONS): operand(rng)}
         case 5:
-            return {dice.choice(["$in", "$nin"]): [value(dice, 2) for _ in range(dice.randint(0, 3))]}
+            return {rng.choice(["$in", "$nin"]): [value(rng, 2) for _ in range(rng.randint(0, 3))]}
         case 6:
-            return {"$all": [value(dice, 2) for _ in range(dice.randint(0, 2))]}
+            return {"$all": [value(rng, 2) for _ in range(rng.randint(0, 2))]}
         case 7:
-            return {"$exists": dice.random() < 0.5}
+            return {"$exists": rng.random() < 0.5}
         case 8:
-            return {"$type": dice.choice([dice.choice(TYPES), dice.sample(TYPES, 2)])}
+            return {"$type": rng.choice([rng.choice(TYPES), rng.sample(TYPES, 2)])}
         case 9:
-            return {"$size": dice.randint(0, 3)}
+            return {"$size": rng.randint(0, 3)}
         case 10:
-            return {"$mod": [dice.choice([2, 3, 2.5, Int64(4)]), dice.randint(-1, 2)]}
+            return {"$mod": [rng.choice([2, 3, 2.5, Int64(4)]), rng.randint(-1, 2)]}
         case 11:
-            return {dice.choice(["$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear"]): dice.randint(0, 7)}
+            return {rng.choice(["$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear"]): rng.randint(0, 7)}
         case 12:
-            return {"$regex": dice.choice(["^a", "b$", "", "^A", "1"]), "$options": dice.choice(["", "i"])}
+            return {"$regex": rng.choice(["^a", "b$", "", "^A", "1"]), "$options": rng.choice(["", "i"])}
         case 13:
-            return {dice.choice(["$gt", "$gte"]): dice.randint(-3, 2), dice.choice(["$lt", "$lte"]): dice.randint(1, 6)}
+            return {rng.choice(["$gt", "$gte"]): rng.randint(-3, 2), rng.choice(["$lt", "$lte"]): rng.randint(1, 6)}
         case 14 if depth < 2:
-            inner = condition(dice, depth + 1)
+            inner = condition(rng, depth + 1)
             return {"$not": inner if operators(inner) else {"$gt": 1}}
         case _ if depth < 2:
-            inner = condition(dice, depth + 1)
-            return {"$elemMatch": inner if operators(inner) else tree(dice, depth + 2)}
+            inner = condition(rng, depth + 1)
+            return {"$elemMatch": inner if operators(inner) else tree(rng, depth + 2)}
         case _:
-            return {"$gte": dice.randint(-3, 3)}
+            return {"$gte": rng.randint(-3, 3)}
 
 
 def operators(found: Any) -> bool:
     return isinstance(found, dict) and bool(found) and next(iter(found)).startswith("$")
 
 
-def tree(dice: Random, depth: int = 0) -> Case:
+def tree(rng: Random, depth: int = 0) -> Case:
     """A filter."""
-    kind = dice.random()
+    kind = rng.random()
     if kind < 0.2 and depth < 2:
-        return {dice.choice(["$and", "$or", "$nor"]): [tree(dice, depth + 1) for _ in range(dice.randint(1, 3))]}
+        return {rng.choice(["$and", "$or", "$nor"]): [tree(rng, depth + 1) for _ in range(rng.randint(1, 3))]}
     if kind < 0.25 and depth == 0:
-        path = dice.choice(PATHS[:7])
-        return {"$expr": {dice.choice(COMPARISONS): [f"${path}", {"$literal": value(dice, 1)}]}}
-    return {path: condition(dice) for path in dice.sample(PATHS, dice.choice([1, 1, 2]))}
+        path = rng.choice(PATHS[:7])
+        return {"$expr": {rng.choice(COMPARISONS): [f"${path}", {"$literal": value(rng, 1)}]}}
+    return {path: condition(rng) for path in rng.sample(PATHS, rng.choice([1, 1, 2]))}
 
 
-def projection(dice: Random) -> Case:
-    if dice.random() < 0.2:
+def projection(rng: Random) -> Case:
+    if rng.random() < 0.2:
         return {"_id": 1}
-    names = dice.sample(["a", "b", "c", "a.b", "b.a", "a.c", "c.a.b"], dice.randint(1, 3))
-    return dict.fromkeys(names, dice.randint(0, 1)) | dice.choice([{}, {}, {"_id": 0}])
+    names = rng.sample(["a", "b", "c", "a.b", "b.a", "a.c", "c.a.b"], rng.randint(1, 3))
+    return dict.fromkeys(names, rng.randint(0, 1)) | rng.choice([{}, {}, {"_id": 0}])
 
 
-def sort(dice: Random) -> Case:
-    return {path: dice.choice([1, -1]) for path in dice.sample(PATHS, dice.randint(0, 2))} | {"_id": 1}
+def sort(rng: Random) -> Case:
+    return {path: rng.choice([1, -1]) for path in rng.sample(PATHS, rng.randint(0, 2))} | {"_id": 1}
 
 
-def index(dice: Random, number: int) -> Case:
+def index(rng: Random, number: int) -> Case:
     """The specification of an index of any kind."""
-    key: Case = {path: dice.choice([1, -1]) for path in dice.sample(PATHS, dice.randint(1, 3))}
-    if dice.random() < 0.4:
+    key: Case = {path: rng.choice([1, -1]) for path in rng.sample(PATHS, rng.randint(1, 3))}
+    if rng.random() < 0.4:
         key["_id"] = 1
     options: Case = {}
-    match dice.randint(0, 8):
+    match rng.randint(0, 8):
         case 0:
-            key[dice.choice(list(key))] = "hashed"
+            key[rng.choice(list(key))] = "hashed"
         case 1:
             key = {"$**": 1}
         case 2:
-            key = {dice.choice(PATHS) + ".$**": 1}
+            key = {rng.choice(PATHS) + ".$**": 1}
         case 3:
-            key, options = {"$**": 1}, {"wildcardProjection": {dice.choice(["a", "b", "a.b"]): dice.choice([0, 1])}}
+            key, options = {"$**": 1}, {"wildcardProjection": {rng.choice(["a", "b", "a.b"]): rng.choice([0, 1])}}
         case 4:
-            options["partialFilterExpression"] = {dice.choice(PATHS): dice.choice([{"$exists": True}, {"$gt": 1}, 1])}
+            options["partialFilterExpression"] = {rng.choice(PATHS): rng.choice([{"$exists": True}, {"$gt": 1}, 1])}
         case 5:
             options["sparse"] = True
         case 6:
-            options["collation"] = dice.choice(COLLATIONS)
+            options["collation"] = rng.choice(COLLATIONS)
     return {"key": key, "name": f"i{number}", **options}
 
 
 UPDATE_PATHS = [*PATHS, "a.$[]", "a.$[e]", "b.$[].c", "a.$[e].b", "_id", "a.$", "d", "d.e"]
 
 
-def change(dice: Random) -> Case:
+def change(rng: Random) -> Case:
     """The update of one statement: operators, a replacement or a pipeline."""
-    kind = dice.random()
+    kind = rng.random()
     if kind < 0.08:
-        return fields(dice)
+        return fields(rng)
     found: Case = {}
-    for _ in range(dice.choice([1, 1, 1, 2, 3])):
-        operator, argument = _operation(dice)
-        found.setdefault(operator, {})[dice.choice(UPDATE_PATHS)] = argument
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        operator, argument = _operation(rng)
+        found.setdefault(operator, {})[rng.choice(UPDATE_PATHS)] = argument
     return found
 
 
@@ -238,55 +238,55 @@ _OPERATORS = [
 ]
 
 
-def _operation(dice: Random) -> tuple[str, Any]:
-    operator = dice.choice(_OPERATORS)
+def _operation(rng: Random) -> tuple[str, Any]:
+    operator = rng.choice(_OPERATORS)
     match operator:
         case "$inc" | "$mul":
-            return operator, number(dice) if dice.random() < 0.95 else scalar(dice)
+            return operator, number(rng) if rng.random() < 0.95 else scalar(rng)
         case "$push":
-            return operator, _pushed(dice)
+            return operator, _pushed(rng)
         case "$addToSet":
-            return operator, dice.choice([value(dice, 1), {"$each": [value(dice, 2) for _ in range(2)]}])
+            return operator, rng.choice([value(rng, 1), {"$each": [value(rng, 2) for _ in range(2)]}])
         case "$pull":
-            return operator, dice.choice([value(dice, 2), condition(dice), {"b": condition(dice)}])
+            return operator, rng.choice([value(rng, 2), condition(rng), {"b": condition(rng)}])
         case "$pullAll":
-            return operator, [value(dice, 2) for _ in range(dice.randint(0, 3))]
+            return operator, [value(rng, 2) for _ in range(rng.randint(0, 3))]
         case "$pop":
-            return operator, dice.choice([1, -1, 1, -1, 2])
+            return operator, rng.choice([1, -1, 1, -1, 2])
         case "$rename":
-            return operator, dice.choice(["a", "b", "d", "d.e", "b.c", "_id", "a.0"])
+            return operator, rng.choice(["a", "b", "d", "d.e", "b.c", "_id", "a.0"])
         case "$bit":
-            operation = dice.choice(["and", "or", "xor"])
-            return operator, {operation: dice.choice([dice.randint(0, 7), Int64(dice.randint(0, 7)), 1.5])}
+            operation = rng.choice(["and", "or", "xor"])
+            return operator, {operation: rng.choice([rng.randint(0, 7), Int64(rng.randint(0, 7)), 1.5])}
         case _:
-            return operator, value(dice, 1)
+            return operator, value(rng, 1)
 
 
-def _pushed(dice: Random) -> Any:
-    if dice.random() < 0.4:
-        return value(dice, 1)
-    found: Case = {"$each": [value(dice, 2) for _ in range(dice.randint(0, 3))]}
-    if dice.random() < 0.4:
-        found["$position"] = dice.randint(-3, 3)
-    if dice.random() < 0.4:
-        found["$slice"] = dice.randint(-3, 3)
-    if dice.random() < 0.4:
-        found["$sort"] = dice.choice([1, -1, {"a": 1}, {"b.c": -1, "a": 1}])
+def _pushed(rng: Random) -> Any:
+    if rng.random() < 0.4:
+        return value(rng, 1)
+    found: Case = {"$each": [value(rng, 2) for _ in range(rng.randint(0, 3))]}
+    if rng.random() < 0.4:
+        found["$position"] = rng.randint(-3, 3)
+    if rng.random() < 0.4:
+        found["$slice"] = rng.randint(-3, 3)
+    if rng.random() < 0.4:
+        found["$sort"] = rng.choice([1, -1, {"a": 1}, {"b.c": -1, "a": 1}])
     return found
 
 
-def statement(dice: Random) -> Case:
+def statement(rng: Random) -> Case:
     """One statement of an update command."""
-    query = dice.choice([{"_id": dice.randint(0, 12)}, tree(dice), {"a": value(dice, 1)}])
-    found: Case = {"q": query, "u": change(dice)}
+    query = rng.choice([{"_id": rng.randint(0, 12)}, tree(rng), {"a": value(rng, 1)}])
+    found: Case = {"q": query, "u": change(rng)}
     named = "$[e]" in str(found["u"])
-    if named or dice.random() < 0.03:
-        found["arrayFilters"] = [{dice.choice(["e", "e.b"]): condition(dice, 1)}]
+    if named or rng.random() < 0.03:
+        found["arrayFilters"] = [{rng.choice(["e", "e.b"]): condition(rng, 1)}]
     replaces = not any(name.startswith("$") for name in found["u"])
     if not replaces:
-        found["multi"] = dice.random() < 0.4 and query.get("_id") is None
-    if dice.random() < 0.2:
+        found["multi"] = rng.random() < 0.4 and query.get("_id") is None
+    if rng.random() < 0.2:
         found["upsert"] = True
-    if dice.random() < 0.1:
-        found["collation"] = dice.choice(COLLATIONS)
+    if rng.random() < 0.1:
+        found["collation"] = rng.choice(COLLATIONS)
     return found

@@ -72,10 +72,10 @@ def test_geometry(reference: Database[dict[str, Any]]) -> None:
             for condition in made:
                 for collection in ("places", "nosuch"):
                     yield name, {"find": collection, "filter": condition, "projection": {"_id": 1}, "batchSize": 1000}
-        dice = Random(1)
-        await pair.fill(places=[{"_id": n, "g": geometry.random_shape(dice)} for n in range(60)])
+        rng = Random(1)
+        await pair.fill(places=[{"_id": n, "g": geometry.random_shape(rng)} for n in range(60)])
         for _ in range(60):
-            yield "random", {"find": "places", "filter": geometry.random_filter(dice), "sort": {"_id": 1}}
+            yield "random", {"find": "places", "filter": geometry.random_filter(rng), "sort": {"_id": 1}}
 
     check(reference, cases)
 

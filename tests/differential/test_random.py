@@ -48,19 +48,19 @@ def check(reference: Database[dict[str, Any]], round_of: Callable[[Pair, Random,
 def test_filters_with_and_without_indexes(reference: Database[dict[str, Any]]) -> None:
     """An index changes no result: ours with indexes and without, and theirs without."""
 
-    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
-        documents = randomly.documents(dice, 20)
+    async def round_of(pair: Pair, rng: Random, differing: list[str]) -> None:
+        documents = randomly.documents(rng, 20)
         await pair.fill(plain=documents)
         await pair.ours({"insert": "indexed", "documents": documents})
         for number in range(3):
             # What the documents do not allow (arrays side by side or under a hash) is refused, and left out.
-            await pair.ours({"createIndexes": "indexed", "indexes": [randomly.index(dice, number)]})
+            await pair.ours({"createIndexes": "indexed", "indexes": [randomly.index(rng, number)]})
         for _ in range(A_ROUND):
-            command: Command = {"find": "plain", "filter": randomly.tree(dice), "sort": randomly.sort(dice)}
-            if dice.random() < 0.3:
-                command["projection"] = randomly.projection(dice)
-            if dice.random() < 0.2:
-                command["collation"] = dice.choice(randomly.COLLATIONS)
+            command: Command = {"find": "plain", "filter": randomly.tree(rng), "sort": randomly.sort(rng)}
+            if rng.random() < 0.3:
+                command["projection"] = randomly.projection(rng)
+            if rng.random() < 0.2:
+                command["collation"] = rng.choice(randomly.COLLATIONS)
             theirs, ours = await pair.both(command)
             indexed = await pair.ours({**command, "find": "indexed"})
             if not theirs == ours == indexed:
@@ -72,20 +72,20 @@ def test_filters_with_and_without_indexes(reference: Database[dict[str, Any]]) -
 def test_updates(reference: Database[dict[str, Any]]) -> None:
     """Replies and the documents that are left. A change that fails may have changed other documents before."""
 
-    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
-        await pair.fill(u=randomly.documents(dice, 12))
+    async def round_of(pair: Pair, rng: Random, differing: list[str]) -> None:
+        await pair.fill(u=randomly.documents(rng, 12))
         await pair.both(
             {"createIndexes": "u", "indexes": [{"key": {"d": 1}, "name": "d", "unique": True, "sparse": True}]}
         )
         for _ in range(A_ROUND):
-            statement = randomly.statement(dice)
+            statement = randomly.statement(rng)
             command: Command = {"update": "u", "updates": [statement]}
-            if dice.random() < 0.3:
+            if rng.random() < 0.3:
                 command = {
                     "findAndModify": "u",
                     "query": statement["q"],
                     "update": statement["u"],
-                    "new": dice.random() < 0.5,
+                    "new": rng.random() < 0.5,
                     "sort": {"_id": 1},
                     **{name: statement[name] for name in ("upsert", "arrayFilters", "collation") if name in statement},
                 }
@@ -110,14 +110,14 @@ def aggregate(*stages: Command) -> Command:
 
 
 def test_merges(reference: Database[dict[str, Any]]) -> None:
-    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
-        await pair.fill(rows=randomly.documents(dice, 6), target=[])
+    async def round_of(pair: Pair, rng: Random, differing: list[str]) -> None:
+        await pair.fill(rows=randomly.documents(rng, 6), target=[])
         await pair.both({"createIndexes": "target", "indexes": [{"key": {"k": 1}, "name": "k", "unique": True}]})
         for _ in range(A_ROUND):
-            target = [{"_id": n, "k": n, "a": randomly.value(dice, 1), "s": "x"} for n in range(6)]
+            target = [{"_id": n, "k": n, "a": randomly.value(rng, 1), "s": "x"} for n in range(6)]
             await pair.both({"delete": "target", "deletes": [{"q": {}, "limit": 0}]})
             await pair.both({"insert": "target", "documents": target})
-            command = aggregate({"$sort": {"_id": 1}}, *random_stages.before_merge(dice), random_stages.merge(dice))
+            command = aggregate({"$sort": {"_id": 1}}, *random_stages.before_merge(rng), random_stages.merge(rng))
             compare(*await pair.both(command), command, differing)
             after = {"find": "target", "sort": {"k": 1, "_id": 1}, "batchSize": 1000}
             compare(*await pair.both(after), {**after, "after": command}, differing)
@@ -127,19 +127,19 @@ def test_merges(reference: Database[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("kind", ["windows", "groups", "collations"])
 def test_stages(reference: Database[dict[str, Any]], kind: str) -> None:
-    def command(dice: Random) -> Command:
+    def command(rng: Random) -> Command:
         match kind:
             case "windows":
-                return aggregate(random_stages.windows(dice), {"$sort": {"_id": 1}}, {"$project": {"r": 1}})
+                return aggregate(random_stages.windows(rng), {"$sort": {"_id": 1}}, {"$project": {"r": 1}})
             case "groups":
-                return aggregate(*random_stages.group(dice))
+                return aggregate(*random_stages.group(rng))
             case _:
-                return random_stages.collated(dice)
+                return random_stages.collated(rng)
 
-    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
-        await pair.fill(rows=random_stages.rows(dice, 14))
+    async def round_of(pair: Pair, rng: Random, differing: list[str]) -> None:
+        await pair.fill(rows=random_stages.rows(rng, 14))
         for _ in range(A_ROUND):
-            made = command(dice)
+            made = command(rng)
             compare(*await pair.both(made), made, differing)
 
     check(reference, round_of)
@@ -147,10 +147,10 @@ def test_stages(reference: Database[dict[str, Any]], kind: str) -> None:
 
 @pytest.mark.parametrize("make", [random_stages.date_expression, random_stages.decimal_expression])
 def test_expressions(reference: Database[dict[str, Any]], make: Callable[[Random], Any]) -> None:
-    async def round_of(pair: Pair, dice: Random, differing: list[str]) -> None:
+    async def round_of(pair: Pair, rng: Random, differing: list[str]) -> None:
         await pair.fill(rows=[{"_id": 1}])
         for _ in range(A_ROUND):
-            command = aggregate({"$project": {"r": make(dice)}})
+            command = aggregate({"$project": {"r": make(rng)}})
             compare(*await pair.both(command), command, differing)
 
     check(reference, round_of)

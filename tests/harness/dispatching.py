@@ -10,7 +10,7 @@ import bson
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
@@ -95,8 +95,8 @@ def request(body: Mapping[str, Any], *, flags: int = 0, db: str = "test", **sequ
     return Message(1, 0, bson.encode({**body, "$db": db}), sequences, flags)
 
 
-def peer() -> Peer:
-    return Peer(1, "127.0.0.1:5000")
+def peer() -> ClientConnection:
+    return ClientConnection(1, "127.0.0.1:5000")
 
 
 def ask(dispatcher: Dispatcher, body: Mapping[str, Any], **options: Any) -> dict[str, Any]:

@@ -33,10 +33,10 @@ class Client(threading.Thread):
     makes of it (None between two writes). `failure` is whatever else has ended it.
     """
 
-    def __init__(self, port: int, dice: random.Random) -> None:
+    def __init__(self, port: int, rng: random.Random) -> None:
         super().__init__(daemon=True)
         self.port = port
-        self.dice = dice
+        self.rng = rng
         self.acknowledged = 0
         self.failure: BaseException | None = None
 
@@ -63,8 +63,8 @@ class Client(threading.Thread):
 class DocumentClient(Client):
     """Inserts, updates, deletes and findAndModify on one indexed collection."""
 
-    def __init__(self, port: int, dice: random.Random, name: str, held: Documents | None = None) -> None:
-        super().__init__(port, dice)
+    def __init__(self, port: int, rng: random.Random, name: str, held: Documents | None = None) -> None:
+        super().__init__(port, rng)
         self.collection_name = name
         self.held = held or {}
         self.wanted: Documents | None = None
@@ -72,22 +72,22 @@ class DocumentClient(Client):
         self.next_id = max(self.held, default=0)
 
     def collection(self, client: pymongo.MongoClient[dict[str, Any]]) -> Any:
-        concern = WriteConcern(w=1, j=self.dice.random() < 0.3)
+        concern = WriteConcern(w=1, j=self.rng.random() < 0.3)
         return client.load.get_collection(self.collection_name, write_concern=concern)
 
     def document(self) -> dict[str, Any]:
         self.next_id += 1
-        dice = self.dice
+        rng = self.rng
         return {
-            "_id": self.next_id, "g": dice.randrange(5), "n": dice.randrange(1000), "u": self.next_id,
-            "tags": [dice.randrange(9) for _ in range(dice.randrange(4))], "filler": "x" * dice.randrange(400),
+            "_id": self.next_id, "g": rng.randrange(5), "n": rng.randrange(1000), "u": self.next_id,
+            "tags": [rng.randrange(9) for _ in range(rng.randrange(4))], "filler": "x" * rng.randrange(400),
         }  # fmt: skip
 
     def act(self, client: pymongo.MongoClient[dict[str, Any]]) -> None:
-        kind = self.dice.choice(("insert", "insert", "insert_many", "inc", "set", "many", "delete", "replace", "fam"))
-        kind = "delete_many" if self.dice.random() < 0.03 else kind
-        target = self.dice.choice(list(self.held)) if self.held else 0
-        group = self.dice.randrange(5)
+        kind = self.rng.choice(("insert", "insert", "insert_many", "inc", "set", "many", "delete", "replace", "fam"))
+        kind = "delete_many" if self.rng.random() < 0.03 else kind
+        target = self.rng.choice(list(self.held)) if self.held else 0
+        group = self.rng.randrange(5)
         after = dict(self.held)
         collection = self.collection(client)
         self.single = kind not in ("insert_many", "many", "delete_many")
@@ -96,7 +96,7 @@ class DocumentClient(Client):
             after[document["_id"]] = document
             self.do(after, lambda: collection.insert_one(document))
         elif kind == "insert_many":
-            documents = [self.document() for _ in range(self.dice.randrange(1, 60))]
+            documents = [self.document() for _ in range(self.rng.randrange(1, 60))]
             after.update((document["_id"], document) for document in documents)
             self.do(after, lambda: collection.insert_many(documents))
         elif kind == "many":
@@ -146,42 +146,42 @@ class DocumentClient(Client):
 class CatalogClient(Client):
     """Makes, fills, renames and drops collections, makes and drops indexes. A state is (indexes, documents) by name."""
 
-    def __init__(self, port: int, dice: random.Random, held: dict[str, tuple[frozenset[str], int]]) -> None:
-        super().__init__(port, dice)
+    def __init__(self, port: int, rng: random.Random, held: dict[str, tuple[frozenset[str], int]]) -> None:
+        super().__init__(port, rng)
         self.held = held
         self.wanted: dict[str, tuple[frozenset[str], int]] | None = None
         self.partly = False
 
     def act(self, client: pymongo.MongoClient[dict[str, Any]]) -> None:
-        dice, after = self.dice, dict(self.held)
+        rng, after = self.rng, dict(self.held)
         database = client.ddl
-        name = f"c{dice.randrange(8)}"
+        name = f"c{rng.randrange(8)}"
         self.partly = False
         if name not in after:
             after[name] = (frozenset(), 0)
             self.do(after, lambda: database.command("create", name))
             return
         indexes, count = after[name]
-        kind = dice.choice(("fill", "fill", "index", "index", "drop_index", "drop", "rename"))
+        kind = rng.choice(("fill", "fill", "index", "index", "drop_index", "drop", "rename"))
         if kind == "fill":
-            more = dice.randrange(1, 300)
+            more = rng.randrange(1, 300)
             after[name] = (indexes, count + more)
             self.partly = True
             rows = [{"_id": count + n, "g": n % 5, "n": n, "tags": [n % 3, n % 7]} for n in range(more)]
             self.do(after, lambda: database[name].insert_many(rows))
         elif kind == "index":
-            keys = dice.choice(INDEXES)
+            keys = rng.choice(INDEXES)
             after[name] = (indexes | {index_name(keys)}, count)
             self.do(after, lambda: database[name].create_index(keys))
         elif kind == "drop_index" and indexes:
-            index = dice.choice(sorted(indexes))
+            index = rng.choice(sorted(indexes))
             after[name] = (indexes - {index}, count)
             self.do(after, lambda: database[name].drop_index(index))
         elif kind == "drop":
             del after[name]
             self.do(after, lambda: database[name].drop())
         elif kind == "rename":
-            target = f"c{dice.randrange(8)}"
+            target = f"c{rng.randrange(8)}"
             if target != name:
                 after[target] = after.pop(name)
                 self.do(after, lambda: database[name].rename(target, dropTarget=True))

@@ -18,11 +18,12 @@ from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication import leadership
 from docstore.replication.config import MemberConfig, ReplicaSetConfig, Settings
 from docstore.replication.core import Core
-from docstore.replication.effects import Drain, Effect, Follow, LeftOffice, Persist, Reply, Send, TakeOffice
+from docstore.replication.effects import BecomePrimary, Drain, Effect, Follow, Persist, Reply, Send, SteppedDown
 from docstore.replication.matching import CommonPoint, Verdict, judge
 from docstore.replication.messages import (
     NO_VOTE,
     Answered,
+    BecamePrimary,
     CatchUpEnded,
     Drained,
     Event,
@@ -33,7 +34,6 @@ from docstore.replication.messages import (
     Reconfigure,
     SourceFailed,
     StepDown,
-    TookOffice,
 )
 from docstore.replication.progress import Acknowledgement, satisfied
 from docstore.replication.states import MemberState
@@ -62,7 +62,7 @@ class Disk:
 class Checker:
     """Interface of what watches the cluster; see `invariants`."""
 
-    def took_office(self, member: Member, term: int) -> None: ...
+    def became_primary(self, member: Member, term: int) -> None: ...
     def stepped(self, member: Member) -> None: ...
     def rolled_back(self, member: Member, undone: list[Entry]) -> None: ...
     def acknowledged(self, entry: Entry) -> None: ...
@@ -186,7 +186,7 @@ class Member:
         self.tails: list[Callable[[], None]] = []
         self.core = Core(
             "set",
-            dice=self.cluster.random.random,
+            rng=self.cluster.random.random,
             own_hosts=[self.host],
             config=self.disk.config,
             vote=self.disk.vote,
@@ -297,13 +297,13 @@ class Member:
                 self.source = None
                 self.fetch_number += 1
                 self.later(0.001, lambda: self.deliver(Drained(term=effect.term)))
-            case TakeOffice():
-                if self.core.state.term == effect.term and self.core.state.office is not None:
-                    self.cluster.checker.took_office(self, effect.term)
+            case BecomePrimary():
+                if self.core.state.term == effect.term and self.core.state.primary_state is not None:
+                    self.cluster.checker.became_primary(self, effect.term)
                     self._append(effect.term, None)
                     self._progress()
-                    self.deliver(TookOffice(term=effect.term))
-            case LeftOffice():
+                    self.deliver(BecamePrimary(term=effect.term))
+            case SteppedDown():
                 self.waiting.clear()
 
     def _persisted(self, effect: Persist) -> None:
@@ -375,7 +375,7 @@ class Member:
             if new:
                 self._progress()
             self._fetch(number)
-        elif verdict is Verdict.ROLL_BACK and self.core.state.office is not None:
+        elif verdict is Verdict.ROLL_BACK and self.core.state.primary_state is not None:
             self.deliver(CatchUpEnded(term=self.core.state.term))
         elif verdict is Verdict.ROLL_BACK and self.core.state.election is None:
             self.deliver(FollowerState(state=MemberState.ROLLBACK))

@@ -38,17 +38,17 @@ class Nemesis:
     def _next(self) -> None:
         if self._stopped:
             return
-        dice = self._cluster.random
+        rng = self._cluster.random
         choices: list[Callable[[], None]] = [
             self.kill, self.kill, self.split, self.split, self.isolate_primary, self.cut_one_way, self.lose, self.flap,
             self.step_down, self.skew, self.power_cut, self.bounce_voters,
         ]  # fmt: skip
         if self._reconfigures:
             choices += [self.reconfigure] * 8
-        fault = dice.choice(choices)
+        fault = rng.choice(choices)
         self.done[fault.__name__] = self.done.get(fault.__name__, 0) + 1
         fault()
-        self._cluster.at(dice.uniform(0.1, 2.5), self._next)
+        self._cluster.at(rng.uniform(0.1, 2.5), self._next)
 
     def kill(self) -> None:
         member = self._cluster.random.choice(list(self._cluster.members.values()))
@@ -157,9 +157,9 @@ class Clients:
     def _next(self) -> None:
         if self._stopped:
             return
-        dice = self._cluster.random
+        rng = self._cluster.random
         writable = [member for member in self._cluster.running() if member.core.state.writable]
         if writable:
             self.written += 1
-            dice.choice(writable).write(self.written, dice.choice([W1, MAJORITY]))
-        self._cluster.at(dice.expovariate(1 / self._interval), self._next)
+            rng.choice(writable).write(self.written, rng.choice([W1, MAJORITY]))
+        self._cluster.at(rng.expovariate(1 / self._interval), self._next)

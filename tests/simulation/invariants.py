@@ -20,7 +20,7 @@ class Invariants(Checker):
         self._seen: dict[str, tuple[int, OpTime, OpTime]] = {}
         self.undone = 0
 
-    def took_office(self, member: Member, term: int) -> None:
+    def became_primary(self, member: Member, term: int) -> None:
         """NoTwoPrimariesInSameTerm, nor one twice, before and after a crash; and a new primary has every committed
         entry (leader completeness).
         """

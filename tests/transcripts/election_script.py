@@ -26,10 +26,11 @@ from docstore.errors import CommandError
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import MemberConfig, ReplicaSetConfig, Settings
 from docstore.replication.core import Core
-from docstore.replication.effects import Drain, Effect, LeftOffice, Persist, Reply, Send, TakeOffice
+from docstore.replication.effects import BecomePrimary, Drain, Effect, Persist, Reply, Send, SteppedDown
 from docstore.replication.messages import (
     NO_VOTE,
     Answered,
+    BecamePrimary,
     Drained,
     Event,
     FollowerState,
@@ -38,7 +39,6 @@ from docstore.replication.messages import (
     Progress,
     StepDown,
     StepUpRequest,
-    TookOffice,
     VoteReply,
     VoteRequest,
 )
@@ -127,7 +127,7 @@ class Stage:
         player = self._players[name]
         player.core = Core(
             "set",
-            dice=lambda: 0.5,
+            rng=lambda: 0.5,
             own_hosts=[player.host],
             config=player.config,
             vote=player.vote,
@@ -240,18 +240,18 @@ class Stage:
                     self._answers.pop(effect.token, lambda _result: None)(effect.result)
                 case Drain():
                     self._mail.append(lambda effect=effect: self._tell(player, Drained(term=effect.term)))
-                case TakeOffice():
-                    self._mail.append(lambda effect=effect: self._take_office(player, effect.term))
-                case LeftOffice():
+                case BecomePrimary():
+                    self._mail.append(lambda effect=effect: self._become_primary(player, effect.term))
+                case SteppedDown():
                     self._note(f"{player.name} leaves office: {effect.reason}")
         if player.core is not None:
             player.core.check()
 
-    def _take_office(self, player: Player, term: int) -> None:
+    def _become_primary(self, player: Player, term: int) -> None:
         if player.core is not None and player.core.state.role is Role.LEADER and player.core.state.term == term:
             self._append(player, term)
             self._note(f"{player.name} is primary of term {term}")
-            self._tell(player, TookOffice(term=term))
+            self._tell(player, BecamePrimary(term=term))
 
     def _send(self, player: Player, effect: Send) -> None:
         target = self._players[effect.to[:-2]]

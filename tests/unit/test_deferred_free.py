@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docstore.deferred_free import Litter
+from docstore.deferred_free import DeferredFree
 
 
 class Member:
@@ -26,9 +26,9 @@ class Member:
 
 
 @pytest.fixture
-def litter() -> Litter:
+def litter() -> DeferredFree:
     Member.alive = 0
-    litter = Litter()
+    litter = DeferredFree()
     litter.wake = lambda: None
     return litter
 
@@ -49,8 +49,8 @@ MAKERS: list[Callable[[], Any]] = [
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_a_slice_takes_a_part_and_the_last_one_the_rest(litter: Litter, make: Callable[[], Any]) -> None:
-    litter.discard(make())
+def test_a_slice_takes_a_part_and_the_last_one_the_rest(litter: DeferredFree, make: Callable[[], Any]) -> None:
+    litter.free_later(make())
     ticks = itertools.count()
     slices = 1
     while not litter.sweep(lambda: float(next(ticks)), next(ticks)):
@@ -59,30 +59,30 @@ def test_a_slice_takes_a_part_and_the_last_one_the_rest(litter: Litter, make: Ca
     assert slices > 1
 
 
-def test_what_others_have_stays_whole(litter: Litter) -> None:
+def test_what_others_have_stays_whole(litter: DeferredFree) -> None:
     kept = members(2000)
-    litter.discard([kept, members(5)])
+    litter.free_later([kept, members(5)])
     assert litter.sweep(lambda: 0.0, 1.0)
     assert Member.alive == len(kept) == 2000
 
 
-def test_it_wakes_its_process_once_for_what_comes_together(litter: Litter) -> None:
+def test_it_wakes_its_process_once_for_what_comes_together(litter: DeferredFree) -> None:
     woken: list[int] = []
     litter.wake = lambda: woken.append(1)
-    litter.discard(members(3))
-    litter.discard(members(3))
+    litter.free_later(members(3))
+    litter.free_later(members(3))
     assert litter.sweep(lambda: 0.0, 1.0)
-    litter.discard(members(3))
+    litter.free_later(members(3))
     assert len(woken) == 2
 
 
 def test_without_a_process_the_last_reference_is_the_callers() -> None:
     Member.alive = 0
-    Litter().discard(members(3))
+    DeferredFree().free_later(members(3))
     assert Member.alive == 0
 
 
-def test_all_can_go_at_once(litter: Litter) -> None:
-    litter.discard(members(2000))
+def test_all_can_go_at_once(litter: DeferredFree) -> None:
+    litter.free_later(members(2000))
     litter.clear()
     assert Member.alive == 0

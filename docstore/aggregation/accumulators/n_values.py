@@ -152,7 +152,7 @@ def parse_chosen(name: str, value: Value, parsing: Parsing) -> tuple[Expression,
     if name in _COUNTED:
         code, start = _COUNTED[name]
         count, source = parse_counted(name, value, code)
-        return parsing.expression(source), parsing.expression(count), partial(start, parsing.language.ordering)
+        return parsing.expression(source), parsing.expression(count), partial(start, parsing.query_context.ordering)
     wanted = ("n", "output", "sortBy") if name.endswith("N") else ("output", "sortBy")
     if value[0] != OBJECT:
         raise CommandError(5788001, f"specification must be an object; found {name}: {display(value)}")
@@ -165,7 +165,7 @@ def parse_chosen(name: str, value: Value, parsing: Parsing) -> tuple[Expression,
         if field in wanted and field not in given:
             raise CommandError(missing, f"Missing value for '{field}'")
     count_of = parsing.expression(given["n"]) if "n" in given else None
-    argument = _ranked_argument(given["sortBy"], parsing.expression(given["output"]), parsing.language.ordering)
+    argument = _ranked_argument(given["sortBy"], parsing.expression(given["output"]), parsing.query_context.ordering)
     return argument, count_of, _RANKED[name]
 
 

@@ -104,7 +104,7 @@ class ScriptedState:
 
 def parse_scripted(value: Value, parsing: Parsing) -> tuple[Expression, ScriptedAccumulator]:
     """(what is added, the functions)."""
-    scripts = parsing.language.scripts
+    scripts = parsing.query_context.scripts
     if scripts is None:
         raise CommandError(4660800, "$accumulator cannot be used here.")
     if value[0] != OBJECT:

@@ -65,7 +65,7 @@ def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
         if field not in given:
             raise CommandError(missing, f"{name} requires '{field}' to be specified")
     source = parsing.expression(given["input"])
-    order = _order(given["sortBy"], Sorting(parsing.language.ordering))
+    order = _order(given["sortBy"], Sorting(parsing.query_context.ordering))
     evaluate = source.evaluate
 
     def sort(scope: Scope) -> Value:
@@ -206,7 +206,7 @@ def _counted(not_an_object: int, choose: Callable[[list[Value], int, Sorting], l
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         count, array = (parsing.expression(item) for item in parse_counted(name, value, not_an_object))
         count_of, array_of = count.evaluate, array.evaluate
-        sorting = Sorting(parsing.language.ordering)
+        sorting = Sorting(parsing.query_context.ordering)
 
         def evaluate(scope: Scope) -> Value:
             wanted = count_from(count_of(scope))

@@ -16,7 +16,7 @@ from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, STRING, UNDEFINED, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.tree import Comparison, Filter, Op
 from docstore.query.value.collation import holds_strings
 from docstore.query.value.values import text_of
@@ -29,15 +29,15 @@ Implied = Callable[[], tuple[Filter, ...]]
 """The conditions, with what the variables hold at the moment."""
 
 
-def implied_by(value: Value, language: Language) -> Implied | None:
+def implied_by(value: Value, query_context: QueryContext) -> Implied | None:
     """What follows from an expression that has been parsed without error; None: nothing."""
-    equalities = _equalities(value, language)
+    equalities = _equalities(value, query_context)
     if not equalities:
         return None
     return lambda: tuple(found for each in equalities if (found := each()) is not None)
 
 
-def _equalities(value: Value, language: Language) -> list[Callable[[], Filter | None]]:
+def _equalities(value: Value, query_context: QueryContext) -> list[Callable[[], Filter | None]]:
     code, data = value
     fields = elements(data) if code == OBJECT else []
     if len(fields) != 1 or fields[0][1] != ARRAY:
@@ -45,12 +45,14 @@ def _equalities(value: Value, language: Language) -> list[Callable[[], Filter | 
     name, _, raw = fields[0]
     operands = values(raw)
     if name == "$and":
-        return [each for operand in operands for each in _equalities(operand, language)]
+        return [each for operand in operands for each in _equalities(operand, query_context)]
     if len(operands) != 2 or name != "$eq":
         return []
     for path, other in (operands, operands[::-1]):
         if _is_path(path) and fields_of(other) == set():
-            return [_equal(text_of(path)[1:], parse_expression(other, language=language).evaluate, language)]
+            return [
+                _equal(text_of(path)[1:], parse_expression(other, query_context=query_context).evaluate, query_context)
+            ]
     return []
 
 
@@ -58,12 +60,12 @@ def _is_path(value: Value) -> bool:
     return value[0] == STRING and text_of(value).startswith("$") and not text_of(value).startswith("$$")
 
 
-def _equal(path: str, evaluate: Evaluate, language: Language) -> Callable[[], Filter | None]:
+def _equal(path: str, evaluate: Evaluate, query_context: QueryContext) -> Callable[[], Filter | None]:
     def condition() -> Filter | None:
         found = _evaluated(evaluate)
         if found is None or found[0] in _MEANING_MORE:
             return None
-        return Comparison(path, Op.EQ, found, language.collation if holds_strings(found) else None)
+        return Comparison(path, Op.EQ, found, query_context.collation if holds_strings(found) else None)
 
     return condition
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.expressions import Calculation
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.ordering import Ordering
 
 _NOTHING_BOUND: Mapping[str, Value | None] = {}
@@ -76,7 +76,7 @@ class Parsing(Protocol):
     """What an operator's parser can ask for."""
 
     @property
-    def language(self) -> Language:
+    def query_context(self) -> QueryContext:
         """What the request says besides the expression."""
         ...
 
@@ -102,7 +102,7 @@ Table = Mapping[str, OperatorParser]
 
 def ordered(make: Callable[[Ordering], OperatorParser]) -> OperatorParser:
     """An operator that compares values: it is made for the order that the request asks for."""
-    return lambda name, value, parsing: make(parsing.language.ordering)(name, value, parsing)
+    return lambda name, value, parsing: make(parsing.query_context.ordering)(name, value, parsing)
 
 
 def argument_list(value: Value) -> list[Value]:

@@ -33,10 +33,10 @@ def _parse_rand(name: str, value: Value, parsing: Parsing) -> Expression:
         raise CommandError(10065, f"invalid parameter: expected an object ({name})")
     if (values if value[0] == ARRAY else elements)(value[1]):
         raise CommandError(3040501, f"{name} does not currently accept arguments")
-    dice = parsing.language.dice
-    if dice is None:
+    rng = parsing.query_context.rng
+    if rng is None:
         raise not_supported("expression in this place", name)
-    return Expression(lambda scope: double_value(dice()))
+    return Expression(lambda scope: double_value(rng()))
 
 
 def _parse_meta(name: str, value: Value, parsing: Parsing) -> Expression:
@@ -44,7 +44,7 @@ def _parse_meta(name: str, value: Value, parsing: Parsing) -> Expression:
         raise CommandError(17307, f"{name} only supports string arguments")
     if text_of(value) not in _METADATA:
         raise CommandError(17308, f"Unsupported argument to {name}: {text_of(value)}")
-    measure = parsing.language.measures.get(text_of(value))
+    measure = parsing.query_context.measures.get(text_of(value))
     if measure is not None:
         return Expression(lambda scope: measure(scope.root))
     if text_of(value) in KINDS:

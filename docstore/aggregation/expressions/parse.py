@@ -11,7 +11,7 @@ from docstore.aggregation.expressions.table import OPERATORS
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.value.ordering import BINARY
 from docstore.query.value.values import NULL_VALUE, display, text_of
 
@@ -23,7 +23,7 @@ class Parser:
     Without `has_document` the expression is evaluated before any document is there, and can name no field.
     """
 
-    language: Language = PLAIN
+    query_context: QueryContext = PLAIN
     variables: frozenset[str] = frozenset()
     has_document: bool = True
 
@@ -41,13 +41,13 @@ class Parser:
 
     @property
     def binds(self) -> bool:
-        return bool(self.variables or self.language.late)
+        return bool(self.variables or self.query_context.late)
 
     def with_variables(self, *names: str) -> Parser:
         return replace(self, variables=self.variables | set(names))
 
     def _path(self, text: str) -> Expression:
-        made = parse_path(text, self.variables, self.language)
+        made = parse_path(text, self.variables, self.query_context)
         if made.of_document and not self.has_document:
             raise CommandError(4890500, f"no document is there yet whose field {text} could be")
         return made
@@ -92,18 +92,18 @@ class Parser:
         parse = OPERATORS.get(name)
         if parse is not None:
             made = parse(name, (code, data), self)
-            return made if self.variables else calculated(name, made, binary=self.language.ordering is BINARY)
+            return made if self.variables else calculated(name, made, binary=self.query_context.ordering is BINARY)
         raise CommandError(Code.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
 
 
-def parse_expression(value: Value, *, language: Language = PLAIN) -> Expression:
+def parse_expression(value: Value, *, query_context: QueryContext = PLAIN) -> Expression:
     """An expression at the top of a stage: only the variables of the language are bound."""
-    return Parser(language).expression(value)
+    return Parser(query_context).expression(value)
 
 
-def evaluate_early(value: Value, *, language: Language) -> Value | None:
+def evaluate_early(value: Value, *, query_context: QueryContext) -> Value | None:
     """The value of an expression that is evaluated before any document is there. Errors: 4890500 for a field."""
-    return Parser(language, has_document=False).expression(value).evaluate(Scope(EMPTY_DOCUMENT))
+    return Parser(query_context, has_document=False).expression(value).evaluate(Scope(EMPTY_DOCUMENT))
 
 
 def is_operator(name: str) -> bool:

@@ -67,14 +67,14 @@ class _Given:
 
 
 def _parse_function(name: str, value: Value, parsing: Parsing) -> Expression:
-    scripts = parsing.language.scripts
+    scripts = parsing.query_context.scripts
     if scripts is None:
         raise CommandError(4660800, f"{name} cannot be used inside a validator.")
     given = _given(name, value, parsing)
     scripts.enter()
     function = Function(given.body, given.arguments.evaluate, scripts)
-    if parsing.language.functions is not None and not parsing.binds:
-        parsing.language.functions.append(function)
+    if parsing.query_context.functions is not None and not parsing.binds:
+        parsing.query_context.functions.append(function)
     return Expression(function.evaluate)
 
 

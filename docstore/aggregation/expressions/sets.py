@@ -101,7 +101,7 @@ def _parse_equals(name: str, value: Value, parsing: Parsing) -> Expression:
         if argument.is_constant:
             _check_equated(5887502, argument.constant)
     functions = [argument.evaluate for argument in arguments]
-    key_of = parsing.language.ordering.key
+    key_of = parsing.query_context.ordering.key
 
     def evaluate(scope: Scope) -> Value:
         sets = [set(_members(key_of, _check_equated(17044, function(scope)))) for function in functions]
@@ -124,7 +124,7 @@ def _parse_is_subset(name: str, value: Value, parsing: Parsing) -> Expression:
     subset, superset = arguments = [parsing.expression(item) for item in given]
     prepared = superset.is_constant and not subset.is_constant
     codes = (17310, 17311) if prepared else (17046, 17042)
-    key_of = parsing.language.ordering.key
+    key_of = parsing.query_context.ordering.key
 
     def members(which: int, operand: Value | None) -> Members:
         if operand is None or operand[0] != ARRAY:

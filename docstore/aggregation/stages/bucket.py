@@ -14,7 +14,7 @@ from docstore.bson.build import array_from, document_from
 from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.ordering import Ordering
 from docstore.query.value.values import NULL_VALUE, display, int32_value, text_of, type_name
 
@@ -42,19 +42,19 @@ class _Options:
     output: bytes
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(40201, f"Argument to $bucket stage must be an object, but found type: {type_name(value)}.")
-    options = _options({name: (code, data) for name, code, data in elements(value[1])}, language)
+    options = _options({name: (code, data) for name, code, data in elements(value[1])}, query_context)
     fields = [("_id", OBJECT, _switch(options)), *elements(options.output)]
-    stage = group.parse_group((OBJECT, document_from(fields)), language)
-    key = parse_expression(options.group_by, language=language)
+    stage = group.parse_group((OBJECT, document_from(fields)), query_context)
+    key = parse_expression(options.group_by, query_context=query_context)
     rising = document_from([("_id", *int32_value(1))])
-    keys = [_interval(key, options, language.ordering, code) for code in (_NO_BUCKET, _NO_BUCKET_PLANNED)]
-    return [replace(stage, key=keys[0], planned_key=keys[1]), sort.parse_sort((OBJECT, rising), language)]
+    keys = [_interval(key, options, query_context.ordering, code) for code in (_NO_BUCKET, _NO_BUCKET_PLANNED)]
+    return [replace(stage, key=keys[0], planned_key=keys[1]), sort.parse_sort((OBJECT, rising), query_context)]
 
 
-def _options(given: dict[str, Value], language: Language) -> _Options:
+def _options(given: dict[str, Value], query_context: QueryContext) -> _Options:
     boundaries: list[Value] = []
     default: Value | None = None
     for name, value in given.items():
@@ -66,9 +66,9 @@ def _options(given: dict[str, Value], language: Language) -> _Options:
                     f" {display(value)}.",
                 )
         elif name == "boundaries":
-            boundaries = _boundaries(value, language)
+            boundaries = _boundaries(value, query_context)
         elif name == "default":
-            made = parse_expression(value, language=language)
+            made = parse_expression(value, query_context=query_context)
             if not made.is_constant:
                 raise CommandError(
                     40195, f"The $bucket 'default' field must be a constant expression, but found: {display(value)}."
@@ -83,7 +83,7 @@ def _options(given: dict[str, Value], language: Language) -> _Options:
             raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
     if "groupBy" not in given or "boundaries" not in given:
         raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
-    key_of = language.ordering.key
+    key_of = query_context.ordering.key
     if default is not None and key_of(boundaries[0]) <= key_of(default) < key_of(boundaries[-1]):
         raise CommandError(
             40199,
@@ -94,14 +94,14 @@ def _options(given: dict[str, Value], language: Language) -> _Options:
     return _Options(given["groupBy"], boundaries, default, "default" in given, output)
 
 
-def _boundaries(value: Value, language: Language) -> list[Value]:
+def _boundaries(value: Value, query_context: QueryContext) -> list[Value]:
     if value[0] != ARRAY:
         raise CommandError(
             40200, f"The $bucket 'boundaries' field must be an array, but found type: {type_name(value)}."
         )
     found: list[Value] = []
     for given in values(value[1]):
-        made = parse_expression(given, language=language)
+        made = parse_expression(given, query_context=query_context)
         if not made.is_constant:
             raise CommandError(
                 40191,
@@ -121,7 +121,7 @@ def _boundaries(value: Value, language: Language) -> list[Value]:
                 "All values in the the 'boundaries' option to $bucket must have the same type. Found conflicting types"
                 f" {type_name(low)} and {type_name(high)}.",
             )
-        if language.ordering.compare(low, high) >= 0:
+        if query_context.ordering.compare(low, high) >= 0:
             raise CommandError(
                 40194,
                 f"The 'boundaries' option to $bucket must be sorted, but elements {position} and {position + 1} are"

@@ -22,7 +22,7 @@ from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, STRING, Value, elements, get_field
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.ordering import Ordering
 from docstore.query.value.values import NULL_VALUE, NUMBERS, display, integral_of, text_of, type_name
 
@@ -180,7 +180,7 @@ _ZERO = encode_key((0x10, bytes(4)))
 _NAN = encode_key((0x01, b"\0\0\0\0\0\0\xf8\x7f"))
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(40240, f"The argument to $bucketAuto must be an object, but found type: {type_name(value)}")
     given = {name: (code, data) for name, code, data in elements(value[1])}
@@ -194,15 +194,15 @@ def _parse(value: Value, language: Language) -> list[Stage]:
     buckets = integral_of(given["buckets"])
     assert buckets is not None, "the number of buckets was checked"
     output = given["output"][1] if "output" in given else COUNTED
-    fields = tuple(parse_field(name, (code, data), language) for name, code, data in elements(output))
+    fields = tuple(parse_field(name, (code, data), query_context) for name, code, data in elements(output))
     return [
         BucketAuto(
             document_from([("$bucketAuto", *value)]),
-            parse_expression(given["groupBy"], language=language).evaluate,
+            parse_expression(given["groupBy"], query_context=query_context).evaluate,
             buckets,
             fields,
             rounding(text_of(given["granularity"])) if "granularity" in given else None,
-            language.ordering,
+            query_context.ordering,
         )
     ]
 

@@ -7,13 +7,13 @@ from docstore.aggregation.stages import group, project, sort
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.values import FALSE, NULL_VALUE, int32_value, text_of
 
 _ONE = document_from([("$sum", *int32_value(1))])
 
 
-def _parse_count(value: Value, language: Language) -> list[Stage]:
+def _parse_count(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != STRING:
         raise CommandError(40156, "the count field must be a non-empty string")
     name = text_of(value)
@@ -27,10 +27,10 @@ def _parse_count(value: Value, language: Language) -> list[Stage]:
         raise CommandError(40160, "the count field cannot contain '.'")
     counted = document_from([("_id", *NULL_VALUE), (name, OBJECT, _ONE)])
     bare = document_from([("_id", *FALSE)])
-    return [group.parse_group((OBJECT, counted), language), *project.parse_project((OBJECT, bare), language)]
+    return [group.parse_group((OBJECT, counted), query_context), *project.parse_project((OBJECT, bare), query_context)]
 
 
-def _parse_sort_by_count(value: Value, language: Language) -> list[Stage]:
+def _parse_sort_by_count(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] == OBJECT:
         fields = elements(value[1])
         if len(fields) != 1 or not fields[0][0].startswith("$"):
@@ -45,7 +45,7 @@ def _parse_sort_by_count(value: Value, language: Language) -> list[Stage]:
         )
     counted = document_from([("_id", *value), ("count", OBJECT, _ONE)])
     falling = document_from([("count", *int32_value(-1))])
-    return [group.parse_group((OBJECT, counted), language), sort.parse_sort((OBJECT, falling), language)]
+    return [group.parse_group((OBJECT, counted), query_context), sort.parse_sort((OBJECT, falling), query_context)]
 
 
 DECLARATIONS = (Declaration("$count", _parse_count), Declaration("$sortByCount", _parse_sort_by_count))

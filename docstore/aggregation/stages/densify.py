@@ -20,7 +20,7 @@ from docstore.bson.build import array_value, document_from
 from docstore.bson.order import compare
 from docstore.bson.walk import ARRAY, DATE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.projection.projection import Branch, Computed, plant, projection_of
 from docstore.query.value.ordering import Ordering
 from docstore.query.value.paths import check_field_path
@@ -199,7 +199,7 @@ def _fields(name: str, value: Value, required: tuple[str, ...], optional: tuple[
     return given
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, f"The $densify stage specification must be an object, found {value[0]}")
     given = _fields("$densify", value, ("field", "range"), ("partitionByFields",))
@@ -214,7 +214,7 @@ def _parse(value: Value, language: Language) -> list[Stage]:
     step, unit = _parse_step(extent)
     bounds, by_partition = _parse_bounds(extent["bounds"], step, unit, bool(fields))
     raw = document_from([("$densify", *value)])
-    return [Densify(raw, field, fields, step, unit, bounds, by_partition, language.ordering)]
+    return [Densify(raw, field, fields, step, unit, bounds, by_partition, query_context.ordering)]
 
 
 def _partition_fields(value: Value | None) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         check_field_path(name)
         if "." in name:
             raise CommandError(16412, f"the name of a facet may not contain '.': {name}")
-        facets.append((name, nesting.pipeline(array_documents(data), Place.FACET, nesting.language)))
+        facets.append((name, nesting.pipeline(array_documents(data), Place.FACET, nesting.query_context)))
     return [Facet(document_from([("$facet", *value)]), tuple(facets))]
 
 

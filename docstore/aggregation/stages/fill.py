@@ -11,7 +11,7 @@ from docstore.aggregation.stages.set_window_fields import parse_set_window_field
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.values import string_value, text_of, type_name
 
 _METHODS = {"linear": "$linearFill", "locf": "$locf"}
@@ -20,7 +20,7 @@ _TYPES = {"partitionBy": ("object", OBJECT), "sortBy": ("object", OBJECT), "outp
 _Fields = list[tuple[str, int, bytes]]
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(
             Code.FailedToParse, f"The $fill stage specification must be an object, found {type_name(value)}"
@@ -41,9 +41,9 @@ def _parse(value: Value, language: Language) -> list[Stage]:
     stages: list[Stage] = []
     if windowed:
         specification = [*_order_and_partition(given), ("output", OBJECT, document_from(windowed))]
-        stages += parse_set_window_fields((OBJECT, document_from(specification)), language)
+        stages += parse_set_window_fields((OBJECT, document_from(specification)), query_context)
     if added:
-        stages += parse_add_fields((OBJECT, document_from(added)), language)
+        stages += parse_add_fields((OBJECT, document_from(added)), query_context)
     return stages
 
 

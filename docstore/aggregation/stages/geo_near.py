@@ -13,7 +13,7 @@ from docstore.aggregation.stage import Declaration, Environment, Position, Stage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Filter, Near, conjunction
 from docstore.query.geo.distances import nearest
@@ -78,7 +78,7 @@ def _with(raw: bytes, names: list[str], value: Value) -> bytes:
     return document_from(fields)
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(10065, "invalid parameter: expected an object ($geoNear)")
     options = {name: (code, data) for name, code, data in elements(value[1])}
@@ -92,11 +92,11 @@ def _parse(value: Value, language: Language) -> list[Stage]:
     query = options.get("query", (OBJECT, EMPTY_DOCUMENT))
     if query[0] != OBJECT:
         raise CommandError(Code.TypeMismatch, "query must be an object")
-    excluded = language.excluded | {"$where"}
+    excluded = query_context.excluded | {"$where"}
     stage = GeoNear(
         document_from([("$geoNear", *value)]),
         _near(options),
-        parse_filter(query[1], language=replace(language, excluded=excluded)),
+        parse_filter(query[1], query_context=replace(query_context, excluded=excluded)),
         _field(options, "distanceField", 16606, "$geoNear requires a 'distanceField' option as a String"),
         _field(options, "includeLocs", 16607, "$geoNear requires that 'includeLocs' option is a String")
         if "includeLocs" in options

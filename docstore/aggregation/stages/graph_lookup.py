@@ -111,8 +111,8 @@ class _Search:
     def __init__(self, stage: GraphLookup, document: bytes, environment: Environment) -> None:
         self._stage = stage
         self._environment = environment
-        self._collation = stage.everything.language.collation
-        self._key_of = stage.everything.language.ordering.key
+        self._collation = stage.everything.query_context.collation
+        self._key_of = stage.everything.query_context.ordering.key
         self._depth = -1
         self._asked: set[bytes] = set()
         self._frontier: list[Value] = []
@@ -205,7 +205,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         elif name == "restrictSearchWithMatch":
             if option[0] != OBJECT:
                 raise CommandError(40185, f"restrictSearchWithMatch must be an object, found {type_name(option)}")
-            conditions.append((option[1], parse_filter(option[1], language=nesting.language)))
+            conditions.append((option[1], parse_filter(option[1], query_context=nesting.query_context)))
         elif name in _PATHS:
             if option[0] != STRING:
                 raise CommandError(40103, f"expected string as argument for {name}, found: {type_name(option)}")
@@ -223,14 +223,14 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         GraphLookup(
             document_from([("$graphLookup", *value)]),
             collection,
-            parse_expression(given["startWith"], language=nesting.language).evaluate,
+            parse_expression(given["startWith"], query_context=nesting.query_context).evaluate,
             paths["connectFromField"].split("."),
             paths["connectToField"],
             paths["as"],
             most,
             paths.get("depthField"),
             [_existing(paths["connectToField"]), *conditions],
-            nesting.pipeline([], Place.LOOKUP, nesting.language),
+            nesting.pipeline([], Place.LOOKUP, nesting.query_context),
         )
     ]
 

@@ -25,7 +25,7 @@ from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.group.accumulators import LAST_MAX, LAST_MIN, STATES, State
 from docstore.kernel.group.grouping import Grouping
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import NULL_VALUE, int32_value, string_value
 
@@ -314,7 +314,7 @@ def _rows(groups: dict[bytes, tuple[Value, list[Accumulator]]], keys: list[bytes
     return found
 
 
-def parse_group(value: Value, language: Language) -> Group:
+def parse_group(value: Value, query_context: QueryContext) -> Group:
     """The stage of a specification."""
     if value[0] != OBJECT:
         raise CommandError(15947, "a group's fields must be specified in an object")
@@ -325,21 +325,23 @@ def parse_group(value: Value, language: Language) -> Group:
         if name == "_id":
             if key is not None:
                 raise CommandError(15948, "a group's _id may only be specified once")
-            key = parse_expression((code, data), language=language)
+            key = parse_expression((code, data), query_context=query_context)
         elif name in (WILL_BE_MERGED, DOING_MERGE):
             marks.add(name)
         else:
-            fields.append(parse_field(name, (code, data), language))
+            fields.append(parse_field(name, (code, data), query_context))
     if key is None:
         raise CommandError(15955, "a group specification must include an _id")
     raw = document_from([("$group", *value)])
     if DOING_MERGE in marks:
         states = {field.name: parse_expression(string_value("$" + field.name)) for field in fields}
         fields = [replace(field, argument=states[field.name]) for field in fields]
-    return Group(raw, key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks, ordering=language.ordering)
+    return Group(
+        raw, key, tuple(fields), WILL_BE_MERGED in marks, DOING_MERGE in marks, ordering=query_context.ordering
+    )
 
 
-def parse_field(name: str, value: Value, language: Language) -> Field:
+def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
     """A field and its accumulator."""
     if "." in name:
         raise CommandError(40235, f"The field name '{name}' cannot contain '.'")
@@ -356,21 +358,21 @@ def parse_field(name: str, value: Value, language: Language) -> Field:
             raise CommandError(Code.TypeMismatch, "$count takes no arguments, i.e. $count:{}")
         return Field(name, "$sum", parse_expression(int32_value(1)))
     if accumulator == "$accumulator":
-        added, script = parse_scripted((code, data), Parser(language))
+        added, script = parse_scripted((code, data), Parser(query_context))
         return Field(name, accumulator, added, script=script)
     if accumulator not in ACCUMULATORS and accumulator not in CHOOSING:
         raise CommandError(15952, f"unknown group operator '{accumulator}'")
     if code == ARRAY:
         raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
     if accumulator in CHOOSING:
-        argument, count, start = parse_chosen(accumulator, (code, data), Parser(language))
+        argument, count, start = parse_chosen(accumulator, (code, data), Parser(query_context))
         return Field(name, accumulator, argument, count, start)
-    argument = parse_expression((code, data), language=language)
-    return Field(name, accumulator, argument, ordering=language.ordering)
+    argument = parse_expression((code, data), query_context=query_context)
+    return Field(name, accumulator, argument, ordering=query_context.ordering)
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
-    return [parse_group(value, language)]
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
+    return [parse_group(value, query_context)]
 
 
 DECLARATIONS = (Declaration("$group", _parse),)

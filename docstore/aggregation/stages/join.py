@@ -16,7 +16,7 @@ from docstore.bson.walk import ARRAY, NULL, UNDEFINED, Value, values
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match.predicate import Predicate
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 
 if TYPE_CHECKING:
@@ -49,15 +49,15 @@ class BatchJoin:
         self._environment = environment
         self._collection = stage.collection
         self._path = stage.foreign
-        self._language = stage.pipeline.language
-        self._key_of = self._language.ordering.key
+        self._query_context = stage.pipeline.query_context
+        self._key_of = self._query_context.ordering.key
         self._parts = stage.local.split(".")
         self._given: list[bytes] = []
         self._at = 0
         self._last = False
         self._asking: Ask | None = None
         self._reading: Stream | None = None
-        self._table = Table(stage.foreign, self._language)
+        self._table = Table(stage.foreign, self._query_context)
         self._batch = BATCH
         self._ahead: list[bytes] = []
         self._ended = False
@@ -74,7 +74,7 @@ class BatchJoin:
         if not self._opened:
             self._opened = True
             foreign = other_collections(self._environment)
-            served = foreign.equality(self._collection, self._path, self._language.collation)
+            served = foreign.equality(self._collection, self._path, self._query_context.collation)
             if served is not None:
                 self._batch = _FIRST_BATCH
                 self._asking = served.each
@@ -161,8 +161,8 @@ class BatchJoin:
                 return False
             self._wanted = [values_at(document, self._parts) for document in self._given]
             asked = {self._key_of(value): value for wanted in self._wanted for value in wanted}
-            self._table = Table(self._path, self._language)
-            wanted = equal_to_any(self._path, list(asked.values()), self._language.collation)
+            self._table = Table(self._path, self._query_context)
+            wanted = equal_to_any(self._path, list(asked.values()), self._query_context.collation)
             self._reading = other_collections(self._environment).open(
                 self._collection, self._stage.pipeline.behind(wanted)
             )
@@ -180,10 +180,10 @@ class BatchJoin:
 class Table:
     """Documents by the values at a path."""
 
-    def __init__(self, path: str, language: Language) -> None:
-        ordering = language.ordering
+    def __init__(self, path: str, query_context: QueryContext) -> None:
+        ordering = query_context.ordering
         self._path = path
-        self._collation = language.collation
+        self._collation = query_context.collation
         self._key_of = ordering.key
         self._pattern = KeyPattern([(path, 1)], ordering.fold)
         self._documents: list[bytes] = []

@@ -8,7 +8,7 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.values import LONG_MAX, NUMBERS, display, int64_value, integral_of
 
 
@@ -84,14 +84,14 @@ def _count(name: str, code: int, value: Value) -> int:
     return count
 
 
-def _parse_limit(value: Value, language: Language) -> list[Stage]:
+def _parse_limit(value: Value, query_context: QueryContext) -> list[Stage]:
     count = _count("$limit", 5107201, value)
     if count == 0:
         raise CommandError(15958, "the limit must be positive")
     return [Limit(count)]
 
 
-def _parse_skip(value: Value, language: Language) -> list[Stage]:
+def _parse_skip(value: Value, query_context: QueryContext) -> list[Stage]:
     return [Skip(_count("$skip", 5107200, value))]
 
 

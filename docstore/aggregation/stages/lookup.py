@@ -174,7 +174,7 @@ class _LookupStream:
         if asked is None:
             return pipeline
         assert self._stage.foreign is not None, "an equality has two fields"
-        return pipeline.behind(equal_to_any(self._stage.foreign, asked, pipeline.language.collation))
+        return pipeline.behind(equal_to_any(self._stage.foreign, asked, pipeline.query_context.collation))
 
     def _keep(self) -> None:
         if self._stage.let:
@@ -194,11 +194,11 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
     let: list[tuple[str, Evaluate]] = []
     for name, code, data in given.let:
         check_variable_name(name)
-        let.append((name, parse_expression((code, data), language=nesting.language).evaluate))
+        let.append((name, parse_expression((code, data), query_context=nesting.query_context).evaluate))
         variables[name] = None
-    language = nesting.language.binding_late(variables) if variables else nesting.language
+    query_context = nesting.query_context.binding_late(variables) if variables else nesting.query_context
     stages = [] if given.pipeline is None else given.pipeline
-    pipeline = nesting.pipeline(stages, Place.LOOKUP, language)
+    pipeline = nesting.pipeline(stages, Place.LOOKUP, query_context)
     if given.collection is None and (pipeline.needs_collection or not stages):
         raise CommandError(
             Code.FailedToParse,

@@ -11,7 +11,7 @@ from docstore.bson.walk import OBJECT, Value
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import scan
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
@@ -43,11 +43,11 @@ class Match:
         return Streaming(work)
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(15959, "the match filter must be an expression in an object")
-    language = replace(language, excluded=language.excluded | _NOT_IN_PIPELINES)
-    return [Match(document_from([("$match", *value)]), parse_filter(value[1], language=language))]
+    query_context = replace(query_context, excluded=query_context.excluded | _NOT_IN_PIPELINES)
+    return [Match(document_from([("$match", *value)]), parse_filter(value[1], query_context=query_context))]
 
 
 DECLARATIONS = (Declaration("$match", _parse),)

@@ -10,7 +10,7 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.context import Language, Prefetched
+from docstore.query.context import Prefetched, QueryContext
 from docstore.query.projection.parse import parse_project_stage
 from docstore.query.projection.projection import DROP, Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.value.paths import check_field_path
@@ -37,27 +37,27 @@ class Project:
         return self.projection.apply_all(documents)
 
 
-def parse_project(value: Value, language: Language) -> list[Stage]:
+def parse_project(value: Value, query_context: QueryContext) -> list[Stage]:
     """The stage of a specification."""
     if value[0] != OBJECT:
         raise CommandError(15969, "$project specification must be an object")
     functions: list[Prefetched] = []
-    projection = parse_project_stage(value[1], language=replace(language, functions=functions))
+    projection = parse_project_stage(value[1], query_context=replace(query_context, functions=functions))
     return [Project(document_from([("$project", *value)]), projection, projection.computes, tuple(functions))]
 
 
-def parse_add_fields(value: Value, language: Language, name: str = "$addFields") -> list[Stage]:
+def parse_add_fields(value: Value, query_context: QueryContext, name: str = "$addFields") -> list[Stage]:
     """The stage of a specification of `$addFields`, by one of its two names."""
     if value[0] != OBJECT:
         raise CommandError(40272, f"$addFields specification stage must be an object, got {type_name(value)}")
     root = Branch()
     functions: list[Prefetched] = []
-    _plant_fields(root, "", value, replace(language, functions=functions))
+    _plant_fields(root, "", value, replace(query_context, functions=functions))
     projection = projection_of(root, keep_others=True, in_place=True)
     return [Project(document_from([(name, *value)]), projection, True, tuple(functions))]
 
 
-def _plant_fields(root: Branch, prefix: str, value: Value, language: Language) -> None:
+def _plant_fields(root: Branch, prefix: str, value: Value, query_context: QueryContext) -> None:
     """Embedded documents that are no operators spell paths, as in `$project`."""
     for name, code, data in elements(value[1]):
         check_field_path(name)
@@ -67,7 +67,7 @@ def _plant_fields(root: Branch, prefix: str, value: Value, language: Language) -
             raise CommandError(40180, f"an empty object is not a valid value. Found empty object at path {path}")
         operators = [inner for inner, _, _ in fields if inner.startswith("$")]
         if fields and not operators:
-            _plant_fields(root, path + ".", (code, data), language)
+            _plant_fields(root, path + ".", (code, data), query_context)
             continue
         if operators and len(fields) > 1:
             raise CommandError(
@@ -76,14 +76,14 @@ def _plant_fields(root: Branch, prefix: str, value: Value, language: Language) -
                 f" {len(fields)} fields in {display((code, data))}",
             )
         try:
-            plant(root, path, Computed(compile_value((code, data), language)))
+            plant(root, path, Computed(compile_value((code, data), query_context)))
         except PathCollision as collision:
             raise CommandError(
                 40176, f"specification contains two conflicting paths. One of them is '{collision.path}'"
             ) from None
 
 
-def _parse_unset(value: Value, language: Language) -> list[Stage]:
+def _parse_unset(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] == STRING:
         given = [value]
     elif value[0] == ARRAY:

@@ -10,7 +10,7 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.values import string_value
 
 _DESCEND = string_value("descend")
@@ -57,9 +57,9 @@ class Redact:
         return value
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     verdicts = {"DESCEND": _DESCEND, "PRUNE": _PRUNE, "KEEP": _KEEP}
-    bound = language.binding(verdicts)
+    bound = query_context.binding(verdicts)
     evaluate = Parser(bound, frozenset({"ROOT"})).expression(value).evaluate
     return [Redact(document_from([("$redact", *value)]), evaluate)]
 

@@ -10,7 +10,7 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.values import display, type_name
 
 
@@ -34,7 +34,7 @@ class ReplaceRoot:
         return found[1]
 
 
-def _parse_root(value: Value, language: Language) -> list[Stage]:
+def _parse_root(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(40229, f"expected an object as specification for $replaceRoot stage, got {type_name(value)}")
     new_root: Value | None = None
@@ -45,12 +45,18 @@ def _parse_root(value: Value, language: Language) -> list[Stage]:
     if new_root is None:
         raise CommandError(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field")
     return [
-        ReplaceRoot(document_from([("$replaceRoot", *value)]), parse_expression(new_root, language=language).evaluate)
+        ReplaceRoot(
+            document_from([("$replaceRoot", *value)]), parse_expression(new_root, query_context=query_context).evaluate
+        )
     ]
 
 
-def _parse_with(value: Value, language: Language) -> list[Stage]:
-    return [ReplaceRoot(document_from([("$replaceWith", *value)]), parse_expression(value, language=language).evaluate)]
+def _parse_with(value: Value, query_context: QueryContext) -> list[Stage]:
+    return [
+        ReplaceRoot(
+            document_from([("$replaceWith", *value)]), parse_expression(value, query_context=query_context).evaluate
+        )
+    ]
 
 
 DECLARATIONS = (Declaration("$replaceRoot", _parse_root), Declaration("$replaceWith", _parse_with))

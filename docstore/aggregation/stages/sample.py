@@ -20,7 +20,7 @@ from docstore.aggregation.stage import (
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
 from docstore.query.value.values import NUMBERS, int64_value, truncated_of
 
@@ -34,17 +34,17 @@ class Sample:
         return document_from([("$sample", OBJECT, document_from([("size", *int64_value(self.size))]))])
 
     def start(self, environment: Environment) -> StageRun:
-        if environment.dice is None:
+        if environment.rng is None:
             raise not_supported("stage in this place", "$sample")
-        return _SampleRun(self.size, environment.dice, environment)
+        return _SampleRun(self.size, environment.rng, environment)
 
 
 class _SampleRun:
     """Every document draws a number; those with the greatest stay, in the order of their numbers."""
 
-    def __init__(self, size: int, dice: Callable[[], float], environment: Environment) -> None:
+    def __init__(self, size: int, rng: Callable[[], float], environment: Environment) -> None:
         self._size = size
-        self._dice = dice
+        self._dice = rng
         self._memory_limit = environment.memory_limit
         self._clock = environment.clock
         self._kept: list[tuple[float, int, bytes]] = []
@@ -86,7 +86,7 @@ class _SampleRun:
             yield document
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(28745, "the $sample stage specification must be an object")
     size: int | None = None

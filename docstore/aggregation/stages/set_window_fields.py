@@ -17,10 +17,10 @@ from docstore.aggregation.window.functions import Open, parse_output
 from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
-from docstore.deferred_free import discard
+from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.pattern import KeyPattern
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.projection.projection import Branch, Computed, PathCollision, Projection, plant, projection_of
 from docstore.query.sort import parse_sort_fields
 from docstore.query.value.ordering import Ordering
@@ -117,7 +117,7 @@ class _WindowRun:
             size = int.from_bytes(key[-4:], "little")
             if key[:size] != current:
                 yield from outputs.documents(partition)
-                discard(partition)
+                free_later(partition)
                 partition, current = Partition(self._stage.sort_fields, self._environment), key[:size]
             partition.add(pair)
             yield None
@@ -140,7 +140,7 @@ def wrong_type(stage: str, field: str, value: Value, expected: str) -> CommandEr
     )
 
 
-def parse_set_window_fields(value: Value, language: Language) -> list[Stage]:
+def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[Stage]:
     """The stage of a specification. Errors: FailedToParse, and the codes of each part."""
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "the $setWindowFields stage specification must be an object")
@@ -155,23 +155,23 @@ def parse_set_window_fields(value: Value, language: Language) -> list[Stage]:
         raise CommandError(40414, "BSON field '$setWindowFields.output' is missing but a required field")
     partition_by: Expression | None = None
     if "partitionBy" in given:
-        partition_by = parse_expression(given["partitionBy"], language=language)
+        partition_by = parse_expression(given["partitionBy"], query_context=query_context)
         if partition_by.is_constant:
             checked_partition(partition_by.constant)
             partition_by = None
     sort_fields = parse_sort_fields(given["sortBy"][1]) if "sortBy" in given else ()
-    outputs = parse_outputs(given["output"], sort_fields, language)
+    outputs = parse_outputs(given["output"], sort_fields, query_context)
     raw = document_from([("$setWindowFields", *value)])
-    return [SetWindowFields(raw, partition_by, sort_fields, outputs, language.ordering)]
+    return [SetWindowFields(raw, partition_by, sort_fields, outputs, query_context.ordering)]
 
 
-def parse_outputs(value: Value, sort_fields: Fields, language: Language) -> tuple[tuple[str, Open], ...]:
+def parse_outputs(value: Value, sort_fields: Fields, query_context: QueryContext) -> tuple[tuple[str, Open], ...]:
     """The paths and what is to be set there."""
     outputs: list[tuple[str, Open]] = []
     paths = Branch()
     for path, code, data in elements(value[1]):
         check_field_path(path)
-        outputs.append((path, parse_output((code, data), sort_fields, language)))
+        outputs.append((path, parse_output((code, data), sort_fields, query_context)))
         try:
             plant(paths, path, Computed(lambda document: None))
         except PathCollision:

@@ -14,7 +14,7 @@ from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import KEY_OF_NULL
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.scan.sort import FirstDocuments
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.metadata import keyed_by
 from docstore.query.sort import Sort, sort_by
 from docstore.query.value.ordering import Ordering, ordering_of
@@ -99,18 +99,18 @@ class _FirstRun:
         return self._first.documents(), True
 
 
-def parse_sort(value: Value, language: Language) -> SortStage:
+def parse_sort(value: Value, query_context: QueryContext) -> SortStage:
     """The stage of a specification."""
     if value[0] != OBJECT:
         raise CommandError(15973, "the $sort key specification must be an object")
-    sort = sort_by(value[1], language, language.measures)
+    sort = sort_by(value[1], query_context, query_context.measures)
     if not sort.fields:
         raise CommandError(15976, "$sort stage must have at least one sort key")
     return SortStage(document_from([("$sort", *value)]), sort)
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
-    return [parse_sort(value, language)]
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
+    return [parse_sort(value, query_context)]
 
 
 DECLARATIONS = (Declaration("$sort", _parse),)

@@ -11,7 +11,7 @@ from docstore.aggregation.stage import SOURCE, Declaration, Environment, Positio
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
 from docstore.query.value.values import display, is_true, truncated_of, type_name
 
@@ -77,7 +77,7 @@ def _stage(name: str, value: Value) -> list[Stage]:
     return [ProcessDocuments(document_from([(name, *value)]), name, value[1], needs_collection)]
 
 
-def _parse_statistics(value: Value, language: Language) -> list[Stage]:
+def _parse_statistics(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(5447000, f"$collStats must take a nested object but found: {type_name(value)}")
     for name, code, data in elements(value[1]):
@@ -122,13 +122,13 @@ def _wrong_type(field: str, value: Value, expected: str) -> CommandError:
     )
 
 
-def _parse_index_stats(value: Value, language: Language) -> list[Stage]:
+def _parse_index_stats(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT or elements(value[1]):
         raise CommandError(28803, "The $indexStats stage specification must be an empty object")
     return _stage("$indexStats", value)
 
 
-def _parse_plan_cache(value: Value, language: Language) -> list[Stage]:
+def _parse_plan_cache(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, f"$planCacheStats value must be an object. Found: {type_name(value)}")
     if elements(value[1]):
@@ -136,7 +136,7 @@ def _parse_plan_cache(value: Value, language: Language) -> list[Stage]:
     return _stage("$planCacheStats", value)
 
 
-def _parse_current_op(value: Value, language: Language) -> list[Stage]:
+def _parse_current_op(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f"$currentOp options must be specified in an object, but found: {type_name(value)}"
@@ -191,8 +191,8 @@ def _check_users(stage: str, users: list[Value]) -> int:
     return len(users)
 
 
-def _parse_documents(value: Value, language: Language) -> list[Stage]:
-    evaluate = parse_expression(value, language=language).evaluate
+def _parse_documents(value: Value, query_context: QueryContext) -> list[Stage]:
+    evaluate = parse_expression(value, query_context=query_context).evaluate
     return [Documents(document_from([("$documents", *value)]), evaluate)]
 
 
@@ -204,8 +204,10 @@ DECLARATIONS = (
     Declaration("$documents", _parse_documents, _WITHOUT_COLLECTION),
     Declaration("$indexStats", _parse_index_stats, SOURCE),
     Declaration(
-        "$listLocalSessions", lambda value, language: _parse_sessions("$listLocalSessions", value), _WITHOUT_COLLECTION
+        "$listLocalSessions",
+        lambda value, query_context: _parse_sessions("$listLocalSessions", value),
+        _WITHOUT_COLLECTION,
     ),
-    Declaration("$listSessions", lambda value, language: _parse_sessions("$listSessions", value), SOURCE),
+    Declaration("$listSessions", lambda value, query_context: _parse_sessions("$listSessions", value), SOURCE),
     Declaration("$planCacheStats", _parse_plan_cache, SOURCE),
 )

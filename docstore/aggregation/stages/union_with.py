@@ -48,7 +48,7 @@ class _UnionStream:
 def _parse(value: Value, nesting: Nesting) -> list[Stage]:
     raw = document_from([("$unionWith", *value)])
     if value[0] == STRING:
-        return [UnionWith(raw, text_of(value), nesting.pipeline([], Place.UNION, nesting.language))]
+        return [UnionWith(raw, text_of(value), nesting.pipeline([], Place.UNION, nesting.query_context))]
     if value[0] != OBJECT:
         raise CommandError(
             Code.FailedToParse,
@@ -66,7 +66,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
             stages = pipeline_of(given)
         else:
             raise CommandError(40415, f"BSON field '$unionWith.{name}' is an unknown field.")
-    pipeline = nesting.pipeline(stages, Place.UNION, nesting.language)
+    pipeline = nesting.pipeline(stages, Place.UNION, nesting.query_context)
     if collection is None and (pipeline.needs_collection or not pipeline.stages):
         raise CommandError(
             Code.FailedToParse,

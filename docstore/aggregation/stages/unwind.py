@@ -9,7 +9,7 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, get_path, values
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import NULL_VALUE, int64_value, is_true, text_of, type_name
 
@@ -81,7 +81,7 @@ def _nested(document: bytes | None, rest: list[str], value: Value | None) -> byt
     return replaced(b"\x05\0\0\0\0" if document is None else document, rest, value)
 
 
-def _parse(value: Value, language: Language) -> list[Stage]:
+def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     path, index_path, keep_empty = "", None, False
     if value[0] == STRING:
         path = text_of(value)

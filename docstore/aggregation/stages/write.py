@@ -17,7 +17,7 @@ from docstore.bson.build import array_documents, document_from
 from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_database_name
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import Collation
 from docstore.query.value.paths import check_field_path
@@ -73,7 +73,7 @@ class Merge:
     not_matched: WhenNotMatched
     pipeline: tuple[bytes, ...]
     let: tuple[tuple[str, Evaluate], ...]
-    language: Language
+    query_context: QueryContext
 
     def start(self, environment: Environment) -> StageRun:
         raise not_supported("place for a stage that writes", "$merge")
@@ -85,9 +85,9 @@ class Merge:
         """
         bound: dict[str, Value | None] = {"new": (OBJECT, document)}
         bound.update({name: value for name, value in self._given(document) if value is not None})
-        language = replace(self.language.binding(bound), collation=collation)
-        assert language.expressions is not None, "pipelines are parsed with expressions served"
-        return language.expressions.update(self.pipeline, language)
+        query_context = replace(self.query_context.binding(bound), collation=collation)
+        assert query_context.expressions is not None, "pipelines are parsed with expressions served"
+        return query_context.expressions.update(self.pipeline, query_context)
 
     def lacks_variables(self, document: bytes) -> bool:
         """Whether a variable has no value for a new document: `update` may then refuse it."""
@@ -112,7 +112,7 @@ class Merge:
         return found
 
 
-def _parse_out(value: Value, language: Language) -> list[Stage]:
+def _parse_out(value: Value, query_context: QueryContext) -> list[Stage]:
     database: str | None = None
     if value[0] == STRING:
         collection = text_of(value)
@@ -135,7 +135,7 @@ def _parse_out(value: Value, language: Language) -> list[Stage]:
     return [Out(document_from([("$out", *value)]), database, collection)]
 
 
-def _parse_merge(value: Value, language: Language) -> list[Stage]:
+def _parse_merge(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] == STRING:
         given: dict[str, Value] = {"into": value}
         if not text_of(value):
@@ -154,7 +154,7 @@ def _parse_merge(value: Value, language: Language) -> list[Stage]:
     database, collection = _into(given["into"])
     matched, pipeline = _when_matched(given.get("whenMatched", string_value("merge")))
     not_matched = _when_not_matched(given.get("whenNotMatched", string_value("insert")))
-    let = _let(given.get("let"), matched, language)
+    let = _let(given.get("let"), matched, query_context)
     on = _on(given["on"]) if "on" in given else None
     if (matched, not_matched) in _NEVER:
         raise CommandError(
@@ -163,7 +163,7 @@ def _parse_merge(value: Value, language: Language) -> list[Stage]:
             " not supported",
         )
     raw = document_from([("$merge", *value)])
-    return [Merge(raw, database, collection, on, matched, not_matched, pipeline, let, language)]
+    return [Merge(raw, database, collection, on, matched, not_matched, pipeline, let, query_context)]
 
 
 def _into(value: Value) -> tuple[str | None, str]:
@@ -227,7 +227,7 @@ def _when_not_matched(value: Value) -> WhenNotMatched:
     return WhenNotMatched(text)
 
 
-def _let(value: Value | None, matched: WhenMatched, language: Language) -> tuple[tuple[str, Evaluate], ...]:
+def _let(value: Value | None, matched: WhenMatched, query_context: QueryContext) -> tuple[tuple[str, Evaluate], ...]:
     if value is None:
         return ()
     if value[0] != OBJECT:
@@ -243,7 +243,7 @@ def _let(value: Value | None, matched: WhenMatched, language: Language) -> tuple
             raise CommandError(
                 51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'"
             )
-        found.append((name, parse_expression((code, data), language=language).evaluate))
+        found.append((name, parse_expression((code, data), query_context=query_context).evaluate))
     return tuple(found)
 
 

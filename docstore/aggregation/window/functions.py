@@ -21,7 +21,7 @@ from docstore.aggregation.window.ranked_window_functions import NEIGHBOURS
 from docstore.aggregation.window.sliding import Sliding, sliding_choice, sliding_of
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.values import NULL_VALUE, int32_value
 
 Open = Callable[[Partition], Placed]
@@ -100,7 +100,7 @@ def _sliding(state: Sliding, at: Placed, slices: Slices) -> Placed:
     return result
 
 
-def parse_output(value: Value, sort_fields: tuple[tuple[str, int], ...], language: Language) -> Open:
+def parse_output(value: Value, sort_fields: tuple[tuple[str, int], ...], query_context: QueryContext) -> Open:
     """The function of one output field. Errors: FailedToParse for most."""
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "a field of 'output' must be an object")
@@ -118,7 +118,7 @@ def parse_output(value: Value, sort_fields: tuple[tuple[str, int], ...], languag
     if function is None:
         raise CommandError(Code.FailedToParse, "Expected a $-prefixed window function")
     name, argument = function
-    parser = Parser(language)
+    parser = Parser(query_context)
     if name in NEIGHBOURS:
         return NEIGHBOURS[name](name, argument, window, sort_fields, parser)
     return _parse_accumulated(name, argument, window, sort_fields, parser)
@@ -131,7 +131,7 @@ def _parse_accumulated(
         if argument[0] != OBJECT or elements(argument[1]):
             raise CommandError(Code.FailedToParse, "$count only accepts an empty object as input")
         name, argument = "$sum", int32_value(1)
-    ordering = parser.language.ordering
+    ordering = parser.query_context.ordering
     if name in CHOOSING:
         source, count, start = parse_chosen(name, argument, parser)
         parsed = parse_window(window, len(sort_fields))

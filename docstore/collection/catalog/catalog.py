@@ -45,7 +45,7 @@ from docstore.storage import Batch, Family
 from docstore.widecolumn.model.keys import family_end, family_prefix
 
 if TYPE_CHECKING:
-    from docstore.collection.unit_of_work import WriteUnit
+    from docstore.collection.unit_of_work import WriteUnitOfWork
     from docstore.storage import Engine
 
 UNLOGGED = 1
@@ -162,7 +162,7 @@ class Catalog:
         batch.put(_META, NEXT_IDENT_KEY, ident_bytes(self._next_ident))
         return ident
 
-    def add(self, unit: WriteUnit, coll: Collection) -> None:
+    def add(self, unit: WriteUnitOfWork, coll: Collection) -> None:
         """Enter the collection under its namespace, in memory and in the unit."""
         self._enter(coll)
         unit.on_abort(lambda: self._forget(coll))
@@ -187,7 +187,7 @@ class Catalog:
         if not of_database:
             del self._by_database[coll.database]
 
-    def remove(self, unit: WriteUnit, coll: Collection) -> None:
+    def remove(self, unit: WriteUnitOfWork, coll: Collection) -> None:
         """Take the collection out and mark its trees as garbage."""
         self._forget(coll)
         unit.on_abort(lambda: self._enter(coll))
@@ -195,7 +195,7 @@ class Catalog:
         for ident in (coll.ident, *(index.ident for index in coll.indexes.values())):
             self.discard(unit, coll, ident)
 
-    def rename(self, unit: WriteUnit, coll: Collection, ns: str) -> None:
+    def rename(self, unit: WriteUnitOfWork, coll: Collection, ns: str) -> None:
         """Move the collection to another, free, namespace."""
         before = coll.ns
 
@@ -208,7 +208,7 @@ class Catalog:
         unit.on_abort(lambda: move(before))
         unit.touch(*self.row(coll), logged=coll.replicates)
 
-    def set_options(self, unit: WriteUnit, coll: Collection, options: CollectionOptions) -> None:
+    def set_options(self, unit: WriteUnitOfWork, coll: Collection, options: CollectionOptions) -> None:
         """Replace the collection's options and rewrite its row."""
         before = coll.options
 
@@ -220,7 +220,7 @@ class Catalog:
         unit.touch(*self.row(coll), logged=coll.replicates)
 
     def set_indexes(
-        self, unit: WriteUnit, coll: Collection, ready: dict[str, Index], building: dict[str, Index]
+        self, unit: WriteUnitOfWork, coll: Collection, ready: dict[str, Index], building: dict[str, Index]
     ) -> None:
         """Replace the collection's indexes and rewrite its row."""
         before = (coll.indexes, coll.building)
@@ -228,14 +228,14 @@ class Catalog:
         unit.on_abort(lambda: coll.set_indexes(*before))
         unit.touch(*self.row(coll), logged=coll.replicates)
 
-    def discard(self, unit: WriteUnit, coll: Collection, ident: int) -> None:
+    def discard(self, unit: WriteUnitOfWork, coll: Collection, ident: int) -> None:
         """Mark a tree of the collection as garbage from the unit's next entry on."""
         timestamp = unit.next_timestamp() if coll.replicates else UNLOGGED
         self.garbage[ident] = timestamp
         unit.on_abort(lambda: self.removed(ident))
         unit.touch(garbage_key(ident), timestamp_key(timestamp), logged=coll.replicates)
 
-    def adopt(self, unit: WriteUnit, coll: Collection, ident: int) -> None:
+    def adopt(self, unit: WriteUnitOfWork, coll: Collection, ident: int) -> None:
         """A tree that was being built is wanted now; undoing makes it garbage again."""
         self.garbage.pop(ident, None)
         unit.on_abort(lambda: self.garbage.__setitem__(ident, BUILDING))

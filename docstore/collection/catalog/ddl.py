@@ -21,13 +21,13 @@ from docstore.storage import Family
 
 if TYPE_CHECKING:
     from docstore.collection.catalog.catalog import Catalog
-    from docstore.collection.unit_of_work import WriteUnit
+    from docstore.collection.unit_of_work import WriteUnitOfWork
 
 _OBJECT = 3
 
 
 def create_collection(
-    catalog: Catalog, unit: WriteUnit, ns: str, options: CollectionOptions, uuid: UUID | None
+    catalog: Catalog, unit: WriteUnitOfWork, ns: str, options: CollectionOptions, uuid: UUID | None
 ) -> Collection:
     """A new empty collection with its `_id` index. NamespaceExists, InvalidNamespace."""
     database, name = split_namespace(ns)
@@ -44,7 +44,7 @@ def create_collection(
     return coll
 
 
-def drop_collection(catalog: Catalog, unit: WriteUnit, ns: str) -> None:
+def drop_collection(catalog: Catalog, unit: WriteUnitOfWork, ns: str) -> None:
     """Take the collection and its indexes away. NamespaceNotFound."""
     coll = existing(catalog, ns)
     catalog.remove(unit, coll)
@@ -53,7 +53,7 @@ def drop_collection(catalog: Catalog, unit: WriteUnit, ns: str) -> None:
     unit.command(coll, f"{coll.database}.$cmd", o, o2)
 
 
-def drop_database(catalog: Catalog, unit: WriteUnit, database: str) -> None:
+def drop_database(catalog: Catalog, unit: WriteUnitOfWork, database: str) -> None:
     """Drop every collection of the database, then log the drop of the database itself."""
     for coll in sorted(catalog.in_database(database), key=lambda coll: coll.ns):
         drop_collection(catalog, unit, coll.ns)
@@ -61,7 +61,7 @@ def drop_database(catalog: Catalog, unit: WriteUnit, database: str) -> None:
         unit.command(None, f"{database}.$cmd", document_from([("dropDatabase", *from_python(1))]))
 
 
-def truncate_family(catalog: Catalog, unit: WriteUnit, coll: Collection) -> None:
+def truncate_family(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection) -> None:
     """Take everything out of a column family: it gets a new tree, and the old one is garbage with its counters."""
     before = (coll.ident, coll.count, coll.size)
 
@@ -78,7 +78,7 @@ def truncate_family(catalog: Catalog, unit: WriteUnit, coll: Collection) -> None
     unit.command(coll, f"{coll.database}.$cmd", document_from([("truncate", *from_python(coll.name))]))
 
 
-def rename_collection(catalog: Catalog, unit: WriteUnit, source: str, target: str, *, drop_target: bool) -> None:
+def rename_collection(catalog: Catalog, unit: WriteUnitOfWork, source: str, target: str, *, drop_target: bool) -> None:
     """Give the collection another name; with `drop_target` an existing target goes in the same unit.
 
     NamespaceNotFound, NamespaceExists, InvalidNamespace; IllegalOperation between replicated and local databases.
@@ -105,7 +105,7 @@ def rename_collection(catalog: Catalog, unit: WriteUnit, source: str, target: st
     unit.command(coll, f"{split_namespace(source)[0]}.$cmd", document_from(o))
 
 
-def create_index(catalog: Catalog, unit: WriteUnit, coll: Collection, spec: IndexSpec) -> Index:
+def create_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, spec: IndexSpec) -> Index:
     """A new index on a collection that holds no documents. Exists already under that name: nothing happens."""
     found = coll.indexes.get(spec.name)
     if found is not None:
@@ -119,7 +119,7 @@ def create_index(catalog: Catalog, unit: WriteUnit, coll: Collection, spec: Inde
     return index
 
 
-def drop_index(catalog: Catalog, unit: WriteUnit, coll: Collection, name: str) -> None:
+def drop_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, name: str) -> None:
     """Take an index away. IndexNotFound; InvalidOptions for the `_id` index."""
     index = coll.indexes.get(name)
     if index is None:
@@ -135,7 +135,7 @@ def drop_index(catalog: Catalog, unit: WriteUnit, coll: Collection, name: str) -
 
 def modify_index(
     catalog: Catalog,
-    unit: WriteUnit,
+    unit: WriteUnitOfWork,
     coll: Collection,
     name: str,
     *,

@@ -17,7 +17,7 @@ from docstore.collection.oplog.entry import uuid_value
 if TYPE_CHECKING:
     from docstore.collection.catalog.catalog import Catalog
     from docstore.collection.collection import Collection
-    from docstore.collection.unit_of_work import WriteUnit
+    from docstore.collection.unit_of_work import WriteUnitOfWork
 
 _OBJECT = 3
 _VALIDATION = ("validator", "validationLevel", "validationAction")
@@ -26,7 +26,7 @@ MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", *_WIDE))
 """The fields of `collMod` that change options."""
 
 
-def modify_options(catalog: Catalog, unit: WriteUnit, coll: Collection, request: Mapping[str, Value]) -> None:
+def modify_options(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, request: Mapping[str, Value]) -> None:
     """Change the options by the fields of a `collMod`, those in MODIFIABLE; they have been checked."""
     before = coll.options
     catalog.set_options(unit, coll, modified(before, request))

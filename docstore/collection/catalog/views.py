@@ -23,7 +23,7 @@ from docstore.query.value.collation import Collation, parse_collation
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
     from docstore.collection.store import Store
-    from docstore.collection.unit_of_work import WriteUnit
+    from docstore.collection.unit_of_work import WriteUnitOfWork
 
 SYSTEM_VIEWS = "system.views"
 MAX_DEPTH = 20
@@ -111,7 +111,7 @@ def check_no_view(store: Store, namespace: str) -> None:
         raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {namespace} is a view, not a collection")
 
 
-def define_view(store: Store, unit: WriteUnit, view: ViewDefinition) -> None:
+def define_view(store: Store, unit: WriteUnitOfWork, view: ViewDefinition) -> None:
     """Add a view. GraphContainsCycle, ViewDepthLimitExceeded, OptionNotSupportedOnView for another collation."""
     _check_graph(store, view)
     namespace = f"{split_namespace(view.ns)[0]}.{SYSTEM_VIEWS}"
@@ -119,14 +119,14 @@ def define_view(store: Store, unit: WriteUnit, view: ViewDefinition) -> None:
     unit.insert(coll, view.document())
 
 
-def redefine_view(store: Store, unit: WriteUnit, view: ViewDefinition) -> None:
+def redefine_view(store: Store, unit: WriteUnitOfWork, view: ViewDefinition) -> None:
     """Give a view that exists another definition. GraphContainsCycle, ViewDepthLimitExceeded."""
     _check_graph(store, view)
     coll, record_id, before = _stored(store, view.ns)
     unit.replace(coll, record_id, before, view.document())
 
 
-def remove_view(store: Store, unit: WriteUnit, ns: str) -> None:
+def remove_view(store: Store, unit: WriteUnitOfWork, ns: str) -> None:
     """Take a view away that exists."""
     unit.remove(*_stored(store, ns))
 

@@ -23,7 +23,7 @@ from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
-    from docstore.collection.unit_of_work import WriteUnit
+    from docstore.collection.unit_of_work import WriteUnitOfWork
 
 _CLOCK_EVERY = 128
 _SLICE_ENTRIES = 1_024
@@ -98,7 +98,7 @@ class IndexBuild:
         keys = self._store.engine.keys(Family.INDEXES, entry, entry + AFTER_RECORD_ID)
         return {key[-RECORD_ID_BYTES:] for key in keys}
 
-    def finish(self, unit: WriteUnit) -> None:
+    def finish(self, unit: WriteUnitOfWork) -> None:
         """Make the indexes usable with the unit, which must not have written to the collection before.
 
         DuplicateKey when writes during the build have left two documents under one unique key.

@@ -6,7 +6,7 @@ from math import isnan, nan
 
 from docstore.bson import BOOL, OBJECT, Value, elements, to_python
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Or, TypeIs
 from docstore.query.plan.wildcard import WildcardPaths, paths_of
@@ -67,7 +67,7 @@ def partial_filter(raw: bytes, value: Value, collation: Collation | None = None)
         )
     _refuse_foreign(raw, value[1])
     try:
-        tree = parse_filter(value[1], language=Language(collation=collation))
+        tree = parse_filter(value[1], query_context=QueryContext(collation=collation))
     except CommandError as error:
         raise refused(raw, error.message, error.code) from error
     _check_partial(raw, tree)

@@ -23,13 +23,13 @@ from docstore.collection.index.options import (
     shown,
     wildcard_paths,
 )
-from docstore.collection.index.text_options import WordsSpec, words_of
+from docstore.collection.index.text_options import TextIndexSpec, words_of
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.tree import Filter
 from docstore.query.geo.cell_keys import GeoKeys, SphereKeys
 from docstore.query.plan.wildcard import WildcardPaths
-from docstore.query.text.terms import WordKeys
+from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, display, text_of
 
@@ -99,7 +99,7 @@ class IndexSpec:
     expire_after: int | None = None
     collation: Collation | None = None
     geometry: GeoKeys | None = None
-    words: WordKeys | None = None
+    words: TextKeys | None = None
     others: tuple[tuple[str, bytes], ...] = ()
 
     @property
@@ -192,7 +192,9 @@ def parse_index_spec(
     )
 
 
-def _special_options(found: dict[str, Value], geometry: GeoKeys | None, words: WordsSpec | None) -> dict[str, Value]:
+def _special_options(
+    found: dict[str, Value], geometry: GeoKeys | None, words: TextIndexSpec | None
+) -> dict[str, Value]:
     """The options that only special indexes have, with those that such an index has without saying so."""
     special = kept_special(found) | dict(words.options if words is not None else {})
     if isinstance(geometry, SphereKeys):
@@ -361,7 +363,7 @@ def _wildcard_of(
 def _check_build(
     raw: bytes,
     fields: tuple[tuple[str, int], ...],
-    other: WildcardPaths | GeoKeys | WordsSpec | None,
+    other: WildcardPaths | GeoKeys | TextIndexSpec | None,
     flags: dict[str, bool],
 ) -> None:
     """What the reference refuses only when it begins to build. `other`: what the index holds that is not hashed."""

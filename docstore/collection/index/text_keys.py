@@ -10,7 +10,7 @@ from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.geo.values_at_path import values_at
-from docstore.query.text.terms import WordKeys
+from docstore.query.text.terms import TextKeys
 from docstore.query.value.values import display, string_value
 
 ARRAY_BESIDE_WORDS = 201
@@ -18,7 +18,7 @@ ARRAY_BESIDE_WORDS = 201
 _NULL: Value = (NULL, b"")
 
 
-def word_entries(spec: IndexSpec, words: WordKeys) -> KeysOf:
+def word_entries(spec: IndexSpec, words: TextKeys) -> KeysOf:
     """The keys of any document that the index covers. Errors: `NOT_A_LANGUAGE`, 201 for an array in another field."""
     place = [path for path, _ in spec.fields].index(TERMS)
     before = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[:place]]

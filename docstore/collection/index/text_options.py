@@ -14,7 +14,7 @@ from docstore.collection.index.geo_options import kinds_of, refuse_collation
 from docstore.collection.index.options import number_of, refused
 from docstore.errors import Code, CommandError
 from docstore.query.text.languages import language_named
-from docstore.query.text.terms import EVERYWHERE, WordKeys
+from docstore.query.text.terms import EVERYWHERE, TextKeys
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import NUMBERS, display, integer_value, string_value, text_of
 
@@ -25,10 +25,10 @@ _VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class WordsSpec:
+class TextIndexSpec:
     """What is kept of an index of words: its key pattern, the fields that entries have, and the options as listed."""
 
-    keys: WordKeys
+    keys: TextKeys
     key: bytes
     fields: tuple[tuple[str, int], ...]
     options: Mapping[str, Value]
@@ -40,7 +40,7 @@ def words_of(
     fields: Sequence[tuple[str, int]],
     options: Mapping[str, Value],
     collation: Collation | None,
-) -> WordsSpec | None:
+) -> TextIndexSpec | None:
     """The specification of an index of words; None for another one. Errors: CannotCreateIndex, and NotImplemented for
     the forms of servers before 3.2.
     """
@@ -70,8 +70,8 @@ def words_of(
     kept: list[tuple[str, int, bytes]] = [(path, *given[path]) for path, _ in before]
     kept += [(TERMS, *string_value("text")), (_SCORES, *from_python(1))]
     kept += [(path, *given[path]) for path, _ in behind]
-    return WordsSpec(
-        WordKeys(ordered, language, override),
+    return TextIndexSpec(
+        TextKeys(ordered, language, override),
         document_from(kept),
         (*before, (TERMS, 0), *behind),
         {

@@ -29,7 +29,7 @@ from docstore.collection.oplog.diff import apply_update
 from docstore.collection.oplog.oplog import optime_of
 from docstore.collection.oplog.replay_journal import ReplayJournal
 from docstore.collection.rows import apply_document
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.namespace import split_namespace
 from docstore.storage import Batch
 
@@ -65,7 +65,7 @@ class EntryUnit:
         self._store = store
         self._tolerant = tolerant
         self._journal = ReplayJournal(batch, oplog, store.sessions, tolerant=tolerant)
-        self._unit = WriteUnit(store, batch, self._journal, tolerant=tolerant)
+        self._unit = WriteUnitOfWork(store, batch, self._journal, tolerant=tolerant)
         self._collections: dict[bytes, Collection | None] = {}
 
     def apply(self, entry: bytes, build: IndexBuild | None = None) -> None:
@@ -112,7 +112,7 @@ class _Applier:
     def __init__(
         self,
         store: Store,
-        unit: WriteUnit,
+        unit: WriteUnitOfWork,
         fields: Mapping[str, Value],
         collections: dict[bytes, Collection | None],
         tolerant: bool,

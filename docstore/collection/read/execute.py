@@ -19,11 +19,11 @@ from docstore.collection.read.covered import covered, covers_query
 from docstore.collection.read.fetch import fetched, fetching
 from docstore.collection.read.index_access import merged_entries
 from docstore.collection.read.near import nearest_documents
-from docstore.collection.read.output import answering
+from docstore.collection.read.output import find_output
 from docstore.collection.read.plan_ranking import ENOUGH, Trial, best_of
 from docstore.collection.read.script_filter import has_scripts, screened
 from docstore.collection.read.sorter import Sorter
-from docstore.deferred_free import discard
+from docstore.deferred_free import free_later
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import And, Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, TIME_IS_UP, scan
@@ -31,7 +31,7 @@ from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined
 from docstore.key_layout import RECORD_ID_BYTES, record_id_bytes
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.special_conditions import special_condition
-from docstore.query.filter.tree import Filter, Words, strengthened
+from docstore.query.filter.tree import Filter, TextSearch, strengthened
 from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.metadata import keyed_by
 from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
@@ -118,7 +118,7 @@ def plan_query(
     """
     visible = [] if coll is None else [index for index in coll.indexes.values() if not index.hidden]
     special = special_condition(tree, visible)
-    if isinstance(special, Words):
+    if isinstance(special, TextSearch):
         return words_plan(tree, special, visible, sort, hint)
     if special is not None and (sort.natural or (hint is not None and hint.natural)):
         raise CommandError(Code.BadValue, "geoNear expression not allowed with $natural")
@@ -205,7 +205,7 @@ class Source:
         self._predicate = None if scripted else predicate_of(plan, owned)
         self._skip = query.skip
         self._left = query.limit or NO_LIMIT
-        self._projection = answering(query, plan, coll, reader)
+        self._projection = find_output(query, plan, coll, reader)
         self._held: bytes | None = None
         self._sorter: Sorter[bytes] | None = None
         if query.sort.fields and not plan.provides_sort:
@@ -317,7 +317,7 @@ class Source:
     def close(self) -> None:
         """Let go of the iterators; the reader stays its owner's."""
         if self._stats.sorts:
-            discard([self._sorter, self._documents])
+            free_later([self._sorter, self._documents])
         self._sorter = None
         self._documents = iter(())
         self._held = None

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
 
 
-class Answer(Protocol):
+class FindOutput(Protocol):
     def apply(self, raw: bytes) -> bytes:
         """What is given for the document."""
 
 
-def answering(query: FindQuery, plan: Plan, coll: Collection | None, reader: Reader) -> Answer | None:
+def find_output(query: FindQuery, plan: Plan, coll: Collection | None, reader: Reader) -> FindOutput | None:
     """What the query asks for; None: the documents as they are stored."""
     projection = query.projection
     if coll is None:
@@ -67,7 +67,7 @@ def _record_id(coll: Collection, reader: Reader, raw: bytes) -> Value:
 class _RecordIds:
     """The document, projected, with its record id behind it."""
 
-    def __init__(self, projection: Answer | None, coll: Collection, reader: Reader) -> None:
+    def __init__(self, projection: FindOutput | None, coll: Collection, reader: Reader) -> None:
         self._projection = projection
         self._coll = coll
         self._reader = reader

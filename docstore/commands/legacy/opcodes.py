@@ -18,7 +18,7 @@ from bson.int64 import Int64
 
 from docstore.bson import append_fields, array_documents, document_from, elements, get_field, get_path
 from docstore.bson.walk import ARRAY, OBJECT, STRING
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher, Outcome, Pending
 from docstore.commands.legacy.find import READ_SECONDARIES, SECONDARY_OK, find_command
 from docstore.commands.legacy.last_write import NOTHING_WRITTEN, outcome_of
@@ -47,7 +47,7 @@ _SYSTEM_COMMANDS = {
 Convert = Callable[[bytes], bytes | None]
 
 
-def serve(dispatcher: Dispatcher, request: Message, operation: Operation, peer: Peer) -> Outcome | Pending:
+def serve(dispatcher: Dispatcher, request: Message, operation: Operation, peer: ClientConnection) -> Outcome | Pending:
     """Answer an old operation, or begin to; what comes out is the body of an OP_REPLY, None for a write."""
     opcode = operation.opcode
     if opcode == OP_KILL_CURSORS:
@@ -64,7 +64,7 @@ def serve(dispatcher: Dispatcher, request: Message, operation: Operation, peer: 
         return _failure(bson.encode(error.reply()))
 
 
-def _ask(dispatcher: Dispatcher, request: Message, peer: Peer, body: bytes, convert: Convert,
+def _ask(dispatcher: Dispatcher, request: Message, peer: ClientConnection, body: bytes, convert: Convert,
          sequences: dict[str, list[bytes]] | None = None) -> Outcome | Pending:  # fmt: skip
     """Run a command and convert its reply."""
     outcome = dispatcher.handle(request._replace(body=body, sequences=sequences or {}, flags=0), peer)
@@ -75,7 +75,7 @@ def _ask(dispatcher: Dispatcher, request: Message, peer: Peer, body: bytes, conv
     return convert(outcome)
 
 
-def _write(dispatcher: Dispatcher, request: Message, operation: Operation, peer: Peer) -> Outcome | Pending:
+def _write(dispatcher: Dispatcher, request: Message, operation: Operation, peer: ClientConnection) -> Outcome | Pending:
     db, collection = split_namespace(operation.namespace)
     kind = {OP_INSERT: "insert", OP_UPDATE: "update", OP_DELETE: "delete"}[operation.opcode]
 
@@ -127,7 +127,7 @@ def _create_indexes(db: str, documents: tuple[bytes, ...]) -> bytes:
     return append_fields(body, indexes[4:-1])
 
 
-def _query(dispatcher: Dispatcher, request: Message, operation: Operation, peer: Peer) -> Outcome | Pending:
+def _query(dispatcher: Dispatcher, request: Message, operation: Operation, peer: ClientConnection) -> Outcome | Pending:
     db, collection = split_namespace(operation.namespace)
     if collection == "$cmd":
         return _command(dispatcher, request, operation, peer, db)
@@ -152,7 +152,9 @@ def _query(dispatcher: Dispatcher, request: Message, operation: Operation, peer:
     )  # fmt: skip
 
 
-def _command(dispatcher: Dispatcher, request: Message, operation: Operation, peer: Peer, db: str) -> Outcome | Pending:
+def _command(
+    dispatcher: Dispatcher, request: Message, operation: Operation, peer: ClientConnection, db: str
+) -> Outcome | Pending:
     document = operation.documents[0]
     preference = None
     wrapped = get_field(document, "$query") or get_field(document, "query")
@@ -180,7 +182,7 @@ def _addressed(body: bytes, db: str, operation: Operation) -> bytes:
     return append_fields(body, tail)
 
 
-def _last_error(dispatcher: Dispatcher, request: Message, peer: Peer, document: bytes) -> Outcome | Pending:
+def _last_error(dispatcher: Dispatcher, request: Message, peer: ClientConnection, document: bytes) -> Outcome | Pending:
     """What the last write did, once it is as safe as asked."""
     asked = {name: (code, data) for name, code, data in elements(document)}
     last = peer.last_write

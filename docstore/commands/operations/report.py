@@ -11,7 +11,7 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import to_python
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import ClientCursor
 from docstore.commands.operations.registry import Operation
@@ -58,7 +58,7 @@ def describe(operation: Operation, *, host: str, services: Services) -> dict[str
     return {**entry, "numYields": 0, "locks": {}, "waitingForLock": False, "lockStats": {}, **operation.progress}
 
 
-def describe_connection(peer: Peer, *, host: str, services: Services) -> dict[str, Any]:
+def describe_connection(peer: ClientConnection, *, host: str, services: Services) -> dict[str, Any]:
     """A connection on which nothing is asked at the moment."""
     return _connection(peer, host, services, active=False)
 
@@ -69,7 +69,7 @@ def describe_cursor(cursor: ClientCursor, *, host: str, services: Services) -> d
     if cursor.lsid is not None:
         entry["lsid"] = _lsid(cursor.lsid)
     epoch = services.wall_clock() - services.clock()
-    figures: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "cursorId": Int64(cursor.id),
         "createdDate": DatetimeMS(int((epoch + cursor.created) * 1000)),
         "lastAccessDate": DatetimeMS(int((epoch + cursor.last_used) * 1000)),
@@ -78,11 +78,11 @@ def describe_cursor(cursor: ClientCursor, *, host: str, services: Services) -> d
         "noCursorTimeout": cursor.no_timeout,
     }
     if cursor.origin:
-        figures["originatingCommand"] = RawBSONDocument(cursor.origin)
-    return entry | {"cursor": figures}
+        metrics["originatingCommand"] = RawBSONDocument(cursor.origin)
+    return entry | {"cursor": metrics}
 
 
-def _connection(peer: Peer, host: str, services: Services, *, active: bool) -> dict[str, Any]:
+def _connection(peer: ClientConnection, host: str, services: Services, *, active: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "type": "op",
         "host": host,

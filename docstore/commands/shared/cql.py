@@ -28,7 +28,7 @@ from docstore.widecolumn.cql.plan.select import SelectPlan
 from docstore.widecolumn.cql.plan.write import WritePlan
 from docstore.widecolumn.cql.run.execution import Request, Surroundings, execute
 from docstore.widecolumn.cql.run.prepare import Prepared
-from docstore.widecolumn.cql.run.prepared_cache import Statements
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
 from docstore.widecolumn.cql.run.select import Pause
 from docstore.widecolumn.cql.types.bson_forms import bound_of, shower_of
@@ -46,7 +46,7 @@ PARAMETERS = (
 
 
 async def run_statement(
-    executor: Executor, statements: Statements, surroundings: Surroundings, context: Context, arguments: Arguments
+    executor: Executor, statements: PreparedCache, surroundings: Surroundings, context: Context, arguments: Arguments
 ) -> dict[str, Any]:
     """The reply to a statement. Errors: CqlError; those of the executor, with `cqlCode` where they have one."""
     try:
@@ -56,7 +56,7 @@ async def run_statement(
 
 
 async def _run(
-    executor: Executor, statements: Statements, surroundings: Surroundings, context: Context, arguments: Arguments
+    executor: Executor, statements: PreparedCache, surroundings: Surroundings, context: Context, arguments: Arguments
 ) -> dict[str, Any]:
     in_use = await executor.keyspace(context.db)
     prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)

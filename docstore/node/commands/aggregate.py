@@ -18,7 +18,7 @@ from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import ReleasingSource, first_batch
-from docstore.node.read.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, language_of
+from docstore.node.read.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, query_context_of
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.read.views import check_other_views, check_reads_input, view_pipeline, viewed
 
@@ -29,14 +29,14 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_stage_places(context.db, None if value == 1 else str(value), stages)
     if context.api_strict:
         check_stable_stages(stages)
-    language = language_of(context, arguments)
-    pipeline = parse_pipeline(stages, language=language)
+    query_context = query_context_of(context, arguments)
+    pipeline = parse_pipeline(stages, query_context=query_context)
     _take_namespace(context, arguments, pipeline)
     shown = context.namespace
     resolved = viewed(context)
     if resolved is not None:
         check_reads_input(pipeline, shown)
-        pipeline = view_pipeline(resolved, stages, language)
+        pipeline = view_pipeline(resolved, stages, query_context)
         context.namespace = resolved.ns
     check_other_views(context, pipeline)
     if pipeline.target is not None and context.read_concern.level is ReadLevel.LINEARIZABLE:

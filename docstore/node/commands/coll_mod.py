@@ -12,7 +12,7 @@ from docstore.collection.catalog.ddl import modify_index
 from docstore.collection.catalog.modification import MODIFIABLE, modify_options
 from docstore.collection.catalog.views import find_view, redefine_view
 from docstore.collection.collection import Collection, Index
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -43,7 +43,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     _check(context, arguments)
     reply: dict[str, Any] = {}
 
-    def act(unit: WriteUnit) -> None:
+    def act(unit: WriteUnitOfWork) -> None:
         collection = node.store.collection(namespace)
         if collection is None:
             _change_view(context, arguments, unit)
@@ -88,7 +88,7 @@ def _sent(context: Context, name: str) -> Value:
     return value
 
 
-def _change_view(context: Context, arguments: Arguments, unit: WriteUnit) -> None:
+def _change_view(context: Context, arguments: Arguments, unit: WriteUnitOfWork) -> None:
     node = node_of(context)
     view = find_view(node.store, context.namespace)
     if view is None:
@@ -103,7 +103,7 @@ def _change_view(context: Context, arguments: Arguments, unit: WriteUnit) -> Non
     redefine_view(node.store, unit, checked_definition(node, view.ns, on, stages, view.collation))
 
 
-def _change_index(context: Context, unit: WriteUnit, collection: Collection, raw: bytes) -> dict[str, Any]:
+def _change_index(context: Context, unit: WriteUnitOfWork, collection: Collection, raw: bytes) -> dict[str, Any]:
     asked = parse_fields("collMod.index", raw, _INDEX)
     index = _index(collection, asked)
     seconds, hidden = asked["expireAfterSeconds"], asked["hidden"]

@@ -14,7 +14,7 @@ from docstore.commands.shared.view_stages import filter_stages, range_stages
 from docstore.errors import Code
 from docstore.node.node import node_of
 from docstore.node.read.cursors import MAX_BATCH_BYTES, SLICE_SECONDS
-from docstore.node.read.requests import COLLATION, count_query_of, hint_of, language_of
+from docstore.node.read.requests import COLLATION, count_query_of, hint_of, query_context_of
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.node.upkeep.collection_stats import number
@@ -61,7 +61,9 @@ async def _count_view(context: Context, arguments: Arguments, resolved: Resolved
     context.whole_ok = True
     stages = filter_stages(arguments["query"]) + range_stages(arguments["skip"], abs(arguments["limit"]))
     node = node_of(context)
-    source = await open_view(context, resolved, stages, language_of(context, arguments), hint_of(arguments["hint"]))
+    source = await open_view(
+        context, resolved, stages, query_context_of(context, arguments), hint_of(arguments["hint"])
+    )
     found = 0
     try:
         while True:
@@ -84,7 +86,7 @@ def _open(context: Context, arguments: Arguments, view: View) -> Counting:
     try:
         return open_count(
             node.store.collection(context.namespace),
-            count_query_of(arguments, language_of(context, arguments)),
+            count_query_of(arguments, query_context_of(context, arguments)),
             view.reader,
             owned=view.owned,
             clock=node.clock,

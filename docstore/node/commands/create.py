@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.collection.catalog.views import define_view, is_view
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
@@ -24,7 +24,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     options = created_options(node, arguments, context.namespace)
     view = created_view(node, arguments, context.namespace)
 
-    def act(unit: WriteUnit) -> None:
+    def act(unit: WriteUnitOfWork) -> None:
         if store.collection(context.namespace) is not None or is_view(store, context.namespace):
             raise CommandError(Code.NamespaceExists, f"{context.namespace} already exists.")
         check_takes_documents(store, context.namespace)

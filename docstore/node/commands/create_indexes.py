@@ -11,7 +11,7 @@ from typing import Any
 
 from docstore.collection.collection import Collection
 from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec, parse_index_spec
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -108,7 +108,7 @@ def _conflicts(spec: IndexSpec, known: list[IndexSpec]) -> bool:
     return False
 
 
-def _create(context: Context, unit: WriteUnit, collection: Collection, specs: list[IndexSpec]) -> None:
+def _create(context: Context, unit: WriteUnitOfWork, collection: Collection, specs: list[IndexSpec]) -> None:
     for spec in specs:
         node_of(context).store.create_index(unit, collection, spec)
 

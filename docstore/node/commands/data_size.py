@@ -17,8 +17,8 @@ def run(context: Context, arguments: Arguments) -> Result:
     collection = node_of(context).store.collection(arguments.value)
     if collection is None:
         return {"size": 0, "numObjects": 0, "millis": 0}
-    figures: dict[str, Any] = {"estimate": arguments["estimate"], "size": number(collection.size)}
-    return figures | {"numObjects": number(collection.count), "millis": 0}
+    metrics: dict[str, Any] = {"estimate": arguments["estimate"], "size": number(collection.size)}
+    return metrics | {"numObjects": number(collection.count), "millis": 0}
 
 
 COMMAND = Command(

@@ -14,12 +14,12 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.commands.shared.view_stages import filter_stages
-from docstore.deferred_free import discard
+from docstore.deferred_free import free_later
 from docstore.errors import Code
 from docstore.node.node import node_of
 from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.read.distinct import DistinctValues
-from docstore.node.read.requests import COLLATION, filter_of, hint_of, language_of
+from docstore.node.read.requests import COLLATION, filter_of, hint_of, query_context_of
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.query.find import FindQuery
@@ -35,15 +35,15 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     resolved = viewed(context)
     if resolved is not None:
         return _run_on_view(context, arguments, resolved)
-    language = language_of(context, arguments)
+    query_context = query_context_of(context, arguments)
     query = FindQuery(
-        filter=filter_of(arguments["query"], language),
+        filter=filter_of(arguments["query"], query_context),
         hint=hint_of(arguments["hint"]),
         needs=frozenset((path,)),
         distinct=path,
     )
     viewing = view_of(context)
-    found = DistinctValues(path, language.collation)
+    found = DistinctValues(path, query_context.collation)
     if isawaitable(viewing):
         return _run_later(context, query, found, viewing)
     source = _open(context, query, viewing)
@@ -77,9 +77,11 @@ async def _go_on(context: Context, source: DocumentSource, view: View, found: Di
 
 async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
     context.whole_ok = True
-    node, language = node_of(context), language_of(context, arguments)
-    found = DistinctValues(arguments["key"], language.collation)
-    source = await open_view(context, resolved, filter_stages(arguments["query"]), language, hint_of(arguments["hint"]))
+    node, query_context = node_of(context), query_context_of(context, arguments)
+    found = DistinctValues(arguments["key"], query_context.collation)
+    source = await open_view(
+        context, resolved, filter_stages(arguments["query"]), query_context, hint_of(arguments["hint"])
+    )
     try:
         while not _step(context, source, found):
             await node.pause()
@@ -139,7 +141,7 @@ class _Reply:
             if len(self._found) > RUN_LENGTH:
                 await node.pause()
                 self._context.operation.check()
-        discard(self._found)
+        free_later(self._found)
         return self._made()
 
     def _add(self, values: list[Value]) -> None:

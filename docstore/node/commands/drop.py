@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from docstore.collection.catalog.views import SYSTEM_VIEWS, is_view, remove_view
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
@@ -29,7 +29,7 @@ async def run(context: Context, _arguments: Arguments) -> Result:
     store = node_of(context).store
     reply: dict[str, Any] = {}
 
-    def act(unit: WriteUnit) -> None:
+    def act(unit: WriteUnitOfWork) -> None:
         collection = store.collection(context.namespace)
         if collection is None and is_view(store, context.namespace):
             remove_view(store, unit, context.namespace)

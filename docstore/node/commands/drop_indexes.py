@@ -8,7 +8,7 @@ from docstore.bson import array_value, from_python
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.spec import ID_INDEX_NAME
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -25,7 +25,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     asked: Value = arguments["index"]
     reply: dict[str, Any] = {}
 
-    def act(unit: WriteUnit) -> None:
+    def act(unit: WriteUnitOfWork) -> None:
         collection = existing(context, context.namespace)
         reply["nIndexesWas"] = len(collection.indexes)
         if asked in _ALL:

@@ -21,11 +21,11 @@ from docstore.namespace import check_collection_name
 from docstore.node.explain.command import VERBOSITIES, Subject, explain_query
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.node import node_of
-from docstore.node.read.requests import count_query_of, filter_of, find_query_of, hint_of, language_of, sort_of
+from docstore.node.read.requests import count_query_of, filter_of, find_query_of, hint_of, query_context_of, sort_of
 from docstore.node.read.views import view_pipeline, viewed
 from docstore.node.write.delete import delete_statement
 from docstore.node.write.update import update_statement
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
 from docstore.query.value.collation import parse_collation
 
@@ -41,31 +41,31 @@ async def run(context: Context, arguments: Arguments) -> Result:
             Code.BadValue, f"Enumeration value '{verbosity}' for field 'explain.verbosity' is not a valid value."
         )
     name, inner = _inner(context, arguments.value)
-    language = language_of(context, inner)
+    query_context = query_context_of(context, inner)
     resolved = viewed(context) if name in _READS else None
     if resolved is not None:
         context.namespace = resolved.ns
-        pipeline = view_pipeline(resolved, _stages(name, inner), language)
+        pipeline = view_pipeline(resolved, _stages(name, inner), query_context)
         return await explain_aggregate(context, pipeline, hint_of(inner["hint"]), verbosity)
     check_no_view(node_of(context).store, context.namespace)
     if name == "aggregate":
         return await explain_aggregate(
-            context, parse_pipeline(inner["pipeline"], language=language), hint_of(inner["hint"]), verbosity
+            context, parse_pipeline(inner["pipeline"], query_context=query_context), hint_of(inner["hint"]), verbosity
         )
-    language = _of_statement(name, inner, language)
+    query_context = _of_statement(name, inner, query_context)
     return await explain_query(
-        context, replace(SUBJECTS[name](inner, language), collation=language.collation), verbosity
+        context, replace(SUBJECTS[name](inner, query_context), collation=query_context.collation), verbosity
     )
 
 
-def _of_statement(name: str, inner: Arguments, language: Language) -> Language:
+def _of_statement(name: str, inner: Arguments, query_context: QueryContext) -> QueryContext:
     """The language of the one statement of an update or delete, which may have a collation of its own."""
     if name not in _STATEMENTS:
-        return language
+        return query_context
     given = get_field(_only(inner[_STATEMENTS[name]]), "collation")
     if given is None or given[0] != OBJECT or given[1] == EMPTY_DOCUMENT:
-        return language
-    return replace(language, collation=parse_collation(given[1]))
+        return query_context
+    return replace(query_context, collation=parse_collation(given[1]))
 
 
 def _stages(name: str, inner: Arguments) -> list[bytes]:
@@ -101,27 +101,30 @@ def _inner(context: Context, raw: bytes) -> tuple[str, Arguments]:
     return name, Arguments(parameters, values)
 
 
-def _find(inner: Arguments, language: Language) -> Subject:
-    return Subject(find_query_of(inner, language), projection=inner["projection"])
+def _find(inner: Arguments, query_context: QueryContext) -> Subject:
+    return Subject(find_query_of(inner, query_context), projection=inner["projection"])
 
 
-def _count(inner: Arguments, language: Language) -> Subject:
-    return Subject(count_query_of(inner, language), "COUNT")
+def _count(inner: Arguments, query_context: QueryContext) -> Subject:
+    return Subject(count_query_of(inner, query_context), "COUNT")
 
 
-def _distinct(inner: Arguments, language: Language) -> Subject:
+def _distinct(inner: Arguments, query_context: QueryContext) -> Subject:
     path = inner["key"]
     query = FindQuery(
-        filter=filter_of(inner["query"], language), hint=hint_of(inner["hint"]), needs=frozenset((path,)), distinct=path
+        filter=filter_of(inner["query"], query_context),
+        hint=hint_of(inner["hint"]),
+        needs=frozenset((path,)),
+        distinct=path,
     )
     shown = [(path, *from_python(1))] + ([("_id", *from_python(0))] if path != "_id" else [])
     return Subject(query, projection=document_from(shown))
 
 
-def _find_and_modify(inner: Arguments, language: Language) -> Subject:
+def _find_and_modify(inner: Arguments, query_context: QueryContext) -> Subject:
     query = FindQuery(
-        filter=filter_of(inner["query"], language),
-        sort=sort_of(inner["sort"], language),
+        filter=filter_of(inner["query"], query_context),
+        sort=sort_of(inner["sort"], query_context),
         limit=1,
         hint=hint_of(inner["hint"]),
     )
@@ -130,18 +133,22 @@ def _find_and_modify(inner: Arguments, language: Language) -> Subject:
     )
 
 
-def _update(inner: Arguments, language: Language) -> Subject:
+def _update(inner: Arguments, query_context: QueryContext) -> Subject:
     statement = update_statement(_only(inner["updates"]))
     query = FindQuery(
-        filter=filter_of(statement.filter, language), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
+        filter=filter_of(statement.filter, query_context),
+        limit=0 if statement.multi else 1,
+        hint=hint_of(statement.hint),
     )
     return Subject(query, "UPDATE", upserts=statement.upsert)
 
 
-def _delete(inner: Arguments, language: Language) -> Subject:
+def _delete(inner: Arguments, query_context: QueryContext) -> Subject:
     statement = delete_statement(_only(inner["deletes"]))
     query = FindQuery(
-        filter=filter_of(statement.filter, language), limit=0 if statement.multi else 1, hint=hint_of(statement.hint)
+        filter=filter_of(statement.filter, query_context),
+        limit=0 if statement.multi else 1,
+        hint=hint_of(statement.hint),
     )
     return Subject(query, "DELETE")
 
@@ -152,7 +159,7 @@ def _only(statements: list[bytes]) -> bytes:
     return statements[0]
 
 
-SUBJECTS: dict[str, Callable[[Arguments, Language], Subject]] = {
+SUBJECTS: dict[str, Callable[[Arguments, QueryContext], Subject]] = {
     "count": _count,
     "delete": _delete,
     "distinct": _distinct,

@@ -31,7 +31,7 @@ from docstore.node.read.requests import (
     cursor_options_of,
     find_query_of,
     hint_of,
-    language_of,
+    query_context_of,
 )
 from docstore.node.read.snapshot import View, newest, view_of
 from docstore.node.read.tailing import CappedLog, Tail
@@ -50,7 +50,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node.counters.query += 1
     if context.namespace == OPLOG_NS:
         return open_oplog(
-            context, find_query_of(arguments, language_of(context, arguments)), cursor_options_of(arguments)
+            context, find_query_of(arguments, query_context_of(context, arguments)), cursor_options_of(arguments)
         )
     if context.namespace not in node.store.catalog.collections:
         resolved = viewed(context)
@@ -77,7 +77,7 @@ async def _run_later(context: Context, arguments: Arguments, viewing: Awaitable[
 def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitable[bytes]:
     node = node_of(context)
     try:
-        query = find_query_of(arguments, language_of(context, arguments))
+        query = find_query_of(arguments, query_context_of(context, arguments))
         options = cursor_options_of(arguments)
         collection = node.store.collection(context.namespace)
         tailed = collection if options.tailable else None
@@ -128,7 +128,7 @@ async def _run_on_view(context: Context, arguments: Arguments, resolved: Resolve
     shown = context.namespace
     natural = natural_sort(arguments)
     hint = hint_of(arguments["hint"]) if natural is None else Hint(natural=parse_sort(natural).natural)
-    source = await open_view(context, resolved, find_stages(arguments), language_of(context, arguments), hint)
+    source = await open_view(context, resolved, find_stages(arguments), query_context_of(context, arguments), hint)
     return await reply_of(first_batch(context, source, batch_size=arguments["batchSize"], namespace=shown))
 
 

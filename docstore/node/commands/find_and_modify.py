@@ -11,12 +11,12 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.requests import COLLATION, LET, filter_of, hint_of, language_of, sort_of
+from docstore.node.read.requests import COLLATION, LET, filter_of, hint_of, query_context_of, sort_of
 from docstore.node.write.driver import Outcome, check_writable, drive, effective_concern, session_write, wait_for_write
 from docstore.node.write.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
 from docstore.node.write.modification import Modification, check_form, update_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import PositionalProjection
 from docstore.query.update.upsert import refuse_expressions
@@ -26,7 +26,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
     check_writable(context.namespace)
     concern = effective_concern(context, node)
-    request = request_of(node, arguments, language_of(context, arguments))
+    request = request_of(node, arguments, query_context_of(context, arguments))
     outcome = Outcome()
     target = WriteTarget(
         node,
@@ -66,7 +66,7 @@ def _reply(request: FindAndModifyRequest, work: FindAndModifyWork, outcome: Outc
     return document_from(answer_fields(work.result, request.projection))
 
 
-def request_of(node: DataNode, arguments: Arguments, language: Language) -> FindAndModifyRequest:
+def request_of(node: DataNode, arguments: Arguments, query_context: QueryContext) -> FindAndModifyRequest:
     """What the command asks for. Errors: FailedToParse for a contradiction, those of filter, sort and update."""
     remove, new, upsert = arguments["remove"], arguments["new"], arguments["upsert"]
     update = arguments["update"]
@@ -86,13 +86,13 @@ def request_of(node: DataNode, arguments: Arguments, language: Language) -> Find
         raise CommandError(Code.FailedToParse, "Either an update or remove=true must be specified")
     else:
         check_form(update)
-    change = None if remove else update_of(update, arguments["arrayFilters"], language)
-    tree = filter_of(arguments["query"], language)
+    change = None if remove else update_of(update, arguments["arrayFilters"], query_context)
+    tree = filter_of(arguments["query"], query_context)
     if upsert:
         refuse_expressions(tree)
-    sort = sort_of(arguments["sort"], language, tree)
+    sort = sort_of(arguments["sort"], query_context, tree)
     fields = arguments["fields"]
-    projection = None if fields is None else parse_projection(fields, language=language, tree=tree)
+    projection = None if fields is None else parse_projection(fields, query_context=query_context, tree=tree)
     if new and isinstance(projection, PositionalProjection):
         raise CommandError(Code.BadValue, "cannot use a positional projection and return the new document")
     return FindAndModifyRequest(

@@ -14,7 +14,7 @@ from docstore.commands.declaration import Command, Parameter, Privilege, Resourc
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.read.requests import language_at
+from docstore.node.read.requests import query_context_at
 from docstore.node.upkeep.profiler import Profile
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
@@ -60,7 +60,7 @@ def _set_filter(context: Context, profile: Profile, value: Value) -> None:
         return
     if code != OBJECT:
         raise CommandError(Code.BadValue, "Expected an object, or the string 'unset'.")
-    tree = parse_filter(data, language=replace(language_at(node_of(context), None), scripts=None))
+    tree = parse_filter(data, query_context=replace(query_context_at(node_of(context), None), scripts=None))
     profile.filter, profile.predicate = data, compile_filter(tree)
 
 

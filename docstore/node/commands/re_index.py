@@ -8,7 +8,7 @@ from __future__ import annotations
 from bson.raw_bson import RawBSONDocument
 
 from docstore.collection.index.build import IndexBuild
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
@@ -37,7 +37,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         return reply
     build = IndexBuild(node.store, collection, [index.spec for index in old], tolerant=False)
 
-    def act(unit: WriteUnit) -> None:
+    def act(unit: WriteUnitOfWork) -> None:
         build.finish(unit)
         for index in old:
             node.store.catalog.discard(unit, collection, index.ident)

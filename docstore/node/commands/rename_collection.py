@@ -5,7 +5,7 @@ one.
 from __future__ import annotations
 
 from docstore.collection.catalog.views import is_view
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -26,7 +26,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     _check_writable("target", target)
     store = node_of(context).store
 
-    def act(unit: WriteUnit) -> None:
+    def act(unit: WriteUnitOfWork) -> None:
         if is_view(store, source):
             raise CommandError(Code.CommandNotSupportedOnView, f"cannot rename view: {source}")
         if is_view(store, target):

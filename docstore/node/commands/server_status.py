@@ -57,7 +57,7 @@ def _refusals(context: Context, _node: DataNode) -> dict[str, Any]:
         "regular": 0,
         "warning": 0,
         "msg": 0,
-        "user": number(context.services.figures.refused),
+        "user": number(context.services.metrics.refused),
         "tripwire": 0,
         "rollovers": 0,
     }
@@ -84,13 +84,13 @@ def _catalog(_context: Context, node: DataNode) -> dict[str, Any]:
 def _connections(context: Context, node: DataNode) -> dict[str, Any] | None:
     if node.network is None:
         return None
-    figures = node.network()
+    metrics = node.network()
     return {
-        "current": figures.current,
-        "available": figures.max_connections - figures.current,
-        "totalCreated": figures.total_created,
-        "active": figures.active,
-        "threaded": figures.current,
+        "current": metrics.current,
+        "available": metrics.max_connections - metrics.current,
+        "totalCreated": metrics.total_created,
+        "active": metrics.active,
+        "threaded": metrics.current,
         "awaitingTopologyChanges": sum(
             operation.context.command.name in ("hello", "isMaster") for operation in context.services.operations
         ),
@@ -111,11 +111,11 @@ def _locks(context: Context, node: DataNode) -> dict[str, Any]:
 def _network(_context: Context, node: DataNode) -> dict[str, Any] | None:
     if node.network is None:
         return None
-    figures = node.network()
+    metrics = node.network()
     return {
-        "bytesIn": Int64(figures.bytes_in),
-        "bytesOut": Int64(figures.bytes_out),
-        "numRequests": Int64(figures.requests),
+        "bytesIn": Int64(metrics.bytes_in),
+        "bytesOut": Int64(metrics.bytes_out),
+        "numRequests": Int64(metrics.requests),
     }
 
 
@@ -175,7 +175,7 @@ def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
                 "total": Int64(len(cursors)),
             },
         },
-        "commands": context.services.figures.by_command([command.name for command in context.services.table]),
+        "commands": context.services.metrics.by_command([command.name for command in context.services.table]),
         "flushes": Int64(node.replication.flusher.flushes),
         "wideColumn": _wide_figures(node),
         "ttl": {"deletedDocuments": Int64(node.expiry.deleted), "passes": Int64(node.expiry.passes)},
@@ -190,7 +190,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "globalLock": _locks,
     "logicalSessionRecordCache": lambda context, _node: {"activeSessionsCount": len(context.services.sessions)},
     "network": _network,
-    "opLatencies": lambda context, _node: context.services.figures.latencies(),
+    "opLatencies": lambda context, _node: context.services.metrics.latencies(),
     "opcounters": _operations,
     "repl": _replication,
     "storageEngine": _engine,
@@ -204,16 +204,16 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
 
 def _wide_figures(node: DataNode) -> dict[str, Any]:
     """What the wide-column mode has done since the start."""
-    figures = node.wide.settings.figures
+    metrics = node.wide.settings.metrics
     return {
-        "reads": Int64(figures.reads),
-        "writes": Int64(figures.writes),
-        "columnsWritten": Int64(figures.columns_written),
-        "keysExamined": Int64(figures.keys_examined),
-        "tombstones": Int64(figures.tombstones),
-        "widePartitions": Int64(figures.wide_partitions),
-        "largeValues": Int64(figures.large_values),
-        "collected": Int64(figures.collected),
+        "reads": Int64(metrics.reads),
+        "writes": Int64(metrics.writes),
+        "columnsWritten": Int64(metrics.columns_written),
+        "keysExamined": Int64(metrics.keys_examined),
+        "tombstones": Int64(metrics.tombstones),
+        "widePartitions": Int64(metrics.wide_partitions),
+        "largeValues": Int64(metrics.large_values),
+        "collected": Int64(metrics.collected),
     }
 
 

@@ -9,9 +9,9 @@ from docstore.node.node import node_of
 
 
 def run(context: Context, _arguments: Arguments) -> Result:
-    store, figures = node_of(context).store, context.services.figures
-    figures.forget(lambda namespace: "$cmd" not in namespace and store.collection(namespace) is None)
-    return {"totals": {"note": "all times in microseconds", **figures.top()}}
+    store, metrics = node_of(context).store, context.services.metrics
+    metrics.forget(lambda namespace: "$cmd" not in namespace and store.collection(namespace) is None)
+    return {"totals": {"note": "all times in microseconds", **metrics.top()}}
 
 
 COMMAND = Command(

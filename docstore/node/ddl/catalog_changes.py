@@ -9,7 +9,7 @@ from typing import Any
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
@@ -72,15 +72,15 @@ async def enter_write(context: Context) -> None:
     """Enter the ownership for a write and check that it may still be done here; holds until the next await."""
     node = node_of(context)
     await node.store.write_lock.wait()
-    if node.ownership is not None:
-        entered = node.ownership.enter(context.namespace, context.shard_version, write=True)
+    if node.shard_filter is not None:
+        entered = node.shard_filter.check_version(context.namespace, context.shard_version, write=True)
         if isawaitable(entered):
             await enter(context, node, entered, write=True)
             await node.store.write_lock.wait()
     check_primary(context, node)
 
 
-async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUnit], None]) -> dict[str, Any]:
+async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUnitOfWork], None]) -> dict[str, Any]:
     """Do `act` in one write unit and wait for the write concern; `reply` with a writeConcernError when it was not met.
 
     `act` may add to `reply`; what it raises leaves the catalog as it was.

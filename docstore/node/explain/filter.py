@@ -26,9 +26,9 @@ from docstore.query.filter.tree import (
     Or,
     RegexMatch,
     Size,
+    TextSearch,
     TypeIs,
     ValueTest,
-    Words,
 )
 
 
@@ -47,7 +47,7 @@ def filter_document(tree: Filter) -> dict[str, Any]:
             return {"$alwaysTrue" if value else "$alwaysFalse": 1}
         case DocumentTest(_, name, argument):
             return {name: to_python(argument)}
-        case Words():
+        case TextSearch():
             return {"$text": _search(tree)}
         case Not(child):
             return _negated(child)
@@ -56,7 +56,7 @@ def filter_document(tree: Filter) -> dict[str, Any]:
             return {path: condition}
 
 
-def _search(words: Words) -> dict[str, Any]:
+def _search(words: TextSearch) -> dict[str, Any]:
     return {
         "$search": words.search,
         "$language": words.sought.language or words.language or "",

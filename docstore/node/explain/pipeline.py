@@ -43,7 +43,7 @@ async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | N
     collection = node_of(context).store.collection(context.namespace)
     query, rest = located(pipeline, collection, context.namespace).find_query(hint)
     running = RunningPipeline(rest)
-    subject = Subject(query, collation=pipeline.language.collation)
+    subject = Subject(query, collation=pipeline.query_context.collation)
     try:
         found = await explained(context, subject, verbosity, running.over if rest.stages else None)
     finally:
@@ -53,7 +53,7 @@ async def explain_aggregate(context: Context, pipeline: Pipeline, hint: Hint | N
         return {"explainVersion": "1", "queryPlanner": planner, **found, **frame(context)}
     cursor: dict[str, Any] = {"$cursor": found}
     if runs:
-        cursor |= _figures(found["executionStats"]["nReturned"], 0.0)
+        cursor |= _stats(found["executionStats"]["nReturned"], 0.0)
     return {"explainVersion": "1", "stages": [cursor, *running.shown(runs)], **frame(context)}
 
 
@@ -118,7 +118,7 @@ class RunningPipeline:
             for place, stage in enumerate(self._stages)
         ]
         if self._target is not None:
-            found.append(_shown(self._target) | (_figures(0, 0.0) if runs else {}))
+            found.append(_shown(self._target) | (_stats(0, 0.0) if runs else {}))
         return found
 
 
@@ -148,14 +148,14 @@ def _unwind_options(stage: Unwind, shown: dict[str, Any]) -> dict[str, Any]:
 
 def _stage_figures(stream: MeasuredStream, before: list[MeasuredStream]) -> dict[str, Any]:
     disk = {"usedDisk": stream.spills > 0, "spills": Int64(stream.spills)}
-    figures = _figures(stream.returned, stream.seconds)
+    execution_stats = _stats(stream.returned, stream.seconds)
     if isinstance(stream.stage, SortStage):
         size = before[-1].size if before else stream.size
-        return {"totalDataSizeSortedBytesEstimate": Int64(size), **disk, **figures}
+        return {"totalDataSizeSortedBytesEstimate": Int64(size), **disk, **execution_stats}
     if isinstance(stream.stage, Group):
-        return {"totalOutputDataSizeBytes": Int64(stream.size), **disk, **figures}
-    return figures
+        return {"totalOutputDataSizeBytes": Int64(stream.size), **disk, **execution_stats}
+    return execution_stats
 
 
-def _figures(returned: int, seconds: float) -> dict[str, Any]:
+def _stats(returned: int, seconds: float) -> dict[str, Any]:
     return {"nReturned": Int64(returned), "executionTimeMillisEstimate": Int64(round(seconds * 1000))}

@@ -19,7 +19,7 @@ from docstore.collection.collection import Index
 from docstore.collection.index.spec import ID_INDEX_NAME
 from docstore.node.explain.bounds import field_intervals, interval_text, range_edges, scan_intervals
 from docstore.node.explain.filter import filter_document, filter_shape
-from docstore.query.filter.tree import Or, Words
+from docstore.query.filter.tree import Or, TextSearch
 from docstore.query.find import FindQuery
 from docstore.query.geo.cell_keys import PlaneKeys
 from docstore.query.plan.access import CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
@@ -163,7 +163,7 @@ def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) ->
             return Stage("FETCH", condition, inputs=[_id_scan(value)])
         case CollectionScan(direction):
             return Stage("COLLSCAN", condition, {"direction": "forward" if direction > 0 else "backward"})
-        case IndexScan(words=Words() as words) as scan:
+        case IndexScan(words=TextSearch() as words) as scan:
             stage = _text_match(scan, words)
             return stage if condition is None else Stage("FETCH", condition, inputs=[stage])
         case IndexScan() as scan:
@@ -189,7 +189,7 @@ def _near_scan(access: NearScan) -> Stage:
     return Stage(name, details={name: details[name] for name in ("keyPattern", "indexName", "indexVersion")})
 
 
-def _text_match(access: IndexScan, words: Words) -> Stage:
+def _text_match(access: IndexScan, words: TextSearch) -> Stage:
     index = access.index
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
     search, _ = words.sought.settled

@@ -21,7 +21,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import node_of
 from docstore.node.pipeline.process_stages import process_documents
 from docstore.node.read.cursors import DocumentSource
-from docstore.node.read.requests import language_at
+from docstore.node.read.requests import query_context_at
 from docstore.query.filter.tree import In
 from docstore.query.find import FindQuery, Hint
 from docstore.query.plan.access import CollectionScan, IndexScan
@@ -84,7 +84,7 @@ class LocalCollections:
             clock=node.clock,
             foreign=self,
             spill=self._spill,
-            dice=node.dice,
+            rng=node.rng,
             process_documents=lambda name, options: process_documents(self._context, namespace, name, options),
         )
 
@@ -93,8 +93,8 @@ class LocalCollections:
         resolved = resolve_view(self._node.store, collection)
         if resolved is not None:
             collection = resolved.ns
-            language = replace(language_at(self._node, None), collation=resolved.collation)
-            pipeline = pipeline.over(parse_pipeline(resolved.pipeline, language=language))
+            query_context = replace(query_context_at(self._node, None), collation=resolved.collation)
+            pipeline = pipeline.over(parse_pipeline(resolved.pipeline, query_context=query_context))
         environment = self.environment(collection)
         if pipeline.has_source:
             return pipeline.open_own(environment)

@@ -23,7 +23,7 @@ from bson.objectid import ObjectId
 
 from docstore.bson.walk import ARRAY
 from docstore.collection.catalog.views import check_no_view
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.commands.shared.map_reduce import Mode, Output, merging
 from docstore.errors import CommandError
@@ -217,7 +217,7 @@ def _notes(node: DataNode) -> list[dict[str, Any]]:
     return [bson.decode(raw) for raw in node.engine.values(Family.RECORDS, collection.prefix, collection.end)]
 
 
-def _forget(node: DataNode, unit: WriteUnit, temporary: str) -> None:
+def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:
     """Drop the temporary collection with its note, and the notes' collection when there is no other."""
     if node.store.collection(temporary) is not None:
         node.store.drop_collection(unit, temporary)
@@ -236,8 +236,8 @@ def _forget(node: DataNode, unit: WriteUnit, temporary: str) -> None:
 async def _may_write(node: DataNode, namespace: str) -> None:
     """Errors: NotWritablePrimary. Holds until the next await."""
     await node.store.write_lock.wait()
-    while node.ownership is not None:
-        entered = node.ownership.enter(namespace, None, write=True)
+    while node.shard_filter is not None:
+        entered = node.shard_filter.check_version(namespace, None, write=True)
         if not isawaitable(entered):
             break
         await entered

@@ -13,7 +13,7 @@ from docstore.bson import Value, document_from, elements, get_field, to_python, 
 from docstore.bson.walk import OBJECT_ID
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.matching import find_matches
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
@@ -59,7 +59,7 @@ class MergeOutput:
         indexes = [] if collection is None else list(collection.indexes.values())
         if self._stage.on is None or (self._by_id and collection is None):
             return
-        rules = self._stage.language.collation
+        rules = self._stage.query_context.collation
         if any(_identifies(index, wanted) and index.collation == rules for index in indexes):
             return
         raise CommandError(51183, "Cannot find index to verify that join fields will be unique")
@@ -106,7 +106,7 @@ class MergeOutput:
                 " source collection",
             )
 
-    def _merge(self, unit: WriteUnit, collection: Collection | None, document: bytes) -> None:
+    def _merge(self, unit: WriteUnitOfWork, collection: Collection | None, document: bytes) -> None:
         if "_id" in (self._stage.on or ("_id",)) and get_field(document, "_id") is None:
             document = document_from([("_id", OBJECT_ID, _new_id()), *elements(document)])
         identity = self._stage.identity(document)
@@ -129,7 +129,7 @@ class MergeOutput:
         elif self._stage.not_matched is WhenNotMatched.FAIL:
             self._unmatched = True
 
-    def _match(self, unit: WriteUnit, collection: Collection, identity: Identity) -> Match | None:
+    def _match(self, unit: WriteUnitOfWork, collection: Collection, identity: Identity) -> Match | None:
         if self._by_id:
             return collection.look_up(unit, identity[0][1])
         tree: Filter = And(tuple(Comparison(path, Op.EQ, value) for path, value in identity))
@@ -139,7 +139,7 @@ class MergeOutput:
         return next((match for match in found if match is not None), None)
 
     def _change(
-        self, unit: WriteUnit, collection: Collection, match: Match, document: bytes, identity: Identity
+        self, unit: WriteUnitOfWork, collection: Collection, match: Match, document: bytes, identity: Identity
     ) -> None:
         record_id, before = match
         after = self._changed(before, document, identity)

@@ -18,7 +18,7 @@ from docstore.aggregation.stages.write import Merge, Out, check_target
 from docstore.bson import document_from, elements, from_python
 from docstore.collection.catalog.options import NO_OPTIONS
 from docstore.collection.collection import Collection
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.namespace import check_collection_name, replicates
@@ -121,8 +121,8 @@ def _slice(node: DataNode, output: Output, documents: list[bytes]) -> int:
 async def in_write(context: Context, node: DataNode, namespace: str, act: Callable[[], T]) -> T:
     """Do something that writes to the target, as a primary and let in by the ownership."""
     await node.store.write_lock.wait()
-    if node.ownership is not None:
-        entered = node.ownership.enter(namespace, None, write=True)
+    if node.shard_filter is not None:
+        entered = node.shard_filter.check_version(namespace, None, write=True)
         if isawaitable(entered):
             await enter(context, node, entered, write=True)
             await node.store.write_lock.wait()
@@ -204,7 +204,7 @@ class OutOutput:
             raise CommandError(17216, f"the collection that is filled was dropped: {self._made}")
         return collection
 
-    def _commit(self, unit: WriteUnit) -> None:
+    def _commit(self, unit: WriteUnitOfWork) -> None:
         self.last = unit.commit() or self.last
 
 

@@ -44,7 +44,7 @@ def _collection_statistics(context: Context, namespace: str, options: bytes) -> 
     found = {"ns": namespace, "host": node.settings.address, "localTime": node.now()}
     if asked["latencyStats"] is not None:
         parse_fields("$collStats.latencyStats", asked["latencyStats"], _LATENCIES)
-        found["latencyStats"] = context.services.figures.latencies(namespace)
+        found["latencyStats"] = context.services.metrics.latencies(namespace)
     if asked["storageStats"] is not None:
         if collection is None:
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to measure")

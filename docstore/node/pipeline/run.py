@@ -10,7 +10,7 @@ from docstore.aggregation.stage import Stream
 from docstore.aggregation.streams import DocumentList
 from docstore.collection.read.counting import open_count
 from docstore.commands.context import Context
-from docstore.deferred_free import discard
+from docstore.deferred_free import free_later
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import Found, LocalCollections
 from docstore.node.pipeline.count import CountSource, counted_group
@@ -63,7 +63,7 @@ class PipelineSource:
     def close(self) -> None:
         self._ready = []
         self._close()
-        discard(self._stream)
+        free_later(self._stream)
         self._stream = DocumentList(())
 
 

@@ -21,7 +21,7 @@ from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.operations.registry import Operation, OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable, ServerParameter
-from docstore.deferred_free import LITTER
+from docstore.deferred_free import DEFERRED_FREE
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import carry_out
 from docstore.log import component
@@ -35,8 +35,8 @@ from docstore.node.node import DataNode, Replication
 from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.upkeep.periodic import Housekeeping
-from docstore.node.upkeep.ttl import ExpiryMonitor
-from docstore.node.upkeep.ttl_settings import Expiry
+from docstore.node.upkeep.ttl import TtlMonitor
+from docstore.node.upkeep.ttl_settings import TtlSettings
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
@@ -126,13 +126,13 @@ class NodeProcess:
         settings = self._settings = replace(self._settings, port=sockets[0].getsockname()[1])
         engine = open_engine(settings.engine, str(settings.dbpath), cache_bytes=settings.cache_bytes)
         parts.callback(engine.close)
-        parts.callback(LITTER.clear)
+        parts.callback(DEFERRED_FREE.clear)
         store = Store(engine, clock=time.time)
         self.pool = Pool(application=settings.process)
         parts.push_async_callback(self.pool.close)
         operations = self._operations = OperationRegistry(time.monotonic)
         replication = self._replication(engine, store, operations)
-        expiry = Expiry()
+        expiry = TtlSettings()
         self.node = DataNode(
             settings=settings,
             engine=engine,
@@ -151,7 +151,7 @@ class NodeProcess:
         housekeeping = Housekeeping(self.node)
         parts.push_async_callback(housekeeping.stop)
         await housekeeping.start()
-        monitor = ExpiryMonitor(self.node)
+        monitor = TtlMonitor(self.node)
         parts.push_async_callback(monitor.stop)
         await monitor.start()
         for service in self._extension.services(self.node, self.pool):

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from docstore.bson import documents_array_parts, members_of_array
 from docstore.commands.context import Context
-from docstore.deferred_free import discard
+from docstore.deferred_free import free_later
 from docstore.js import script_thread
 from docstore.node.node import node_of
 
@@ -212,7 +212,7 @@ class Filling:
         """The reply that was put together, when others have had their turn; the documents are let go of."""
         if self._is_large:
             documents, self.documents = self.documents, []
-            discard(documents)
+            free_later(documents)
             del documents
             try:
                 await node_of(context).pause()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from docstore.aggregation import query_context
+from docstore.aggregation import expression_context
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.catalog.views import find_view
 from docstore.commands.arguments import Arguments, declared, parse_fields
@@ -14,7 +14,7 @@ from docstore.commands.values import NUMBERS, integer_of
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
 from docstore.node.node import DataNode, node_of
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.find import FindQuery, Hint, parse_between, parse_hint
@@ -64,13 +64,13 @@ def batch_size_of(arguments: Arguments) -> int | None:
     return size
 
 
-def language_of(context: Context, arguments: Arguments) -> Language:
+def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
     """The language of a request: its `let` and collation, the time, dice. Errors: those of `let` and the collation."""
     node, given = node_of(context), arguments.given()
-    return under(language_at(node, given.get("let")), node, context.namespace, given.get("collation"))
+    return under(query_context_at(node, given.get("let")), node, context.namespace, given.get("collation"))
 
 
-def under(language: Language, node: DataNode, namespace: str, collation: bytes | None) -> Language:
+def under(query_context: QueryContext, node: DataNode, namespace: str, collation: bytes | None) -> QueryContext:
     """The language with the collation that a request asks for, else with that of the collection or view.
 
     Errors: those of the collation, OptionNotSupportedOnView for one that is not the view's.
@@ -84,7 +84,7 @@ def under(language: Language, node: DataNode, namespace: str, collation: bytes |
     if not asked:
         owner = view or collection
         found = None if owner is None else owner.collation
-    return language if found is None else replace(language, collation=found)
+    return query_context if found is None else replace(query_context, collation=found)
 
 
 def other_collation(view: str) -> CommandError:
@@ -92,13 +92,13 @@ def other_collation(view: str) -> CommandError:
     return CommandError(Code.OptionNotSupportedOnView, f"Cannot override the default collation of the view {view}")
 
 
-def language_at(node: DataNode, let: bytes | None) -> Language:
+def query_context_at(node: DataNode, let: bytes | None) -> QueryContext:
     """The language of a request that is made now. Errors: those of the expressions in `let`."""
     now = node.wall_clock()
     cluster_time = int(now) << 32 | 1 if node.store.oplog is None else node.store.last_optime.timestamp
-    variables = query_context.system_variables(int(now * 1000), cluster_time)
-    made = replace(query_context.language(variables=variables, dice=node.dice), scripts=RUNNING)
-    return made if let is None else query_context.with_let(made, let)
+    variables = expression_context.system_variables(int(now * 1000), cluster_time)
+    made = replace(expression_context.new_context(variables=variables, rng=node.rng), scripts=RUNNING)
+    return made if let is None else expression_context.with_let(made, let)
 
 
 def capped_size_of(value: Value | None) -> int:
@@ -111,14 +111,14 @@ def capped_size_of(value: Value | None) -> int:
     return size
 
 
-def filter_of(raw: bytes | None, language: Language) -> Filter:
+def filter_of(raw: bytes | None, query_context: QueryContext) -> Filter:
     """The filter of an optional document."""
-    return MATCH_ALL if raw is None else parse_filter(raw, language=language)
+    return MATCH_ALL if raw is None else parse_filter(raw, query_context=query_context)
 
 
-def sort_of(raw: bytes | None, language: Language, tree: Filter = MATCH_ALL) -> Sort:
+def sort_of(raw: bytes | None, query_context: QueryContext, tree: Filter = MATCH_ALL) -> Sort:
     """The order of an optional document, beside that filter."""
-    return UNSORTED if raw is None else parse_sort(raw, language, tree)
+    return UNSORTED if raw is None else parse_sort(raw, query_context, tree)
 
 
 def hint_of(value: Value | None) -> Hint | None:
@@ -126,28 +126,30 @@ def hint_of(value: Value | None) -> Hint | None:
     return None if value is None else parse_hint(value)
 
 
-def find_query_of(arguments: Arguments, language: Language) -> FindQuery:
+def find_query_of(arguments: Arguments, query_context: QueryContext) -> FindQuery:
     """What a find asks for, apart from its cursor. Errors: those of the filter, sort, projection and hint."""
-    tree = filter_of(arguments["filter"], language)
-    sort = sort_of(arguments["sort"], language, tree)
+    tree = filter_of(arguments["filter"], query_context)
+    sort = sort_of(arguments["sort"], query_context, tree)
     return FindQuery(
         filter=tree,
-        projection=_projection_of(arguments, language, tree, sort),
+        projection=_projection_of(arguments, query_context, tree, sort),
         sort=sort,
         skip=arguments["skip"],
         limit=arguments["limit"],
         hint=hint_of(arguments["hint"]),
-        between=parse_between(arguments["min"], arguments["max"], language.collation),
+        between=parse_between(arguments["min"], arguments["max"], query_context.collation),
         return_key=arguments["returnKey"],
         show_record_id=arguments["showRecordId"],
     )
 
 
-def _projection_of(arguments: Arguments, language: Language, tree: Filter, sort: Sort) -> DocumentProjection | None:
+def _projection_of(
+    arguments: Arguments, query_context: QueryContext, tree: Filter, sort: Sort
+) -> DocumentProjection | None:
     """The projection of a find. Errors: BadValue for the key of a sort that there is not."""
     if arguments["projection"] is None:
         return None
-    projection = parse_projection(arguments["projection"], language=language, tree=tree, metadata=True)
+    projection = parse_projection(arguments["projection"], query_context=query_context, tree=tree, metadata=True)
     kinds = metadata_kinds(projection)
     if "sortKey" in kinds and not sort:
         raise CommandError(Code.BadValue, "cannot use sortKey $meta projection without a sort")
@@ -180,10 +182,10 @@ def cursor_options_of(arguments: Arguments) -> CursorOptions:
     )
 
 
-def count_query_of(arguments: Arguments, language: Language) -> FindQuery:
+def count_query_of(arguments: Arguments, query_context: QueryContext) -> FindQuery:
     """What a count counts; a negative limit means the same as a positive one."""
     return FindQuery(
-        filter=filter_of(arguments["query"], language),
+        filter=filter_of(arguments["query"], query_context),
         skip=arguments["skip"],
         limit=abs(arguments["limit"]),
         hint=hint_of(arguments["hint"]),

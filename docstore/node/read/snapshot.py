@@ -53,8 +53,8 @@ def view_of(context: Context) -> View | Awaitable[View]:
             raise CommandError(Code.IllegalOperation, "afterClusterTime needs a member of a replica set")
         return _view_later(context, node)
     owned = None
-    if node.ownership is not None:
-        entered = node.ownership.enter(context.namespace, context.shard_version, write=False)
+    if node.shard_filter is not None:
+        entered = node.shard_filter.check_version(context.namespace, context.shard_version, write=False)
         if isawaitable(entered):
             return _view_when_owned(context, node, entered)
         owned = entered
@@ -76,10 +76,10 @@ def newest(context: Context) -> tuple[bool, Predicate | None]:
     concern = context.read_concern
     if concern is not LOCAL and (concern.level not in _NEWEST or concern.after_cluster_time is not None):
         return False, None
-    ownership = node_of(context).ownership
-    if ownership is None:
+    shard_filter = node_of(context).shard_filter
+    if shard_filter is None:
         return True, None
-    entered = ownership.enter(context.namespace, context.shard_version, write=False)
+    entered = shard_filter.check_version(context.namespace, context.shard_version, write=False)
     if isinstance(entered, Awaitable):
         # Whoever waits enters anew.
         if isinstance(entered, Coroutine):
@@ -97,8 +97,8 @@ async def _view_when_owned(context: Context, node: DataNode, entering: Awaitable
 async def _view_later(context: Context, node: DataNode) -> View:
     reader, release = await _reader(context, node)
     try:
-        while node.ownership is not None:
-            entered = node.ownership.enter(context.namespace, context.shard_version, write=False)
+        while node.shard_filter is not None:
+            entered = node.shard_filter.check_version(context.namespace, context.shard_version, write=False)
             if not isawaitable(entered):
                 return View(reader, release, entered)
             # What the wait was for may have changed what a majority has: take a newer state with the newer filter.
@@ -147,7 +147,7 @@ async def enter(
     entered: Predicate | Awaitable[Predicate | None] | None = entering
     while isawaitable(entered):
         await entered
-        assert node.ownership is not None
+        assert node.shard_filter is not None
         context.operation.check()
-        entered = node.ownership.enter(namespace or context.namespace, context.shard_version, write=write)
+        entered = node.shard_filter.check_version(namespace or context.namespace, context.shard_version, write=write)
     return entered

@@ -20,9 +20,9 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import DocumentSource, ReleasingSource
-from docstore.node.read.requests import language_at, other_collation
+from docstore.node.read.requests import other_collation, query_context_at
 from docstore.node.read.snapshot import View, view_of
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.find import Hint
 from docstore.query.value.collation import SIMPLE, Collation
 
@@ -49,7 +49,7 @@ def checked_definition(
                     f"The aggregation stage {name} in location {position} of the pipeline cannot be used in the view "
                     f"definition of {namespace} because it writes to disk",
                 )
-    parsed = parse_pipeline(pipeline, language=replace(language_at(node, None), collation=collation))
+    parsed = parse_pipeline(pipeline, query_context=replace(query_context_at(node, None), collation=collation))
     if not parsed.needs_collection:
         raise CommandError(Code.InvalidNamespace, "'$documents' cannot be used in a view definition")
     database = namespace.partition(".")[0]
@@ -74,9 +74,9 @@ def viewed(context: Context) -> ResolvedView | None:
     return found
 
 
-def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], language: Language) -> Pipeline:
+def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], query_context: QueryContext) -> Pipeline:
     """The stages of a view and those of a request over it."""
-    return parse_pipeline([*resolved.pipeline, *stages], language=language)
+    return parse_pipeline([*resolved.pipeline, *stages], query_context=query_context)
 
 
 def check_other_views(context: Context, pipeline: Pipeline) -> None:
@@ -85,7 +85,7 @@ def check_other_views(context: Context, pipeline: Pipeline) -> None:
     for name in pipeline.others:
         namespace = f"{context.db}.{name}"
         view = None if namespace in store.catalog.collections else find_view(store, namespace)
-        if view is not None and view.collation != pipeline.language.collation:
+        if view is not None and view.collation != pipeline.query_context.collation:
             raise other_collation(namespace)
 
 
@@ -102,10 +102,10 @@ def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
 
 
 async def open_view(
-    context: Context, resolved: ResolvedView, stages: Sequence[bytes], language: Language, hint: Hint | None
+    context: Context, resolved: ResolvedView, stages: Sequence[bytes], query_context: QueryContext, hint: Hint | None
 ) -> DocumentSource:
     """What a request's stages make of a view; the request's namespace becomes that of the collection below."""
-    pipeline = view_pipeline(resolved, stages, language)
+    pipeline = view_pipeline(resolved, stages, query_context)
     context.namespace = resolved.ns
     viewing = view_of(context)
     view: View = await viewing if isawaitable(viewing) else viewing

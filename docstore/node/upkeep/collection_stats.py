@@ -32,10 +32,10 @@ def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1)
             "totalIndexSize": 0, "indexDetails": {}, "indexSizes": {}, "scaleFactor": scale,
         }  # fmt: skip
     sizes = collection_sizes(engine, collection)
-    figures: dict[str, Any] = {"size": number(collection.size // scale), "count": number(collection.count)}
+    metrics: dict[str, Any] = {"size": number(collection.size // scale), "count": number(collection.count)}
     if collection.count:
-        figures["avgObjSize"] = collection.size // collection.count
-    figures.update(
+        metrics["avgObjSize"] = collection.size // collection.count
+    metrics.update(
         numOrphanDocs=0,
         storageSize=number(sizes.storage // scale),
         freeStorageSize=0,
@@ -49,7 +49,7 @@ def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1)
         indexSizes={name: number(size // scale) for name, size in sizes.indexes.items()},
         scaleFactor=scale,
     )
-    return figures
+    return metrics
 
 
 def _limits(collection: Collection, scale: int) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def _limits(collection: Collection, scale: int) -> dict[str, Any]:
 
 def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
     """The figures of `local.oplog.rs`, in the form of a capped collection."""
-    figures: dict[str, Any] = {"size": number(oplog.size // scale), "count": number(oplog.count)}
+    metrics: dict[str, Any] = {"size": number(oplog.size // scale), "count": number(oplog.count)}
     if oplog.count:
-        figures["avgObjSize"] = oplog.size // oplog.count
-    return figures | {
+        metrics["avgObjSize"] = oplog.size // oplog.count
+    return metrics | {
         "storageSize": number(oplog.size // scale),
         "capped": True,
         "max": -1,
@@ -103,7 +103,7 @@ async def database_stats(context: Context, scale: int, *, free: bool = False) ->
     usage = shutil.disk_usage(node.settings.dbpath) if collections else None
     # Of a database that is not there the zeros are integers.
     number_of = float if collections else int
-    figures: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "db": database,
         "collections": len(collections),
         "views": len(views_of(node.store, database)),
@@ -113,15 +113,15 @@ async def database_stats(context: Context, scale: int, *, free: bool = False) ->
         "storageSize": number_of(storage / scale),
     }
     if free:
-        figures["freeStorageSize"] = number_of(0)
-    figures["indexes"] = sum(len(collection.indexes) for collection in collections)
-    figures["indexSize"] = number_of(index_bytes / scale)
+        metrics["freeStorageSize"] = number_of(0)
+    metrics["indexes"] = sum(len(collection.indexes) for collection in collections)
+    metrics["indexSize"] = number_of(index_bytes / scale)
     if free:
-        figures["indexFreeStorageSize"] = number_of(0)
-    figures["totalSize"] = number_of((storage + index_bytes) / scale)
+        metrics["indexFreeStorageSize"] = number_of(0)
+    metrics["totalSize"] = number_of((storage + index_bytes) / scale)
     if free:
-        figures["totalFreeStorageSize"] = number_of(0)
-    return figures | {
+        metrics["totalFreeStorageSize"] = number_of(0)
+    return metrics | {
         "scaleFactor": number_of(scale),
         "fsUsedSize": number_of(usage.used / scale if usage else 0),
         "fsTotalSize": number_of(usage.total / scale if usage else 0),

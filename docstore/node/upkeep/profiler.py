@@ -74,7 +74,7 @@ class Profiler:
         node: DataNode = context.node
         millis = round((node.clock() - context.started) * 1000)
         if profile.predicate is None:
-            if profile.level == 1 and (millis < self.slow_ms or node.dice() >= self.sample_rate):
+            if profile.level == 1 and (millis < self.slow_ms or node.rng() >= self.sample_rate):
                 return
             entry = _entry(context, namespace, reply, millis)
         else:

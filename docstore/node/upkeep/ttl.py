@@ -28,7 +28,7 @@ _UNIT_DOCUMENTS = 100
 _LEAST_DATE_MS = -(1 << 63)
 
 
-class ExpiryMonitor(PeriodicTask):
+class TtlMonitor(PeriodicTask):
     """Runs the passes of a node; `node.expiry` holds its settings and figures."""
 
     name = "TTL monitor"
@@ -50,11 +50,11 @@ class ExpiryMonitor(PeriodicTask):
         while True:
             await node.store.write_lock.wait()
             owned: Predicate | None = None
-            if node.ownership is not None:
-                entered = node.ownership.enter(collection.ns, None, write=True)
+            if node.shard_filter is not None:
+                entered = node.shard_filter.check_version(collection.ns, None, write=True)
                 while isawaitable(entered):
                     await entered
-                    entered = node.ownership.enter(collection.ns, None, write=True)
+                    entered = node.shard_filter.check_version(collection.ns, None, write=True)
                 owned = entered
             if not self._may_delete(collection, index):
                 return

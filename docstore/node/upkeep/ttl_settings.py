@@ -10,7 +10,7 @@ from docstore.errors import Code, CommandError
 
 
 @dataclass(slots=True)
-class Expiry:
+class TtlSettings:
     """`passes` and `deleted` count what it has done since the start."""
 
     enabled: bool = True

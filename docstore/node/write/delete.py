@@ -76,7 +76,7 @@ class DeleteWork:
             if target.let is None and collation is None:
                 self._tree = identity_filter(filter_, target.collation)
             if self._tree is None:
-                self._tree = parse_filter(filter_, language=target.language(collation))
+                self._tree = parse_filter(filter_, query_context=target.query_context(collation))
         collection = target.collection()
         if collection is None:
             return True

@@ -116,8 +116,8 @@ def drive(context: Context, statements: Statements) -> Awaitable[None] | None:
     owned = None
     if node.store.write_lock.held:
         return _drive_on(context, node, statements, None)
-    if node.ownership is not None:
-        entered = node.ownership.enter(context.namespace, context.shard_version, write=True)
+    if node.shard_filter is not None:
+        entered = node.shard_filter.check_version(context.namespace, context.shard_version, write=True)
         if isawaitable(entered):
             return _drive_on(context, node, statements, entered)
         owned = entered
@@ -154,9 +154,9 @@ async def _drive_on(
 async def _enter_again(
     context: Context, node: DataNode, entering: Awaitable[Predicate | None] | None
 ) -> Predicate | None:
-    if node.ownership is None:
+    if node.shard_filter is None:
         return None
-    entered = entering or node.ownership.enter(context.namespace, context.shard_version, write=True)
+    entered = entering or node.shard_filter.check_version(context.namespace, context.shard_version, write=True)
     return await enter(context, node, entered, write=True) if isawaitable(entered) else entered
 
 

@@ -17,7 +17,7 @@ from docstore.bson import elements, is_storable
 from docstore.bson.walk import BOOL, INT32, OBJECT, Value
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.sessions import SessionWrite
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
@@ -48,14 +48,14 @@ class _Place(NamedTuple):
     def find(self, identity: Value) -> tuple[int, bytes] | None:
         return self.collection.look_up(self.node.engine, identity)
 
-    def unit(self) -> WriteUnit:
+    def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session)
 
 
 def _place(context: Context, node: DataNode, arguments: Arguments) -> _Place | None:
     """Where to write. Errors: those of the session and of the write concern."""
     store = node.store
-    if node.ownership is not None or store.write_lock.held or "let" in arguments:
+    if node.shard_filter is not None or store.write_lock.held or "let" in arguments:
         return None
     collection = store.collection(context.namespace)
     if collection is None or collection.id_index.collation is not None or collection.options.validator is not None:

@@ -43,7 +43,7 @@ class FindAndModifyRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FindAndModifyResult:
     """What the reply says: `existing` is None for a removal, `upserted` the `_id` of a new document."""
 
     n: int
@@ -57,7 +57,7 @@ class FindAndModifyWork:
     """The one statement of a findAndModify; `result` is there once `step` has returned True."""
 
     def __init__(self, target: WriteTarget, request: FindAndModifyRequest) -> None:
-        self._answer: Answer | None = None
+        self._answer: FindAndModifyResult | None = None
         self._target = target
         self._request = request
         self._stmt_id = target.statement_id(0)
@@ -66,7 +66,7 @@ class FindAndModifyWork:
         self._collection: Collection | None = None
 
     @property
-    def result(self) -> Answer:
+    def result(self) -> FindAndModifyResult:
         assert self._answer is not None, "the statement is not done yet"
         return self._answer
 
@@ -138,15 +138,15 @@ class FindAndModifyWork:
         else:
             self._target.commit(unit)
         value = after if self._request.new else before
-        self._answer = Answer(1, None if modification is None else True, value)
+        self._answer = FindAndModifyResult(1, None if modification is None else True, value)
 
     def _without_match(self, collection: Collection | None) -> None:
         modification = self._request.modification
         if modification is None:
-            self._answer = Answer(0, None, None)
+            self._answer = FindAndModifyResult(0, None, None)
             return
         if not self._request.upsert:
-            self._answer = Answer(0, False, None)
+            self._answer = FindAndModifyResult(0, False, None)
             return
         made = modification.upsert()
         collection = collection or make_collection(self._target.node.store, self._target.namespace)
@@ -162,10 +162,10 @@ class FindAndModifyWork:
         self._target.commit(unit)
         self._answer = self._inserted(made)
 
-    def _inserted(self, made: bytes, retried: int | None = None) -> Answer:
+    def _inserted(self, made: bytes, retried: int | None = None) -> FindAndModifyResult:
         identity = get_field(made, "_id")
         assert identity is not None, "a stored document has an _id"
-        return Answer(1, False, made if self._request.new else None, identity, retried)
+        return FindAndModifyResult(1, False, made if self._request.new else None, identity, retried)
 
     def _retried(self) -> bool:
         optime = self._target.executed(self._stmt_id)
@@ -184,7 +184,7 @@ class FindAndModifyWork:
             self._answer = self._inserted(made[1], self._stmt_id)
         else:
             value = self._image(entry)
-            self._answer = Answer(1, None if removes else True, value, None, self._stmt_id)
+            self._answer = FindAndModifyResult(1, None if removes else True, value, None, self._stmt_id)
         return True
 
     def _image(self, entry: bytes) -> bytes:
@@ -205,7 +205,7 @@ class FindAndModifyWork:
         return document[1]
 
 
-def answer_fields(answer: Answer, projection: DocumentProjection | None) -> list[tuple[str, int, bytes]]:
+def answer_fields(answer: FindAndModifyResult, projection: DocumentProjection | None) -> list[tuple[str, int, bytes]]:
     """The reply's fields."""
     last = [("n", INT32, _INT.pack(answer.n))]
     if answer.existing is not None:

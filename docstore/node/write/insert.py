@@ -10,7 +10,7 @@ from bson.objectid import ObjectId
 
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.sessions import SessionWrite
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
@@ -82,7 +82,7 @@ class Inserts:
         try:
             while True:
                 stop = min(self._at + _CLOCK_EVERY, len(self._documents))
-                left -= self._stretch(unit, collection, stop)
+                left -= self._record_range(unit, collection, stop)
                 full = left <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
                 if full or self._at < stop or self._node.clock() >= until:
                     break
@@ -101,7 +101,7 @@ class Inserts:
         self.outcome.n += self._at - first - failed
         return not (failed and self._ordered)
 
-    def _stretch(self, unit: WriteUnit, collection: Collection, stop: int) -> int:
+    def _record_range(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
         """Put the documents before `stop` into the unit, up to an ordered batch's first error; their size in bytes."""
         documents, timestamp, insert = self._documents, self._node.timestamp, unit.insert
         size = 0
@@ -123,7 +123,7 @@ class Inserts:
         self._at = stop
         return size
 
-    def _insert_once(self, unit: WriteUnit, collection: Collection, position: int, row: SessionWrite) -> None:
+    def _insert_once(self, unit: WriteUnitOfWork, collection: Collection, position: int, row: SessionWrite) -> None:
         """Insert unless the statement has been executed before."""
         assert self._session is not None, "a retryable write belongs to a session"
         stmt_id = self._session.statement_id(position)

@@ -15,7 +15,7 @@ from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.write.search import identity_filter
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.tree import Filter
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
@@ -119,10 +119,10 @@ def direct_modification(
     return None if identity is None or direct is None else Modification(node, identity, direct)
 
 
-def update_of(update: Value, array_filters: Sequence[bytes], language: Language) -> Update:
+def update_of(update: Value, array_filters: Sequence[bytes], query_context: QueryContext) -> Update:
     """From the `u` of a statement, whose form has been checked. Errors: those of the update language."""
     code, data = update
     if code == OBJECT:
         direct = None if array_filters else direct_update(data)
-        return parse_update(data, array_filters, language=language) if direct is None else direct
-    return parse_update(array_documents(data), array_filters, language=language)
+        return parse_update(data, array_filters, query_context=query_context) if direct is None else direct
+    return parse_update(array_documents(data), array_filters, query_context=query_context)

@@ -10,16 +10,16 @@ from docstore.bson import get_field
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.sessions import SessionWrite
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
-from docstore.node.read.requests import language_at, under
+from docstore.node.read.requests import query_context_at, under
 from docstore.node.write.driver import Outcome
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.value.collation import Collation
 
 UNIT_DOCUMENTS = 64
@@ -37,13 +37,13 @@ class WriteTarget:
     session_write: SessionWrite | None = None
     let: bytes | None = None
     bypass_validation: bool = False
-    _language: Language | None = None
+    _query_context: QueryContext | None = None
 
-    def language(self, collation: bytes | None = None) -> Language:
+    def query_context(self, collation: bytes | None = None) -> QueryContext:
         """What the filter and the update of a statement mean. Errors: those of `let` and of the collation."""
-        if self._language is None:
-            self._language = language_at(self.node, self.let)
-        return under(self._language, self.node, self.namespace, collation)
+        if self._query_context is None:
+            self._query_context = query_context_at(self.node, self.let)
+        return under(self._query_context, self.node, self.namespace, collation)
 
     @property
     def collation(self) -> Collation | None:
@@ -63,10 +63,10 @@ class WriteTarget:
         """What documents must pass on this command's behalf."""
         return validator_of(self.node, collection, bypass=self.bypass_validation)
 
-    def unit(self) -> WriteUnit:
+    def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session_write)
 
-    def commit(self, unit: WriteUnit) -> None:
+    def commit(self, unit: WriteUnitOfWork) -> None:
         """Commit and remember the optime."""
         self.outcome.last = unit.commit() or self.outcome.last
 

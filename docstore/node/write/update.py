@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docstore.aggregation.query_context import with_constants
+from docstore.aggregation.expression_context import with_constants
 from docstore.bson import Value, elements, get_field
 from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.collection.collection import Collection
@@ -117,15 +117,15 @@ class UpdateWork:
 
     def _parsed(self) -> Modification:
         statement, target = self._statement, self._target
-        language = target.language(statement.collation)
+        query_context = target.query_context(statement.collation)
         if statement.constants is not None:
             if statement.update[0] != ARRAY:
                 raise CommandError(51198, "Constant values may only be specified for pipeline updates")
-            language = with_constants(language, statement.constants)
-        update = update_of(statement.update, statement.array_filters, language)
+            query_context = with_constants(query_context, statement.constants)
+        update = update_of(statement.update, statement.array_filters, query_context)
         if statement.multi and update.is_replacement:
             raise CommandError(Code.FailedToParse, "multi update is not supported for replacement-style update")
-        tree = parse_filter(statement.filter, language=language)
+        tree = parse_filter(statement.filter, query_context=query_context)
         if statement.upsert:
             refuse_expressions(tree)
         return Modification(target.node, tree, update)

@@ -11,15 +11,15 @@ from functools import lru_cache
 
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.query_context import language
+from docstore.aggregation.expression_context import new_context
 from docstore.bson import ARRAY, OBJECT, elements, get_field, to_python, values
 from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
-from docstore.node.read.requests import language_at
-from docstore.query.context import Language
+from docstore.node.read.requests import query_context_at
+from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.schema.validator_details import failure_details
@@ -45,7 +45,7 @@ _REFUSED_EXPRESSIONS: Mapping[str, tuple[int, str]] = {
 def check_validator(node: DataNode, raw: bytes) -> None:
     """Refuse a filter that cannot be a validator. Errors: those of the filter language, BadValue, Location5626500."""
     _check_names(raw, _REFUSED)
-    parse_filter(raw, language=replace(language_at(node, None), scripts=None))
+    parse_filter(raw, query_context=replace(query_context_at(node, None), scripts=None))
 
 
 def _check_names(raw: bytes, refused: Mapping[str, tuple[int, str]]) -> None:
@@ -72,7 +72,7 @@ class Validator:
 
     raw: bytes
     predicate: Predicate
-    language: Language
+    query_context: QueryContext
     moderate: bool
     warns: bool
 
@@ -92,7 +92,7 @@ class Validator:
         assert identity is not None, "a document to be stored has an _id"
         info = {
             "failingDocumentId": to_python(identity),
-            "details": RawBSONDocument(failure_details(self.raw, raw, self.language)),
+            "details": RawBSONDocument(failure_details(self.raw, raw, self.query_context)),
         }
         return CommandError(Code.DocumentValidationFailure, "Document failed validation", extra={"errInfo": info})
 
@@ -103,16 +103,16 @@ def validator_of(node: DataNode, collection: Collection, *, bypass: bool = False
     if options.validator is None or options.level == "off" or bypass:
         return None
     if _VARIABLE in options.validator:
-        return _validator(options, replace(language_at(node, None), collation=options.collation))
+        return _validator(options, replace(query_context_at(node, None), collation=options.collation))
     return _without_variables(options)
 
 
 @lru_cache(maxsize=256)
 def _without_variables(options: CollectionOptions) -> Validator:
-    return _validator(options, language(collation=options.collation))
+    return _validator(options, new_context(collation=options.collation))
 
 
-def _validator(options: CollectionOptions, meaning: Language) -> Validator:
+def _validator(options: CollectionOptions, meaning: QueryContext) -> Validator:
     assert options.validator is not None, "only a collection with a validator has documents checked"
-    predicate = compile_filter(parse_filter(options.validator, language=meaning))
+    predicate = compile_filter(parse_filter(options.validator, query_context=meaning))
     return Validator(options.validator, predicate, meaning, options.level == "moderate", options.action == "warn")

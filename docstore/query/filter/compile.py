@@ -28,9 +28,9 @@ from docstore.query.filter.tree import (
     Or,
     RegexMatch,
     Size,
+    TextSearch,
     TypeIs,
     ValueTest,
-    Words,
 )
 from docstore.query.value.collation import Collation
 
@@ -50,7 +50,7 @@ def compile_filter(tree: Filter) -> Predicate:
             return predicate.Always(value)
         case DocumentTest(test):
             return path_predicates.Call(test)
-        case Words():
+        case TextSearch():
             return path_predicates.Call(tree.sought.finds)
         case ElemMatchObject(path, inner):
             return path_predicates.ElemMatch(path, compile_filter(inner))

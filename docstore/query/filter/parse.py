@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.bits import BIT_OPERATORS
 from docstore.query.filter.path_operators import FIELD_OPERATORS, parse_equality, parse_regex_operator
 from docstore.query.filter.text_operator import parse_words
@@ -49,42 +49,42 @@ _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
 """Operators that make an `$elemMatch` one on embedded documents."""
 
 
-def parse_filter(raw: bytes, *, language: Language = PLAIN) -> Filter:
+def parse_filter(raw: bytes, *, query_context: QueryContext = PLAIN) -> Filter:
     """The tree of a filter document. An empty document matches everything."""
     children: list[Filter] = []
     for name, code, data in elements(raw):
         value = (code, data)
         if name.startswith("$") and name not in _DBREF_FIELDS:
-            child = _top_level(name, value, language)
+            child = _top_level(name, value, query_context)
             if child is not None:
                 children.append(child)
         else:
-            children.append(parse_field(name, value, language))
+            children.append(parse_field(name, value, query_context))
     if not children:
         return MATCH_ALL
     tree = conjunction(children)
-    return under(language, tree)
+    return under(query_context, tree)
 
 
-def under(language: Language, tree: Filter) -> Filter:
+def under(query_context: QueryContext, tree: Filter) -> Filter:
     """The filter with the collation of the language."""
-    return tree if language.collation is None else collated(tree, language.collation)
+    return tree if query_context.collation is None else collated(tree, query_context.collation)
 
 
-def parse_field(path: str, value: Value, language: Language = PLAIN) -> Filter:
+def parse_field(path: str, value: Value, query_context: QueryContext = PLAIN) -> Filter:
     """The condition on one field: an equality, a regular expression or a document of operators."""
     if value[0] == OBJECT and is_operator_document(value[1]):
-        return parse_operators(path, value[1], language)
+        return parse_operators(path, value[1], query_context)
     return parse_equality(path, value)
 
 
-def parse_operators(path: str, raw: bytes, language: Language = PLAIN) -> Filter:
+def parse_operators(path: str, raw: bytes, query_context: QueryContext = PLAIN) -> Filter:
     """A document of operators (`{$gt: 1, $lt: 5}`) on one path."""
     children: list[Filter] = []
     fields = elements(raw)
     if any(name in GEO_OPERATORS for name, _, _ in fields):
         for name, _, _ in fields:
-            if name in language.excluded & NEAR:
+            if name in query_context.excluded & NEAR:
                 raise _excluded(name)
         return parse_geo(path, fields)
     regex_done = False
@@ -95,11 +95,11 @@ def parse_operators(path: str, raw: bytes, language: Language = PLAIN) -> Filter
                 children.append(parse_regex_operator(path, fields))
                 regex_done = True
         elif name == "$not":
-            children.append(_parse_not(path, value, language))
+            children.append(_parse_not(path, value, query_context))
         elif name == "$elemMatch":
-            children.append(parse_elem_match(path, value, language))
+            children.append(parse_elem_match(path, value, query_context))
         elif name == "$all":
-            children.append(_parse_all(path, value, language))
+            children.append(_parse_all(path, value, query_context))
         elif name in BIT_OPERATORS:
             children.append(BIT_OPERATORS[name](path, value))
         elif name in FIELD_OPERATORS:
@@ -117,33 +117,33 @@ def is_operator_document(raw: bytes) -> bool:
     return not (names[0] in _DBREF_FIELDS and "$ref" in names and "$id" in names)
 
 
-def _top_level(name: str, value: Value, language: Language) -> Filter | None:
-    if name in language.excluded:
+def _top_level(name: str, value: Value, query_context: QueryContext) -> Filter | None:
+    if name in query_context.excluded:
         raise _excluded(name)
-    if language.nested and name in _ONLY_AT_TOP:
+    if query_context.nested and name in _ONLY_AT_TOP:
         raise CommandError(Code.BadValue, f"{name} can only be applied to the top-level document")
     match name:
         case "$and":
-            return conjunction(list(_clauses(name, value, language)))
+            return conjunction(list(_clauses(name, value, query_context)))
         case "$or":
-            clauses = _clauses(name, value, language)
+            clauses = _clauses(name, value, query_context)
             return clauses[0] if len(clauses) == 1 else Or(clauses)
         case "$nor":
-            return Nor(_clauses(name, value, language))
+            return Nor(_clauses(name, value, query_context))
         case "$alwaysTrue" | "$alwaysFalse":
             if integral_of(value) != 1:
                 raise CommandError(Code.FailedToParse, f"{name} must be an integer value of 1")
             return Always(name == "$alwaysTrue")
         case "$comment":
             return None
-        case "$expr" if language.expressions is not None:
-            return parse_expression_test(language.expressions, value, language)
+        case "$expr" if query_context.expressions is not None:
+            return parse_expression_test(query_context.expressions, value, query_context)
         case "$where":
-            return parse_where(value, language)
+            return parse_where(value, query_context)
         case "$text":
             return parse_words(value)
         case "$sampleRate":
-            return _parse_sample_rate(value, language)
+            return _parse_sample_rate(value, query_context)
         case "$jsonSchema":
             schema = parse_schema(value)
             return DocumentTest(lambda document: schema((OBJECT, document)), name, value)
@@ -151,7 +151,7 @@ def _top_level(name: str, value: Value, language: Language) -> Filter | None:
             raise _unknown_at_top(name)
 
 
-def _parse_sample_rate(value: Value, language: Language) -> Filter:
+def _parse_sample_rate(value: Value, query_context: QueryContext) -> Filter:
     """True of about this share of the documents, by the language's dice."""
     if value[0] not in NUMBERS:
         raise CommandError(Code.BadValue, "argument to $sampleRate must be a numeric type")
@@ -160,10 +160,10 @@ def _parse_sample_rate(value: Value, language: Language) -> Filter:
         raise CommandError(Code.BadValue, "numeric argument to $sampleRate must be in [0, 1]")
     if rate in (0, 1):
         return Always(rate == 1)
-    dice = language.dice
-    if dice is None:
+    rng = query_context.rng
+    if rng is None:
         raise not_supported("query operator", "$sampleRate")
-    return DocumentTest(lambda document: dice() < rate, "$sampleRate", value)
+    return DocumentTest(lambda document: rng() < rate, "$sampleRate", value)
 
 
 def _excluded(name: str) -> CommandError:
@@ -189,7 +189,7 @@ def _unknown_operator(name: str) -> CommandError:
     return CommandError(Code.BadValue, f"unknown operator: {name}")
 
 
-def _clauses(name: str, value: Value, language: Language) -> tuple[Filter, ...]:
+def _clauses(name: str, value: Value, query_context: QueryContext) -> tuple[Filter, ...]:
     if value[0] != ARRAY:
         raise CommandError(Code.BadValue, f"{name} must be an array")
     clauses = values(value[1])
@@ -197,30 +197,30 @@ def _clauses(name: str, value: Value, language: Language) -> tuple[Filter, ...]:
         raise CommandError(Code.BadValue, "$and/$or/$nor must be a nonempty array")
     if any(code != OBJECT for code, _ in clauses):
         raise CommandError(Code.BadValue, "$or/$and/$nor entries need to be full objects")
-    return tuple(parse_filter(raw, language=language) for _, raw in clauses)
+    return tuple(parse_filter(raw, query_context=query_context) for _, raw in clauses)
 
 
-def _parse_not(path: str, value: Value, language: Language) -> Filter:
+def _parse_not(path: str, value: Value, query_context: QueryContext) -> Filter:
     if value[0] == REGEX:
         return Not(parse_equality(path, value))
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$not needs a regex or a document")
     if not elements(value[1]):
         raise CommandError(Code.BadValue, "$not cannot be empty")
-    return Not(parse_operators(path, value[1], language))
+    return Not(parse_operators(path, value[1], query_context))
 
 
-def parse_elem_match(path: str, value: Value, language: Language = PLAIN) -> Filter:
+def parse_elem_match(path: str, value: Value, query_context: QueryContext = PLAIN) -> Filter:
     """A condition on single elements of the array at the path."""
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$elemMatch needs an Object")
     raw = value[1]
     if is_operator_document(raw) and elements(raw)[0][0] not in _ABOUT_DOCUMENTS:
-        return ElemMatchValue(path, parse_operators("", raw, language))
-    return ElemMatchObject(path, parse_filter(raw, language=replace(language, nested=True)))
+        return ElemMatchValue(path, parse_operators("", raw, query_context))
+    return ElemMatchObject(path, parse_filter(raw, query_context=replace(query_context, nested=True)))
 
 
-def _parse_all(path: str, value: Value, language: Language) -> Filter:
+def _parse_all(path: str, value: Value, query_context: QueryContext) -> Filter:
     if value[0] != ARRAY:
         raise CommandError(Code.BadValue, "$all needs an array")
     items = values(value[1])
@@ -230,7 +230,7 @@ def _parse_all(path: str, value: Value, language: Language) -> Filter:
     if elem_matches[0]:
         if not all(elem_matches):
             raise CommandError(Code.BadValue, "$all/$elemMatch has to be consistent")
-        return conjunction([parse_elem_match(path, _only_value(item), language) for item in items])
+        return conjunction([parse_elem_match(path, _only_value(item), query_context) for item in items])
     for item in items:
         if item[0] == OBJECT and is_operator_document(item[1]):
             raise CommandError(Code.BadValue, f"no $ expressions in $all, found {display(item)}")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from docstore.errors import Code, CommandError
-from docstore.query.filter.tree import And, ElemMatchObject, ElemMatchValue, Filter, Near, Nor, Not, Or, Words
+from docstore.query.filter.tree import And, ElemMatchObject, ElemMatchValue, Filter, Near, Nor, Not, Or, TextSearch
 from docstore.query.plan.index_bounds import IndexInfo
 
 
-def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) -> Near | Words | None:
+def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) -> Near | TextSearch | None:
     """What of these a filter asks for, in the conjunction at its top. `indexes`: those that there are.
 
     Errors: BadValue for one in the wrong place or one too many, NoQueryExecutionPlans for words in a disjunction,
@@ -22,7 +22,7 @@ def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) 
     if not found:
         return None
     near = [node for node in found if isinstance(node, Near)]
-    words = [node for node in found if isinstance(node, Words)]
+    words = [node for node in found if isinstance(node, TextSearch)]
     if words and indexes is not None and all(index.words is None for index in indexes):
         raise CommandError(Code.IndexNotFound, "text index required for $text query")
     top = tree.children if isinstance(tree, And) else (tree,)
@@ -47,17 +47,17 @@ def nearness(tree: Filter) -> Near | None:
 
 def has_words(tree: Filter) -> bool:
     """Whether a filter searches for words, wherever that stands."""
-    return any(isinstance(node, Words) for node in _special(tree))
+    return any(isinstance(node, TextSearch) for node in _special(tree))
 
 
-def _special(tree: Filter) -> Iterator[Near | Words]:
+def _special(tree: Filter) -> Iterator[Near | TextSearch]:
     match tree:
         case And(children) | Or(children) | Nor(children):
             for child in children:
                 yield from _special(child)
         case Not(child) | ElemMatchObject(_, child) | ElemMatchValue(_, child):
             yield from _special(child)
-        case Near() | Words():
+        case Near() | TextSearch():
             yield tree
 
 
@@ -67,6 +67,6 @@ def _negates(tree: Filter) -> bool:
         case And(children) | Or(children):
             return any(map(_negates, children))
         case Nor() | Not():
-            return any(isinstance(node, Words) for node in _special(tree))
+            return any(isinstance(node, TextSearch) for node in _special(tree))
         case _:
             return False

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from docstore.bson.walk import BOOL, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.filter.tree import Words
+from docstore.query.filter.tree import TextSearch
 from docstore.query.text.languages import Exactness
 from docstore.query.value.values import is_true, text_of, type_name
 
 _OPTIONS = {"$search": STRING, "$language": STRING, "$caseSensitive": BOOL, "$diacriticSensitive": BOOL}
 
 
-def parse_words(value: Value) -> Words:
+def parse_words(value: Value) -> TextSearch:
     """The condition of a `$text`. Errors: BadValue, NoSuchKey without `$search`, TypeMismatch."""
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$text expects an object")
@@ -27,4 +27,4 @@ def parse_words(value: Value) -> Words:
         raise CommandError(Code.BadValue, "extra fields in $text")
     exactness = Exactness(is_true(fields.get("$caseSensitive")), is_true(fields.get("$diacriticSensitive")))
     language = text_of(fields["$language"]) if "$language" in fields else None
-    return Words(text_of(fields["$search"]), language, exactness, value)
+    return TextSearch(text_of(fields["$search"]), language, exactness, value)

@@ -117,7 +117,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextSearch:
     """A search for words, which only an index of words answers; without a `language` it is in that of the index.
 
     The plan says in `sought` which index that is.
@@ -221,7 +221,7 @@ Filter = (
     | DocumentTest
     | ValueTest
     | Near
-    | Words
+    | TextSearch
     | Comparison
     | RegexMatch
     | In
@@ -246,7 +246,7 @@ def named_paths(tree: Filter) -> Iterator[str]:
                 yield from named_paths(child)
         case Not(child):
             yield from named_paths(child)
-        case Always() | DocumentTest() | Words():
+        case Always() | DocumentTest() | TextSearch():
             return
         case _:
             yield tree.path

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from docstore.bson.walk import CODE, CODE_WITH_SCOPE, STRING, Value
 from docstore.errors import Code, CommandError
-from docstore.query.context import Expressions, Language, Prefetched, Scripts
+from docstore.query.context import Expressions, Prefetched, QueryContext, Scripts
 from docstore.query.filter.tree import Always, And, DocumentTest, Filter, Nor, Not, Or
 
 
@@ -47,7 +47,7 @@ class Script:
         return verdict
 
 
-def parse_where(value: Value, language: Language) -> DocumentTest:
+def parse_where(value: Value, query_context: QueryContext) -> DocumentTest:
     """Errors: BadValue, 4649201 for code with a scope."""
     if value[0] == CODE_WITH_SCOPE:
         raise CommandError(4649201, "$where no longer supports deprecated BSON type CodeWScope")
@@ -55,10 +55,10 @@ def parse_where(value: Value, language: Language) -> DocumentTest:
         raise CommandError(Code.BadValue, "$where got bad type")
     if not value[1][4:-1]:
         raise CommandError(Code.BadValue, "code for $where cannot be empty")
-    if language.scripts is None:
+    if query_context.scripts is None:
         raise CommandError(Code.BadValue, "$where is not allowed in this context")
-    language.scripts.enter(filters=True)
-    script = Script(value, language.scripts)
+    query_context.scripts.enter(filters=True)
+    script = Script(value, query_context.scripts)
     return DocumentTest(script.test, "$where", value, script)
 
 
@@ -82,15 +82,15 @@ class ScriptedExpression:
             return error
 
 
-def parse_expression_test(expressions: Expressions, value: Value, language: Language) -> DocumentTest:
+def parse_expression_test(expressions: Expressions, value: Value, query_context: QueryContext) -> DocumentTest:
     """An `$expr`."""
     functions: list[Prefetched] = []
-    test = expressions.test(value, replace(language, functions=functions))
-    if not functions or language.scripts is None:
-        implied = expressions.implied(value, language)
-        return DocumentTest(test, "$expr", value, collation=language.collation, implied=implied)
-    scripts = ScriptedExpression(test, tuple(functions), language.scripts)
-    return DocumentTest(test, "$expr", value, scripts, language.collation)
+    test = expressions.test(value, replace(query_context, functions=functions))
+    if not functions or query_context.scripts is None:
+        implied = expressions.implied(value, query_context)
+        return DocumentTest(test, "$expr", value, collation=query_context.collation, implied=implied)
+    scripts = ScriptedExpression(test, tuple(functions), query_context.scripts)
+    return DocumentTest(test, "$expr", value, scripts, query_context.collation)
 
 
 def scripts_of(tree: Filter) -> Iterator[DocumentTest]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from docstore.bson.walk import Value
-from docstore.query.filter.tree import Filter, Near, Words
+from docstore.query.filter.tree import Filter, Near, TextSearch
 from docstore.query.geo.distances import region_around
 from docstore.query.plan.bounds import FieldBounds
 from docstore.query.plan.index_bounds import IndexInfo, bounded_part
@@ -52,7 +52,7 @@ class IndexScan:
     wildcard: WildcardBounds | None = field(default=None, compare=False)
     checked: bool = False
     once: int = 0
-    words: Words | None = field(default=None, compare=False)
+    words: TextSearch | None = field(default=None, compare=False)
     """The search for words whose terms are looked up."""
 
     def field_ranges(self) -> list[list[tuple[bytes, bytes]]]:

@@ -36,7 +36,7 @@ from docstore.query.plan.bounds import FieldBounds, PathConditions, arrays_on, c
 from docstore.query.plan.intervals import EVERYTHING, Ranges, point, union
 from docstore.query.plan.value_ranges import Condition
 from docstore.query.plan.wildcard import WildcardPaths
-from docstore.query.text.terms import WordKeys
+from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation, holds_strings
 
 
@@ -80,7 +80,7 @@ class IndexInfo(Protocol):
     def geometry(self) -> GeoKeys | None: ...
 
     @property
-    def words(self) -> WordKeys | None: ...
+    def words(self) -> TextKeys | None: ...
 
     @property
     def collation(self) -> Collation | None: ...

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from docstore.errors import Code, CommandError
-from docstore.query.filter.tree import And, Filter, Words, conjunction
+from docstore.query.filter.tree import And, Filter, TextSearch, conjunction
 from docstore.query.find import Hint
 from docstore.query.plan.access import Eof, Plan, index_scan
 from docstore.query.plan.bounds import FieldBounds, equalities, field_bounds
@@ -23,7 +23,7 @@ from docstore.query.text.search import Search, parse_search
 from docstore.query.value.values import string_value
 
 
-def words_plan(tree: Filter, words: Words, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
+def words_plan(tree: Filter, words: TextSearch, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
     """The plan of a filter with `words` in the conjunction at its top; they are told which index it is, of which there
     is one. Errors: BadValue beside a hint or the natural order, NoQueryExecutionPlans.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_elem_match
 from docstore.query.filter.tree import MATCH_ALL, Filter
@@ -39,7 +39,7 @@ _NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSpher
 
 
 def parse_projection(
-    raw: bytes, *, language: Language = PLAIN, tree: Filter = MATCH_ALL, metadata: bool = False
+    raw: bytes, *, query_context: QueryContext = PLAIN, tree: Filter = MATCH_ALL, metadata: bool = False
 ) -> Projection | PositionalProjection | None:
     """The projection of a find command; None for an empty one, which returns whole documents.
 
@@ -49,25 +49,25 @@ def parse_projection(
     """
     if not elements(raw):
         return None
-    parser = _Parser(language, for_find=True, tree=tree, metadata=metadata)
+    parser = _Parser(query_context, for_find=True, tree=tree, metadata=metadata)
     projection = parser.parse(raw)
     if parser.positional is None:
         return projection
     return PositionalProjection(projection, parser.positional, Positions(tree, as_written=True))
 
 
-def parse_project_stage(raw: bytes, *, language: Language = PLAIN) -> Projection:
+def parse_project_stage(raw: bytes, *, query_context: QueryContext = PLAIN) -> Projection:
     """The projection of a `$project` stage."""
     if not elements(raw):
         raise CommandError(51272, "projection specification must have at least one field")
-    return _Parser(language, for_find=False).parse(raw)
+    return _Parser(query_context, for_find=False).parse(raw)
 
 
 @dataclass(slots=True)
 class _Parser:
     """Collects (path, leaf) pairs and the kind of the projection; `excludes` is None while it is open."""
 
-    language: Language
+    query_context: QueryContext
     for_find: bool
     tree: Filter = MATCH_ALL
     metadata: bool = False
@@ -177,25 +177,25 @@ class _Parser:
             self.leaves.append((path, cut))
         elif self.for_find and name == "$elemMatch":
             self.picks = True
-            self.leaves.append((path, _elem_match(path, (code, data), self.language)))
+            self.leaves.append((path, _elem_match(path, (code, data), self.query_context)))
         elif name == "$meta":
             if self.for_find:
                 self.slices = True
             elif self.excludes is None:
                 self.excludes = False
-            self.leaves.append((path, _metadata((code, data), self.tree, self.language, self.metadata)))
+            self.leaves.append((path, _metadata((code, data), self.tree, self.query_context, self.metadata)))
         else:
             self._expression(path, value)
 
     def _expression(self, path: str, value: Value) -> None:
-        expressions = self.language.expressions
+        expressions = self.query_context.expressions
         if expressions is None:
             raise not_supported("projection operator", "expression")
         if self.excludes:
             code = 31252 if value[0] == OBJECT else 31310
             raise CommandError(code, "Cannot use expression other than $meta in exclusion projection")
         self.excludes = False
-        self.leaves.append((path, Computed(expressions.compute(value, self.language))))
+        self.leaves.append((path, Computed(expressions.compute(value, self.query_context))))
 
 
 def _slice(value: Value) -> Rewrite | None:
@@ -235,7 +235,7 @@ _NO_METADATA = frozenset(
 """Kinds of metadata that no document of a find has here."""
 
 
-def _metadata(value: Value, tree: Filter, language: Language, given: bool) -> Computed:
+def _metadata(value: Value, tree: Filter, query_context: QueryContext, given: bool) -> Computed:
     """`{$meta: kind}`: what kinds there are, and which of them a find with that filter, or a pipeline, can have.
 
     `given`: also those of stored documents.
@@ -243,7 +243,7 @@ def _metadata(value: Value, tree: Filter, language: Language, given: bool) -> Co
     if value[0] != STRING:
         raise CommandError(17307, "$meta only supports string arguments")
     kind = text_of(value)
-    measure = language.measures.get(kind) or measures_of(tree).get(kind) if kind in KINDS else None
+    measure = query_context.measures.get(kind) or measures_of(tree).get(kind) if kind in KINDS else None
     if measure is not None:
         return Computed(measure)
     if kind in KINDS:
@@ -261,13 +261,13 @@ def _nothing(document: bytes) -> Value | None:
     return None
 
 
-def _elem_match(path: str, value: Value, language: Language) -> Rewrite:
+def _elem_match(path: str, value: Value, query_context: QueryContext) -> Rewrite:
     """The first element of an array that satisfies a condition; nothing when there is none."""
     if "." in path:
         raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
     if value[0] != OBJECT:
         raise CommandError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(value)}")
-    inner = replace(language, excluded=language.excluded | _NOT_ABOUT_ELEMENTS)
+    inner = replace(query_context, excluded=query_context.excluded | _NOT_ABOUT_ELEMENTS)
     predicate = compile_filter(parse_elem_match("a", value, inner))
 
     def first(stored: Value) -> Value | None:

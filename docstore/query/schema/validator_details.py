@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from docstore.bson import array_value, document_from, elements, from_python, get_field, values
 from docstore.bson.walk import ARRAY, OBJECT, REGEX, Value
 from docstore.kernel.match.predicate import Predicate
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import is_operator_document, parse_filter
 from docstore.query.schema.failure_details import descriptions, schema_details
@@ -156,21 +156,21 @@ class _Negation:
 _Node = _Leaf | _Branch | _Negation
 
 
-def failure_details(validator: bytes, document: bytes, language: Language = PLAIN) -> bytes:
+def failure_details(validator: bytes, document: bytes, query_context: QueryContext = PLAIN) -> bytes:
     """The details of a document that does not match the validator, which is a filter that can be parsed."""
-    return _node_of(validator, language).details(document, False)
+    return _node_of(validator, query_context).details(document, False)
 
 
-def _node_of(raw: bytes, language: Language) -> _Node:
+def _node_of(raw: bytes, query_context: QueryContext) -> _Node:
     children: list[_Node] = []
     for name, code, data in elements(raw):
         if name in _BRANCHES:
-            children.append(_Branch(name, tuple(_node_of(clause, language) for _, clause in values(data))))
+            children.append(_Branch(name, tuple(_node_of(clause, query_context) for _, clause in values(data))))
         elif name.startswith("$"):
             if name != "$comment":
-                children.append(_leaf(name, None, (code, data), [(name, code, data)], language))
+                children.append(_leaf(name, None, (code, data), [(name, code, data)], query_context))
         else:
-            children += _on_field(name, (code, data), language)
+            children += _on_field(name, (code, data), query_context)
     return _together(children)
 
 
@@ -178,27 +178,31 @@ def _together(children: Sequence[_Node]) -> _Node:
     return children[0] if len(children) == 1 else _Branch("$and", tuple(children))
 
 
-def _on_field(path: str, value: Value, language: Language) -> Iterator[_Node]:
+def _on_field(path: str, value: Value, query_context: QueryContext) -> Iterator[_Node]:
     """The conditions on one field: each operator stands for itself, `$options` with its `$regex`."""
     if value[0] != OBJECT or not is_operator_document(value[1]):
-        yield _leaf("$regex" if value[0] == REGEX else "$eq", path, value, [(path, *value)], language)
+        yield _leaf("$regex" if value[0] == REGEX else "$eq", path, value, [(path, *value)], query_context)
         return
     for name, code, data in elements(value[1]):
         if name == "$not":
-            yield _Negation(_together(list(_on_field(path, (code, data), language))))
+            yield _Negation(_together(list(_on_field(path, (code, data), query_context))))
         elif name != "$options":
             told = [(name, code, data)]
             options = get_field(value[1], "$options") if name == "$regex" else None
             if options is not None:
                 told.append(("$options", *options))
-            yield _leaf(name, path, (code, data), [(path, OBJECT, document_from(told))], language)
+            yield _leaf(name, path, (code, data), [(path, OBJECT, document_from(told))], query_context)
 
 
 def _leaf(
-    operator: str, path: str | None, argument: Value, specified: Sequence[tuple[str, int, bytes]], language: Language
+    operator: str,
+    path: str | None,
+    argument: Value,
+    specified: Sequence[tuple[str, int, bytes]],
+    query_context: QueryContext,
 ) -> _Leaf:
     raw = document_from(specified)
-    return _Leaf(operator, raw, path, argument, compile_filter(parse_filter(raw, language=language)))
+    return _Leaf(operator, raw, path, argument, compile_filter(parse_filter(raw, query_context=query_context)))
 
 
 def _values_at(value: Value, parts: Sequence[str], expand: bool) -> Iterator[Value]:

@@ -1,6 +1,6 @@
 """The languages of indexes of words: how a text is taken apart into words, and what of a word counts.
 
-Words lie between dashes, quotation marks, punctuation, pattern characters and white space, as Unicode has them; in
+TextSearch lie between dashes, quotation marks, punctuation, pattern characters and white space, as Unicode has them; in
 English an apostrophe is part of a word. A word counts as its stem, without regard to case and diacritics unless these
 are asked for.
 """
@@ -40,7 +40,7 @@ LOOSE = Exactness()
 
 
 @dataclass(frozen=True, slots=True)
-class WordLanguage:
+class TextLanguage:
     """A language by its English name; "none" has neither stems nor words to pass over."""
 
     name: str
@@ -58,11 +58,11 @@ class WordLanguage:
                 yield term
 
 
-def language_named(name: str) -> WordLanguage | None:
+def language_named(name: str) -> TextLanguage | None:
     """The language of a name or of a code of two letters, in any case; None for one that is not known."""
     found = name.lower()
     found = _NAMES.get(found, found)
-    return WordLanguage(found) if found == "none" or found in STOP_WORDS else None
+    return TextLanguage(found) if found == "none" or found in STOP_WORDS else None
 
 
 @lru_cache(maxsize=2)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from docstore.errors import Code, CommandError
-from docstore.query.text.languages import Exactness, WordLanguage, compared
-from docstore.query.text.terms import WordKeys
+from docstore.query.text.languages import Exactness, TextLanguage, compared
+from docstore.query.text.terms import TextKeys
 
 _PIECE = re.compile(r'(?P<minus>(?<!\S)-+(?=\S))|"(?P<phrase>[^"]*)"|"|(?P<word>[^\s"]+)|\s+')
 
@@ -23,7 +23,7 @@ class Search:
     them.
     """
 
-    language: WordLanguage
+    language: TextLanguage
     exactness: Exactness
     looked_up: frozenset[str]
     terms: frozenset[str]
@@ -36,7 +36,7 @@ class Search:
         """Whether what has one of the terms is found."""
         return self.exactness == Exactness() and not (self.negated or self.phrases or self.negated_phrases)
 
-    def finds(self, keys: WordKeys, raw: bytes) -> bool:
+    def finds(self, keys: TextKeys, raw: bytes) -> bool:
         """Whether a document is found, in an index of these keys."""
         texts = list(keys.texts(raw))
         terms = {term for text, _, language in texts for term in language.terms(text, self.exactness)}
@@ -52,14 +52,14 @@ class Search:
 
         return all(map(stands, self.phrases)) and not any(map(stands, self.negated_phrases))
 
-    def score(self, keys: WordKeys, raw: bytes) -> float:
+    def score(self, keys: TextKeys, raw: bytes) -> float:
         """How well a document fits: the scores of the terms that it has."""
         scores = keys.scores(raw)
         return sum(scores.get(term, 0.0) for term in sorted(self.looked_up))
 
 
 @lru_cache(maxsize=64)
-def parse_search(text: str, language: WordLanguage, exactness: Exactness) -> Search:
+def parse_search(text: str, language: TextLanguage, exactness: Exactness) -> Search:
     """The search that a text stands for."""
     looked_up: set[str] = set()
     terms: set[str] = set()
@@ -96,14 +96,14 @@ class Sought:
     """What a condition looks for, once a plan has found the index that answers it."""
 
     def __init__(self) -> None:
-        self._found: tuple[Search, WordKeys] | None = None
+        self._found: tuple[Search, TextKeys] | None = None
 
-    def settle(self, search: Search, keys: WordKeys) -> None:
+    def settle(self, search: Search, keys: TextKeys) -> None:
         """Say which index it is."""
         self._found = search, keys
 
     @property
-    def settled(self) -> tuple[Search, WordKeys]:
+    def settled(self) -> tuple[Search, TextKeys]:
         """(the search, the keys of the index). Error: IndexNotFound before there is one."""
         if self._found is None:
             raise CommandError(Code.IndexNotFound, "text index required for $text query")

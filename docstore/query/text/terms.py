@@ -14,32 +14,32 @@ from dataclasses import dataclass
 
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
-from docstore.query.text.languages import WordLanguage, language_named
+from docstore.query.text.languages import TextLanguage, language_named
 from docstore.query.value.values import string_value, text_of
 
 EVERYWHERE = "$**"
 NOT_A_LANGUAGE = frozenset((17261, 17262))
 """The codes of documents that name their language wrongly."""
 
-Text = tuple[str, int, WordLanguage]
+Text = tuple[str, int, TextLanguage]
 """(the text, the weight of its field, its language)."""
 
 
 @dataclass(frozen=True, slots=True)
-class WordKeys:
+class TextKeys:
     """The fields of an index of words with their weights, where a text without a field of its own has the weight of
     `EVERYWHERE`. `override` is the field by which a document names its language.
     """
 
     weights: tuple[tuple[str, int], ...]
-    language: WordLanguage
+    language: TextLanguage
     override: str = "language"
 
     def texts(self, raw: bytes) -> Iterator[Text]:
         """The texts of a document. Errors: `NOT_A_LANGUAGE`."""
         return self._texts(raw, "", dict(self.weights), self.language)
 
-    def _texts(self, raw: bytes, prefix: str, weights: dict[str, int], language: WordLanguage) -> Iterator[Text]:
+    def _texts(self, raw: bytes, prefix: str, weights: dict[str, int], language: TextLanguage) -> Iterator[Text]:
         fields = elements(raw)
         for name, code, data in fields:
             if name == self.override:
@@ -50,7 +50,7 @@ class WordKeys:
                 yield from self._at(path, (code, data), weights, language, in_array=False)
 
     def _at(
-        self, path: str, value: Value, weights: dict[str, int], language: WordLanguage, *, in_array: bool
+        self, path: str, value: Value, weights: dict[str, int], language: TextLanguage, *, in_array: bool
     ) -> Iterator[Text]:
         code, data = value
         if code == STRING:
@@ -81,7 +81,7 @@ class WordKeys:
         return found
 
 
-def _language(value: Value) -> WordLanguage:
+def _language(value: Value) -> TextLanguage:
     if value[0] != STRING:
         raise CommandError(17261, "found language override field in document with non-string type")
     language = language_named(text_of(value))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import named_paths
@@ -24,20 +24,20 @@ NOT_IN_UPDATES = frozenset(("$expr", "$geoNear", "$jsonSchema", "$near", "$nearS
 _IDENTIFIER = re.compile(r"[a-z][a-zA-Z0-9]*")
 
 
-def within_update(language: Language) -> Language:
+def within_update(query_context: QueryContext) -> QueryContext:
     """The language of conditions on array elements."""
-    return replace(language, excluded=language.excluded | NOT_IN_UPDATES)
+    return replace(query_context, excluded=query_context.excluded | NOT_IN_UPDATES)
 
 
-def parse_array_filters(filters: Sequence[bytes], language: Language) -> dict[str, Callable[[Value], bool]]:
+def parse_array_filters(filters: Sequence[bytes], query_context: QueryContext) -> dict[str, Callable[[Value], bool]]:
     """The test of elements for every identifier, by the part of a path that names it (`$[id]`).
 
     Errors: FailedToParse for a filter of none or of several names or for two of one name, BadValue for a bad name.
     """
-    inner = within_update(language)
+    inner = within_update(query_context)
     found: dict[str, Callable[[Value], bool]] = {}
     for raw in filters:
-        tree = parse_filter(raw, language=inner)
+        tree = parse_filter(raw, query_context=inner)
         identifier = _identifier(named_paths(tree))
         selector = f"$[{identifier}]"
         if selector in found:

@@ -10,7 +10,7 @@ from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.pattern import KeyPattern
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import is_operator_document, parse_filter, parse_operators, under
 from docstore.query.filter.path_operators import parse_equality
@@ -74,7 +74,7 @@ def _as_document(member: Value) -> bytes:
     return member[1] if member[0] == OBJECT else EMPTY_DOCUMENT
 
 
-def parse_push(value: Value, language: Language) -> Push:
+def parse_push(value: Value, query_context: QueryContext) -> Push:
     """A value to add, or `{$each: [...], $position, $slice, $sort}`."""
     if value[0] != OBJECT or get_field(value[1], "$each") is None:
         return Push((value,))
@@ -91,7 +91,7 @@ def parse_push(value: Value, language: Language) -> Push:
     return Push(
         tuple(values(each[1])),
         _whole_number(clauses, "$position"),
-        _parse_sort(clauses["$sort"], language.ordering) if "$sort" in clauses else None,
+        _parse_sort(clauses["$sort"], query_context.ordering) if "$sort" in clauses else None,
         _whole_number(clauses, "$slice"),
     )
 
@@ -164,11 +164,11 @@ class AddToSet:
         return current if current is not None and not added else array_value(members)
 
 
-def parse_add_to_set(value: Value, language: Language) -> AddToSet:
+def parse_add_to_set(value: Value, query_context: QueryContext) -> AddToSet:
     """A value to add, or `{$each: [...]}`."""
     fields = elements(value[1]) if value[0] == OBJECT else []
     if not fields or fields[0][0] != "$each":
-        return AddToSet((value,), language.ordering.key)
+        return AddToSet((value,), query_context.ordering.key)
     _, code, data = fields[0]
     if code != ARRAY:
         raise CommandError(
@@ -177,7 +177,7 @@ def parse_add_to_set(value: Value, language: Language) -> AddToSet:
         )
     if len(fields) > 1:
         raise CommandError(Code.BadValue, f"Found unexpected fields after $each in $addToSet: {display(value)}")
-    return AddToSet(tuple(values(data)), language.ordering.key)
+    return AddToSet(tuple(values(data)), query_context.ordering.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,18 +245,18 @@ _ABOUT_DOCUMENTS = frozenset(
 """Operators of `$pull` that take elements as documents."""
 
 
-def parse_pull(value: Value, language: Language) -> Pull:
+def parse_pull(value: Value, query_context: QueryContext) -> Pull:
     """A condition on elements: operators on the value, a filter on embedded documents, a regex, or a value."""
-    language = within_update(language)
+    query_context = within_update(query_context)
     if value[0] == OBJECT and not (is_operator_document(value[1]) and _names_value_operator(value[1])):
-        predicate = compile_filter(parse_filter(value[1], language=language))
+        predicate = compile_filter(parse_filter(value[1], query_context=query_context))
         return Pull(lambda member: member[0] == OBJECT and predicate.matches(member[1]))
     if value[0] == OBJECT:
-        predicate = compile_filter(under(language, parse_operators("a", value[1], language)))
+        predicate = compile_filter(under(query_context, parse_operators("a", value[1], query_context)))
     elif value[0] == REGEX:
         predicate = compile_filter(parse_equality("a", value))
     else:
-        key_of = language.ordering.key
+        key_of = query_context.ordering.key
         wanted = key_of(value)
         return Pull(lambda member: key_of(member) == wanted)
     return Pull(lambda member: predicate.matches(document_from([("a", *member)])))
@@ -266,9 +266,9 @@ def _names_value_operator(raw: bytes) -> bool:
     return elements(raw)[0][0] not in _ABOUT_DOCUMENTS
 
 
-def parse_pull_all(value: Value, language: Language) -> Pull:
+def parse_pull_all(value: Value, query_context: QueryContext) -> Pull:
     if value[0] != ARRAY:
         raise CommandError(Code.BadValue, f"$pullAll requires an array argument but was given a {type_name(value)}")
-    key_of = language.ordering.key
+    key_of = query_context.ordering.key
     unwanted = set(map(key_of, values(value[1])))
     return Pull(lambda member: key_of(member) in unwanted)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.unsupported import not_supported
 from docstore.query.update.array_filters import check_known, check_used, parse_array_filters
 from docstore.query.update.arrays import parse_add_to_set, parse_pop, parse_pull, parse_pull_all, parse_push
@@ -28,21 +28,21 @@ from docstore.query.update.tree import PathNode, Selectors, dollar_field, is_sel
 from docstore.query.update.update import Change, OperatorUpdate, PipelineUpdate, Replacement, Update
 from docstore.query.value.values import display, type_name
 
-OPERATORS: dict[str, Callable[[str, Value, Language], Modifier]] = {
-    "$addToSet": lambda path, value, language: parse_add_to_set(value, language),
-    "$bit": lambda path, value, language: parse_bit(value),
-    "$currentDate": lambda path, value, language: parse_current_date(value),
-    "$inc": lambda path, value, language: parse_inc(path, value),
-    "$max": lambda path, value, language: Extreme(value, 1, language.ordering.compare),
-    "$min": lambda path, value, language: Extreme(value, -1, language.ordering.compare),
-    "$mul": lambda path, value, language: parse_mul(path, value),
-    "$pop": lambda path, value, language: parse_pop(path, value),
-    "$pull": lambda path, value, language: parse_pull(value, language),
-    "$pullAll": lambda path, value, language: parse_pull_all(value, language),
-    "$push": lambda path, value, language: parse_push(value, language),
-    "$set": lambda path, value, language: Set(value),
-    "$setOnInsert": lambda path, value, language: Set(value),
-    "$unset": lambda path, value, language: Unset(),
+OPERATORS: dict[str, Callable[[str, Value, QueryContext], Modifier]] = {
+    "$addToSet": lambda path, value, query_context: parse_add_to_set(value, query_context),
+    "$bit": lambda path, value, query_context: parse_bit(value),
+    "$currentDate": lambda path, value, query_context: parse_current_date(value),
+    "$inc": lambda path, value, query_context: parse_inc(path, value),
+    "$max": lambda path, value, query_context: Extreme(value, 1, query_context.ordering.compare),
+    "$min": lambda path, value, query_context: Extreme(value, -1, query_context.ordering.compare),
+    "$mul": lambda path, value, query_context: parse_mul(path, value),
+    "$pop": lambda path, value, query_context: parse_pop(path, value),
+    "$pull": lambda path, value, query_context: parse_pull(value, query_context),
+    "$pullAll": lambda path, value, query_context: parse_pull_all(value, query_context),
+    "$push": lambda path, value, query_context: parse_push(value, query_context),
+    "$set": lambda path, value, query_context: Set(value),
+    "$setOnInsert": lambda path, value, query_context: Set(value),
+    "$unset": lambda path, value, query_context: Unset(),
 }
 """Operators whose argument belongs to the one path it stands at; `$rename` names two."""
 
@@ -52,12 +52,12 @@ _NOT_AN_OPERATOR = (
 
 
 def parse_update(
-    specification: bytes | Sequence[bytes], array_filters: Sequence[bytes] = (), *, language: Language = PLAIN
+    specification: bytes | Sequence[bytes], array_filters: Sequence[bytes] = (), *, query_context: QueryContext = PLAIN
 ) -> Update:
     """The update of a document (bytes) or of a pipeline (a list of stages)."""
     if not isinstance(specification, bytes):
-        return _parse_pipeline(specification, array_filters, language)
-    selectors = parse_array_filters(array_filters, language)
+        return _parse_pipeline(specification, array_filters, query_context)
+    selectors = parse_array_filters(array_filters, query_context)
     fields = elements(specification)
     if not fields or not fields[0][0].startswith("$"):
         return _parse_replacement(specification)
@@ -73,7 +73,7 @@ def parse_update(
                 f" {{$mod: {{<field>: ...}}}} not {{{operator}: {display(value)}}}",
             )
         for path, kind, argument in elements(data):
-            _parse_change(update, operator, path, (kind, argument), language)
+            _parse_change(update, operator, path, (kind, argument), query_context)
     check_used([change.path for change in update.changes], selectors)
     return OperatorUpdate.of(update.changes, update.tree, selectors)
 
@@ -93,12 +93,14 @@ class _Written:
         self.changes.append(Change(path, modifier, on_insert))
 
 
-def _parse_pipeline(stages: Sequence[bytes], array_filters: Sequence[bytes], language: Language) -> PipelineUpdate:
+def _parse_pipeline(
+    stages: Sequence[bytes], array_filters: Sequence[bytes], query_context: QueryContext
+) -> PipelineUpdate:
     if array_filters:
         raise CommandError(Code.FailedToParse, "arrayFilters may not be specified for pipeline-style updates")
-    if language.expressions is None:
+    if query_context.expressions is None:
         raise not_supported("form of update", "pipeline")
-    return PipelineUpdate(language.expressions.update(stages, language))
+    return PipelineUpdate(query_context.expressions.update(stages, query_context))
 
 
 def _parse_replacement(raw: bytes) -> Replacement:
@@ -108,10 +110,10 @@ def _parse_replacement(raw: bytes) -> Replacement:
     return Replacement(raw)
 
 
-def _parse_change(update: _Written, operator: str, path: str, value: Value, language: Language) -> None:
+def _parse_change(update: _Written, operator: str, path: str, value: Value, query_context: QueryContext) -> None:
     _check_path(path)
     if operator != "$rename":
-        update.add(path, OPERATORS[operator](path, value, language), on_insert=operator == "$setOnInsert")
+        update.add(path, OPERATORS[operator](path, value, query_context), on_insert=operator == "$setOnInsert")
         return
     update.add(path, RenameSource())
     target = parse_rename(path, value)

@@ -60,7 +60,7 @@ class Member(Protocol):
         """The copy is complete: the log counts from here on."""
 
 
-class Syncing:
+class SyncSourceFollower:
     """Follows whom the core says."""
 
     def __init__(

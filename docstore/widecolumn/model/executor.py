@@ -53,7 +53,7 @@ class PartitionRead:
     head: bool = False
 
 
-class Portion(NamedTuple):
+class RecordPage(NamedTuple):
     """What one read gave, in the order of the walk. `more`: it was cut, and goes on behind the last path."""
 
     entries: list[Stored]
@@ -65,7 +65,7 @@ class Seen(NamedTuple):
     """What a read gave."""
 
     wanted: PartitionRead
-    portion: Portion
+    page: RecordPage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class RingScan:
     statistics: bool = False
 
 
-class RingPortion(NamedTuple):
+class RingPage(NamedTuple):
     """Records by row. The last row may be cut: then it goes on in the next portion, which begins after `resume`."""
 
     rows: list[tuple[bytes, list[Stored]]]
@@ -131,6 +131,6 @@ class Executor(Protocol):
     async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
         """Merge mutations of one row if what was seen of it still stands at that moment; None where it does not."""
 
-    async def read(self, wanted: PartitionRead, level: Level) -> Portion: ...
+    async def read(self, wanted: PartitionRead, level: Level) -> RecordPage: ...
 
-    async def scan(self, wanted: RingScan, level: Level) -> RingPortion: ...
+    async def scan(self, wanted: RingScan, level: Level) -> RingPage: ...

@@ -8,7 +8,7 @@ from typing import Any
 
 from bson.binary import Binary
 
-from docstore.widecolumn.model.executor import PartitionRead, Portion, Seen, Stored
+from docstore.widecolumn.model.executor import PartitionRead, RecordPage, Seen, Stored
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 
 _HEAD = struct.Struct(">II")
@@ -38,16 +38,16 @@ def unpack_rows(data: bytes) -> list[tuple[bytes, list[Stored]]]:
 
 def seen_document(seen: Seen) -> dict[str, Any]:
     """What was read of a row, without its name."""
-    wanted, portion = seen
+    wanted, page = seen
     return {
         "start": Binary(wanted.start),
         "end": Binary(wanted.end),
         "reverse": wanted.reverse,
         "limit": wanted.limit,
         "head": wanted.head,
-        "entries": Binary(_packed(portion.entries)),
-        "more": portion.more,
-        "before": Binary(_packed(portion.head)),
+        "entries": Binary(_packed(page.entries)),
+        "more": page.more,
+        "before": Binary(_packed(page.head)),
     }
 
 
@@ -63,7 +63,7 @@ def seen_of(document: Mapping[str, Any], keyspace: str, family: str, key: bytes)
         limit=document["limit"],
         head=document["head"],
     )
-    return Seen(wanted, Portion(_unpacked(document["entries"]), document["more"], _unpacked(document["before"])))
+    return Seen(wanted, RecordPage(_unpacked(document["entries"]), document["more"], _unpacked(document["before"])))
 
 
 def _packed(stored: Sequence[Stored]) -> bytes:

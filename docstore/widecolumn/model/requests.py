@@ -280,13 +280,13 @@ class RowRange(NamedTuple):
     end: bytes
 
 
-def stretch_document(rows: RowRange) -> bytes:
+def record_range_document(rows: RowRange) -> bytes:
     """The range as a document `{start, end}`, for sending between processes."""
     return document_from([("start", *binary_value(rows.start)), ("end", *binary_value(rows.end))])
 
 
-def stretch_from(raw: bytes) -> RowRange:
-    """What `stretch_document` has made."""
+def record_range_from(raw: bytes) -> RowRange:
+    """What `record_range_document` has made."""
     start, end = (data[5:] for _, _, data in elements(raw))
     return RowRange(start, end)
 

@@ -14,8 +14,8 @@ from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.executor import (
     PartitionRead,
-    Portion,
-    RingPortion,
+    RecordPage,
+    RingPage,
     RingScan,
     RowWrite,
     Seen,
@@ -26,8 +26,8 @@ from docstore.widecolumn.model.keys import STATISTICS, family_end, family_prefix
 from docstore.widecolumn.model.slices import Steps, finished
 from docstore.widecolumn.node.keyspaces import Found, stored
 from docstore.widecolumn.node.merged_reads import Quorum
-from docstore.widecolumn.node.record_pages import MAX_BYTES, read_portion, same_portion
-from docstore.widecolumn.node.replica_reads import Stretch
+from docstore.widecolumn.node.record_pages import MAX_BYTES, read_page, same_portion
+from docstore.widecolumn.node.replica_reads import RecordRange
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_keys import is_owned, records
 from docstore.widecolumn.node.row_reads import RowQuery, check_owned, quorum_of
@@ -108,7 +108,7 @@ class NodeExecutor:
         prefix = family_prefix(found.collection.ident) + row_tail(found.keyspace.partitioner, key)
 
         def unchanged() -> bool:
-            return all(same_portion(_read_now(self._node, prefix, part.wanted), part.portion) for part in seen)
+            return all(same_portion(_read_now(self._node, prefix, part.wanted), part.page) for part in seen)
 
         try:
             written = write_rows(self._context, self._node, rows, level, unchanged)
@@ -116,7 +116,7 @@ class NodeExecutor:
         except Outdated:
             return None
 
-    async def read(self, wanted: PartitionRead, level: Level) -> Portion:
+    async def read(self, wanted: PartitionRead, level: Level) -> RecordPage:
         found = self._found(wanted.keyspace, wanted.family)
         needed = check_read(self._node, found.keyspace, level)
         tail = row_tail(found.keyspace.partitioner, wanted.key)
@@ -129,9 +129,9 @@ class NodeExecutor:
             view.release()
             raise
         prefix = family_prefix(found.collection.ident) + tail
-        portion = driven(
+        page = driven(
             self._context,
-            read_portion(
+            read_page(
                 view.reader,
                 prefix,
                 wanted.start,
@@ -142,9 +142,9 @@ class NodeExecutor:
             ),
             view.release,
         )
-        return await portion if isawaitable(portion) else portion
+        return await page if isawaitable(page) else page
 
-    async def scan(self, wanted: RingScan, level: Level) -> RingPortion:
+    async def scan(self, wanted: RingScan, level: Level) -> RingPage:
         found = self._found(wanted.keyspace, wanted.family)
         needed = check_read(self._node, found.keyspace, level)
         if needed > 1:
@@ -153,7 +153,7 @@ class NodeExecutor:
         ring = driven(self._context, scan_steps(found, view.reader, view.owned, wanted), view.release)
         return await ring if isawaitable(ring) else ring
 
-    async def _scan_merged(self, found: Found, wanted: RingScan, level: Level, needed: int) -> RingPortion:
+    async def _scan_merged(self, found: Found, wanted: RingScan, level: Level, needed: int) -> RingPage:
         """Row by row, as the members hold them together."""
         quorum = _quorum(self._context, found, level, needed)
         view = await self._view(level)
@@ -167,17 +167,17 @@ class NodeExecutor:
             if not tails:
                 tails = await quorum.list_rows(at, wanted.end, min(left, _ROWS_AT_ONCE), view.owned)
                 if not tails:
-                    return RingPortion(rows, None)
+                    return RingPage(rows, None)
                 at = tails[-1] + b"\xff"
             tail = tails.pop(0)
             start = after[1] + b"\0" if after is not None and after[0] == tail else b""
-            portion = (await quorum.read(Stretch(tail, (), start, b"\xff", False, left))).portion
-            if portion.entries:
-                rows.append((tail, portion.entries))
-                left -= len(portion.entries)
-            if portion.more:
-                return RingPortion(rows, (tail, portion.entries[-1][0]))
-        return RingPortion(rows, (rows[-1][0], rows[-1][1][-1][0]))
+            page = (await quorum.read(RecordRange(tail, (), start, b"\xff", False, left))).page
+            if page.entries:
+                rows.append((tail, page.entries))
+                left -= len(page.entries)
+            if page.more:
+                return RingPage(rows, (tail, page.entries[-1][0]))
+        return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
 
     def _found(self, keyspace: str, name: str) -> Found:
         found = self._wide.existing(keyspace, name, self._context.command.name)
@@ -193,22 +193,22 @@ def _quorum(context: Context, found: Found, level: Level, needed: int) -> Quorum
     return quorum_of(RowQuery.of(context, found, level), needed)
 
 
-def _read_now(node: DataNode, prefix: bytes, wanted: PartitionRead) -> Portion:
+def _read_now(node: DataNode, prefix: bytes, wanted: PartitionRead) -> RecordPage:
     """What this node has of a row at this moment."""
     return finished(
-        read_portion(
+        read_page(
             node.engine, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit, head=wanted.head
         )
     )
 
 
-async def read_merged(quorum: Quorum, tail: bytes, wanted: PartitionRead) -> Portion:
+async def read_merged(quorum: Quorum, tail: bytes, wanted: PartitionRead) -> RecordPage:
     """What several members together hold of a row."""
-    stretch = Stretch(tail, (), wanted.start, wanted.end, wanted.reverse, wanted.limit, wanted.head)
-    return (await quorum.read(stretch)).portion
+    record_range = RecordRange(tail, (), wanted.start, wanted.end, wanted.reverse, wanted.limit, wanted.head)
+    return (await quorum.read(record_range)).page
 
 
-def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: RingScan) -> Steps[RingPortion]:
+def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: RingScan) -> Steps[RingPage]:
     """The records of the rows of a part of the ring that this node owns."""
     partitioner = found.keyspace.partitioner
     base = family_prefix(found.collection.ident)
@@ -226,13 +226,13 @@ def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: Ri
         if not shown or (path == STATISTICS and not wanted.statistics):
             continue
         if taken >= wanted.limit or size > MAX_BYTES:
-            return RingPortion(rows, (rows[-1][0], rows[-1][1][-1][0]))
+            return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
         if not rows or rows[-1][0] != tail:
             rows.append((tail, []))
         rows[-1][1].append((path, record))
         taken += 1
         size += len(path) + len(record)
-    return RingPortion(rows, None)
+    return RingPage(rows, None)
 
 
 def executor_of(context: Context) -> NodeExecutor:

@@ -39,7 +39,7 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     """Insert one column at level ONE."""
     values = arguments.values
     found = node.wide.known(context.namespace)
-    if found is None or found.plain is None or node.ownership is not None or node.store.write_lock.held:
+    if found is None or found.plain is None or node.shard_filter is not None or node.store.write_lock.held:
         return None
     named: Value | None = values.get("column")
     if named is None or not _INSERTED.issuperset(values) or values.get("consistency", _ONE) != _ONE:
@@ -99,9 +99,9 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
         now = node.wide.now()
         if not is_live(record, NOT_DELETED.timestamp, now):
             return None
-    figures = node.wide.settings.figures
-    figures.reads += 1
-    figures.keys_examined += 1
+    metrics = node.wide.settings.metrics
+    metrics.reads += 1
+    metrics.keys_examined += 1
     if record is None:
         raise not_found()
     return enclosed(b"\x03column\0" + form.document(key, len(base), record, now))

@@ -47,7 +47,7 @@ class _Standing:
     clean: bool = True
 
 
-class RowJudge:
+class RowGarbage:
     """Judges one row. `doomed`: what can go, to be taken away by the caller; `names`: how many names have been passed
     that keep a value.
     """

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.bson import document_to_python
-from docstore.widecolumn.cql.run.prepared_cache import Statements
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, column_family, keyspace_from_options
 from docstore.widecolumn.model.errors import family_absent, keyspace_absent, wrong_mode
 from docstore.widecolumn.model.executor import StoredFamily
@@ -56,7 +56,7 @@ class WideColumns:
 
     def __init__(self, store: Store, wall_clock: Callable[[], float]) -> None:
         self.settings = Settings()
-        self.statements = Statements()
+        self.statements = PreparedCache()
         """Of CQL, prepared."""
         self._store = store
         self._wall_clock = wall_clock

@@ -27,17 +27,17 @@ from docstore.optime import OpTime
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import read_timed_out
-from docstore.widecolumn.model.executor import Portion
+from docstore.widecolumn.model.executor import RecordPage
 from docstore.widecolumn.model.keys import ROW_DELETION, family_prefix
 from docstore.widecolumn.node.keyspaces import Found
 from docstore.widecolumn.node.replica_reads import (
-    Answer,
     Listing,
-    Stretch,
+    RecordRange,
+    RecordRangeReply,
     ask_member,
     ask_rows,
     list_rows,
-    read_stretch,
+    read_record_range,
 )
 from docstore.widecolumn.node.replicas import others_alive
 from docstore.widecolumn.node.row_keys import is_owned
@@ -61,7 +61,7 @@ class Lacking(Exception):
 class _Walk(NamedTuple):
     """What was fetched of a range: `limit` is what was asked for last."""
 
-    portion: Portion
+    page: RecordPage
     limit: int
 
 
@@ -76,11 +76,11 @@ class Quorum:
     needed: int
     deadline: float
 
-    async def read(self, stretch: Stretch) -> Answer:
+    async def read(self, record_range: RecordRange) -> RecordRangeReply:
         """What this node and enough others hold of a stretch. Errors: TimedOut."""
-        own = partial(read_stretch, self.context, self.node, self.found.collection, stretch)
+        own = partial(read_record_range, self.context, self.node, self.found.collection, record_range)
         while True:
-            answers = await self._ask(own, partial(self._ask_one, stretch))
+            answers = await self._ask(own, partial(self._ask_one, record_range))
             furthest = max(answers, key=lambda answer: answer.optime)
             if self._stands(answers) or await self._settled(furthest.optime):
                 return furthest
@@ -147,8 +147,8 @@ class Quorum:
             raise read_timed_out(self.level.value, self.needed, len(answers))
         return tuple(answers)
 
-    async def _ask_one(self, stretch: Stretch, address: str) -> Answer:
-        return await ask_member(self.context, self.node, address, self.found.collection.ns, stretch, self._left())
+    async def _ask_one(self, record_range: RecordRange, address: str) -> RecordRangeReply:
+        return await ask_member(self.context, self.node, address, self.found.collection.ns, record_range, self._left())
 
     async def _list_one(self, start: bytes, end: bytes, limit: int, address: str) -> Listing:
         namespace = self.found.collection.ns
@@ -157,13 +157,13 @@ class Quorum:
     def _left(self) -> float:
         return max(self.deadline - self.node.clock(), 0.001)
 
-    def _stands(self, answers: Sequence[Answer]) -> bool:
+    def _stands(self, answers: Sequence[RecordRangeReply]) -> bool:
         """Whether what all have answered will not be rolled back, as the answers alone show."""
         first = answers[0]
         if not all(
             answer.optime.term == answer.term == first.term
             and answer.points == first.points
-            and answer.portion == first.portion
+            and answer.page == first.page
             for answer in answers
         ):
             return False
@@ -210,9 +210,9 @@ class MergedRow:
         if walk is None:
             raise Lacking((), bounds)
         prefix = start[:at]
-        for path, record in walk.portion.entries:
+        for path, record in walk.page.entries:
             yield prefix + path, record
-        if walk.portion.more:
+        if walk.page.more:
             raise Lacking((), bounds)
 
     async def fetch(self, lack: Lacking) -> None:
@@ -223,12 +223,12 @@ class MergedRow:
         walk = None if lack.bounds is None else self._walks.get(lack.bounds)
         limit = _FIRST if walk is None else min(walk.limit * 2, _MOST)
         start, end, reverse = lack.bounds or (b"", b"", False)
-        if walk is not None and walk.portion.entries:
-            last = walk.portion.entries[-1][0]
+        if walk is not None and walk.page.entries:
+            last = walk.page.entries[-1][0]
             start, end = (start, last) if reverse else (last + b"\0", end)
-        stretch = Stretch(self._tail, points, start, end, reverse, limit if lack.bounds else 0)
-        answer = await self._quorum.read(stretch)
+        record_range = RecordRange(self._tail, points, start, end, reverse, limit if lack.bounds else 0)
+        answer = await self._quorum.read(record_range)
         self._points.update(zip(points, answer.points, strict=True))
         if lack.bounds is not None:
-            before = [] if walk is None else walk.portion.entries
-            self._walks[lack.bounds] = _Walk(Portion(before + answer.portion.entries, answer.portion.more), limit)
+            before = [] if walk is None else walk.page.entries
+            self._walks[lack.bounds] = _Walk(RecordPage(before + answer.page.entries, answer.page.more), limit)

@@ -1,10 +1,10 @@
-"""Stretches of records as they are stored: read in slices."""
+"""Pages of records as they are stored: read in slices."""
 
 from __future__ import annotations
 
 from docstore.storage import Family
 from docstore.storage.engine import Reader
-from docstore.widecolumn.model.executor import Portion, Stored
+from docstore.widecolumn.model.executor import RecordPage, Stored
 from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION, STATISTICS
 from docstore.widecolumn.model.slices import Steps
 
@@ -14,9 +14,9 @@ _STEP = 256
 _NO_LIMIT = 1 << 62
 
 
-def read_portion(
+def read_page(
     reader: Reader, prefix: bytes, start: bytes, end: bytes, *, reverse: bool, limit: int, head: bool = False
-) -> Steps[Portion]:
+) -> Steps[RecordPage]:
     """At most `limit` records of a row (its whole `prefix`) with paths in `[start, end)`; with `head` also all that
     stand before its columns.
     """
@@ -27,7 +27,7 @@ def read_portion(
     return found._replace(head=tuple(before.entries))
 
 
-def _whole(reader: Reader, prefix: bytes, end: bytes, limit: int) -> Steps[Portion]:
+def _whole(reader: Reader, prefix: bytes, end: bytes, limit: int) -> Steps[RecordPage]:
     """A row from its beginning on, in one walk."""
     at = len(prefix)
     before: list[Stored] = []
@@ -39,21 +39,21 @@ def _whole(reader: Reader, prefix: bytes, end: bytes, limit: int) -> Steps[Porti
             if path != STATISTICS:
                 before.append((path, record))
         elif len(taken) == limit or size > MAX_BYTES:
-            return Portion(taken, True, tuple(before))
+            return RecordPage(taken, True, tuple(before))
         else:
             taken.append((path, record))
             size += len(path) + len(record)
         if not position % _STEP:
             yield
-    return Portion(taken, False, tuple(before))
+    return RecordPage(taken, False, tuple(before))
 
 
-def _nothing() -> Steps[Portion]:
-    return Portion([], False)
+def _nothing() -> Steps[RecordPage]:
+    return RecordPage([], False)
     yield
 
 
-def _taken(reader: Reader, prefix: bytes, bounds: tuple[bytes, bytes], reverse: bool, limit: int) -> Steps[Portion]:
+def _taken(reader: Reader, prefix: bytes, bounds: tuple[bytes, bytes], reverse: bool, limit: int) -> Steps[RecordPage]:
     at = len(prefix)
     most = MAX_BYTES if limit < _NO_LIMIT else _NO_LIMIT
     taken: list[Stored] = []
@@ -64,14 +64,14 @@ def _taken(reader: Reader, prefix: bytes, bounds: tuple[bytes, bytes], reverse: 
         if path == STATISTICS:
             continue
         if len(taken) == limit or size > most:
-            return Portion(taken, True)
+            return RecordPage(taken, True)
         taken.append((path, record))
         size += len(path) + len(record)
         if not position % _STEP:
             yield
-    return Portion(taken, False)
+    return RecordPage(taken, False)
 
 
-def same_portion(first: Portion, second: Portion) -> bool:
+def same_portion(first: RecordPage, second: RecordPage) -> bool:
     """Whether both hold the same."""
     return (first.entries, first.more, list(first.head)) == (second.entries, second.more, list(second.head))

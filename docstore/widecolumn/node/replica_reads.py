@@ -15,12 +15,12 @@ from docstore.node.read.snapshot import enter
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.storage import Family, Snapshot
-from docstore.widecolumn.model.executor import Portion, Stored
+from docstore.widecolumn.model.executor import RecordPage, Stored
 from docstore.widecolumn.model.internal_requests import bytes_of
 from docstore.widecolumn.model.keys import family_prefix
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 from docstore.widecolumn.model.values import binary_value
-from docstore.widecolumn.node.record_pages import read_portion
+from docstore.widecolumn.node.record_pages import read_page
 from docstore.widecolumn.node.row_keys import row_tails
 from docstore.widecolumn.node.slicing import driven
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _POSITION = struct.Struct("<Qq")
 
 
-class Stretch(NamedTuple):
+class RecordRange(NamedTuple):
     """Paths `points`, and at most `limit` records with paths in `[start, end)`, of the row whose part of keys is
     `tail`; with `head` also all that stand before its columns.
     """
@@ -47,13 +47,13 @@ class Stretch(NamedTuple):
     head: bool = False
 
 
-class Answer(NamedTuple):
+class RecordRangeReply(NamedTuple):
     """`points` are the records at those paths; `optime` is of the last entry that the member had applied, `term` the
     one that it was in when that had been read; `votes`: whether it has a vote in elections.
     """
 
     points: tuple[bytes | None, ...]
-    portion: Portion
+    page: RecordPage
     optime: OpTime
     term: int
     votes: bool
@@ -71,39 +71,41 @@ async def _state(context: Context, node: DataNode, namespace: str) -> Snapshot:
 
     Errors: StaleConfig.
     """
-    if node.ownership is not None:
-        entered = node.ownership.enter(namespace, context.shard_version, write=False)
+    if node.shard_filter is not None:
+        entered = node.shard_filter.check_version(namespace, context.shard_version, write=False)
         if isawaitable(entered):
             await enter(context, node, entered, write=False, namespace=namespace)
     return node.engine.snapshot()
 
 
-async def read_stretch(context: Context, node: DataNode, collection: Collection, stretch: Stretch) -> Answer:
+async def read_record_range(
+    context: Context, node: DataNode, collection: Collection, record_range: RecordRange
+) -> RecordRangeReply:
     """What this node holds of it. Errors: StaleConfig."""
     snapshot = await _state(context, node, collection.ns)
     optime = node.store.last_optime
-    prefix = family_prefix(collection.ident) + stretch.tail
+    prefix = family_prefix(collection.ident) + record_range.tail
     try:
-        points = tuple(snapshot.get(Family.WIDE, prefix + path) for path in stretch.points)
+        points = tuple(snapshot.get(Family.WIDE, prefix + path) for path in record_range.points)
     except BaseException:
         snapshot.close()
         raise
-    portion = Portion([], False)
-    if stretch.limit:
-        steps = read_portion(
+    page = RecordPage([], False)
+    if record_range.limit:
+        steps = read_page(
             snapshot,
             prefix,
-            stretch.start,
-            stretch.end,
-            reverse=stretch.reverse,
-            limit=stretch.limit,
-            head=stretch.head,
+            record_range.start,
+            record_range.end,
+            reverse=record_range.reverse,
+            limit=record_range.limit,
+            head=record_range.head,
         )
         reading = driven(context, steps, snapshot.close)
-        portion = await reading if isawaitable(reading) else reading
+        page = await reading if isawaitable(reading) else reading
     else:
         snapshot.close()
-    return Answer(points, portion, optime, *_standing(node))
+    return RecordRangeReply(points, page, optime, *_standing(node))
 
 
 def _standing(node: DataNode) -> tuple[int, bool]:
@@ -122,8 +124,8 @@ def _with_version(context: Context, request: bytes) -> bytes:
 
 
 async def ask_member(
-    context: Context, node: DataNode, address: str, namespace: str, stretch: Stretch, timeout: float
-) -> Answer:
+    context: Context, node: DataNode, address: str, namespace: str, record_range: RecordRange, timeout: float
+) -> RecordRangeReply:
     """What another member holds of it; nothing where it has not heard of the column family. `timeout` in seconds.
 
     Errors: NetworkError, CommandError.
@@ -131,12 +133,12 @@ async def ask_member(
     database, _, name = namespace.partition(".")
     try:
         assert node.pool is not None, "members reach each other"
-        request = _with_version(context, request_of(name, stretch))
+        request = _with_version(context, request_of(name, record_range))
         reply = await node.pool.command(address, database, request, timeout=timeout)
     except CommandError as error:
         if error.code != Code.NamespaceNotFound:
             raise
-        return Answer(tuple(None for _ in stretch.points), Portion([], False), NULL_OPTIME, -1, False)
+        return RecordRangeReply(tuple(None for _ in record_range.points), RecordPage([], False), NULL_OPTIME, -1, False)
     return answer_of(reply)
 
 
@@ -194,44 +196,44 @@ def _optime_of(packed: bytes) -> OpTime:
     return OpTime(term, timestamp)
 
 
-def request_of(name: str, stretch: Stretch) -> bytes:
+def request_of(name: str, record_range: RecordRange) -> bytes:
     """The command's body."""
     return document_from(
         [
             ("_wcRead", *from_python(name)),
-            ("row", *binary_value(stretch.tail)),
-            ("points", *array_value([binary_value(path) for path in stretch.points])),
-            ("start", *binary_value(stretch.start)),
-            ("end", *binary_value(stretch.end)),
-            ("reverse", *from_python(stretch.reverse)),
-            ("limit", *from_python(stretch.limit)),
-            ("head", *from_python(stretch.head)),
+            ("row", *binary_value(record_range.tail)),
+            ("points", *array_value([binary_value(path) for path in record_range.points])),
+            ("start", *binary_value(record_range.start)),
+            ("end", *binary_value(record_range.end)),
+            ("reverse", *from_python(record_range.reverse)),
+            ("limit", *from_python(record_range.limit)),
+            ("head", *from_python(record_range.head)),
             ("$readPreference", *from_python({"mode": "nearest"})),
         ]
     )
 
 
-def stretch_of(arguments: Any) -> Stretch:
+def record_range_of(arguments: Any) -> RecordRange:
     """What a request asks for."""
     points = tuple(bytes_of(value, "points") for value in values(arguments["points"]))
     row, start, end = (bytes_of(arguments[name], name) for name in ("row", "start", "end"))
-    return Stretch(
+    return RecordRange(
         row, points, start, end,
         arguments["reverse"], arguments["limit"], arguments["head"],
     )  # fmt: skip
 
 
-def document_of(answer: Answer) -> bytes:
+def document_of(answer: RecordRangeReply) -> bytes:
     """The reply's body."""
     found = [Entry(b"%d" % place, record) for place, record in enumerate(answer.points) if record is not None]
-    portion = answer.portion
+    page = answer.page
     return document_from(
         [
             ("points", *binary_value(pack_entries(found))),
             ("known", *from_python(len(answer.points))),
-            ("entries", *binary_value(_packed(portion.entries))),
-            ("head", *binary_value(_packed(portion.head))),
-            ("more", *from_python(portion.more)),
+            ("entries", *binary_value(_packed(page.entries))),
+            ("head", *binary_value(_packed(page.head))),
+            ("more", *from_python(page.more)),
             ("at", *binary_value(_position_of(answer.optime))),
             ("term", *from_python(Int64(answer.term))),
             ("votes", *from_python(answer.votes)),
@@ -247,12 +249,12 @@ def _unpacked(data: bytes) -> list[Stored]:
     return [(entry.path, entry.record) for entry in unpack_entries(data[5:])]
 
 
-def answer_of(reply: bytes) -> Answer:
+def answer_of(reply: bytes) -> RecordRangeReply:
     """What a reply says."""
     fields = {name: data for name, _, data in elements(reply)}
     points: list[bytes | None] = [None] * int.from_bytes(fields["known"], "little")
     for entry in unpack_entries(fields["points"][5:]):
         points[int(entry.path)] = entry.record
-    portion = Portion(_unpacked(fields["entries"]), fields["more"] == b"\1", tuple(_unpacked(fields["head"])))
+    page = RecordPage(_unpacked(fields["entries"]), fields["more"] == b"\1", tuple(_unpacked(fields["head"])))
     term = int.from_bytes(fields["term"], "little", signed=True)
-    return Answer(tuple(points), portion, _optime_of(fields["at"][5:]), term, fields["votes"] == b"\1")
+    return RecordRangeReply(tuple(points), page, _optime_of(fields["at"][5:]), term, fields["votes"] == b"\1")

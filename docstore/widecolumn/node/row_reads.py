@@ -62,14 +62,14 @@ class RowQuery:
     @classmethod
     def of(cls, context: Context, found: Found, level: Level) -> RowQuery:
         node = node_of(context)
-        node.wide.settings.figures.reads += 1
+        node.wide.settings.metrics.reads += 1
         return cls(context, node, found, level, node.wide.now(), Counts(node.wide.settings.fail_tombstones))
 
     def finish(self) -> list[str]:
         """Add to the node's figures; warnings of what was met."""
         settings, counts = self.node.wide.settings, self.counts
-        settings.figures.keys_examined += counts.keys_examined
-        settings.figures.tombstones += counts.tombstones
+        settings.metrics.keys_examined += counts.keys_examined
+        settings.metrics.tombstones += counts.tombstones
         if counts.tombstones <= settings.warn_tombstones:
             return []
         name = f"{self.found.keyspace.name}/{self.found.definition.name}"

@@ -15,7 +15,7 @@ from inspect import isawaitable
 from typing import NamedTuple
 
 from docstore.collection.rows import merge_row
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.columns.mutations import RowUpdate
@@ -79,7 +79,7 @@ def write_rows(
         needed = check_write(node, rows[0].found.keyspace, level)
     else:
         needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
-    free = node.ownership is None and not node.store.write_lock.held
+    free = node.shard_filter is None and not node.store.write_lock.held
     if needed == 1 and len(rows) == 1 and free and guard is None:
         found, key, entries = rows[0]
         update = write_one(node, found, row_tail(found.keyspace.partitioner, key), entries)
@@ -101,9 +101,9 @@ def write_one(node: DataNode, found: Found, tail: bytes, entries: Sequence[Entry
     except BaseException:
         unit.abort()
         raise
-    figures = node.wide.settings.figures
-    figures.writes += 1
-    figures.columns_written += len(entries)
+    metrics = node.wide.settings.metrics
+    metrics.writes += 1
+    metrics.columns_written += len(entries)
     return update
 
 
@@ -134,7 +134,7 @@ async def _write_on(writing: _Writing, level: Level, needed: int) -> list[str]:
         await node.store.write_lock.wait()
         context.operation.check()
         owned: Predicate | None = None
-        if node.ownership is not None:
+        if node.shard_filter is not None:
             owned = await _enter(context, node, writing.namespace)
         node.replication.check_write()
         if writing.advance(owned):
@@ -144,8 +144,8 @@ async def _write_on(writing: _Writing, level: Level, needed: int) -> list[str]:
 
 
 async def _enter(context: Context, node: DataNode, namespace: str) -> Predicate | None:
-    assert node.ownership is not None
-    entered = node.ownership.enter(namespace, context.shard_version, write=True)
+    assert node.shard_filter is not None
+    entered = node.shard_filter.check_version(namespace, context.shard_version, write=True)
     return await enter(context, node, entered, write=True, namespace=namespace) if isawaitable(entered) else entered
 
 
@@ -184,7 +184,7 @@ class _Writing:
             namespace = self.namespace
             self._unit(owned, namespace)
             if self._at < len(rows) and (
-                node.clock() >= until or (node.ownership is not None and self.namespace != namespace)
+                node.clock() >= until or (node.shard_filter is not None and self.namespace != namespace)
             ):
                 return False
         return True
@@ -213,13 +213,13 @@ class _Writing:
             unit.abort()
             raise
         self._at = at
-        figures = node.wide.settings.figures
-        figures.writes += len(grown)
-        figures.columns_written += entries
+        metrics = node.wide.settings.metrics
+        metrics.writes += len(grown)
+        metrics.columns_written += entries
         for row, update in grown:
             self.warnings += growth_warnings(node, row.found, row.key, update)
 
-    def _merge(self, unit: WriteUnit, row: RowChange, owned: Predicate | None) -> RowUpdate:
+    def _merge(self, unit: WriteUnitOfWork, row: RowChange, owned: Predicate | None) -> RowUpdate:
         partitioner = row.found.keyspace.partitioner
         if owned is not None and not owned.matches(ring_document(partitioner, row.key)):
             raise CommandError(Code.StaleConfig, f"row {shown_key(row.key)} of {row.found.collection.ns} is not here")
@@ -238,6 +238,6 @@ def growth_warnings(node: DataNode, found: Found, key: bytes, update: RowUpdate)
     if update.bytes_before <= settings.warn_bytes < update.row_bytes:
         warnings.append(f"Writing large partition {name} ({update.row_bytes} bytes)")
     for warning in warnings:
-        settings.figures.wide_partitions += 1
+        settings.metrics.wide_partitions += 1
         LOG.warning(warning)
     return warnings

@@ -11,7 +11,7 @@ from docstore.collection.catalog.ddl import truncate_family
 from docstore.collection.catalog.modification import modify_options
 from docstore.collection.catalog.options import options_of
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import WriteUnit
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -28,7 +28,7 @@ NO_IDENTITIES: Mapping[str, UUID] = {}
 class SchemaChange:
     """What can be done to the schema inside one unit."""
 
-    def __init__(self, node: DataNode, unit: WriteUnit, identities: Mapping[str, UUID] = NO_IDENTITIES) -> None:
+    def __init__(self, node: DataNode, unit: WriteUnitOfWork, identities: Mapping[str, UUID] = NO_IDENTITIES) -> None:
         """`identities`: those that column families get which are made, by namespace; others draw their own."""
         self._store: Store = node.store
         self._wide: WideColumns = node.wide

@@ -16,7 +16,7 @@ _MIB = 1 << 20
 
 
 @dataclass(slots=True)
-class Figures:
+class WideColumnMetrics:
     """Counted since the start, for serverStatus."""
 
     reads: int = 0
@@ -49,7 +49,7 @@ class Settings:
     """How often what is dead is looked for; 0: never."""
     comparator_modules: tuple[str, ...] = ()
     registry: Registry = field(default_factory=Registry)
-    figures: Figures = field(default_factory=Figures)
+    metrics: WideColumnMetrics = field(default_factory=WideColumnMetrics)
 
     def parameters(self) -> Iterable[ServerParameter]:
         """As getParameter and setParameter know them."""

@@ -31,7 +31,7 @@ from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.keys import family_end, family_prefix, split_row
-from docstore.widecolumn.node.garbage import NameEnd, RowJudge, name_end_of
+from docstore.widecolumn.node.garbage import NameEnd, RowGarbage, name_end_of
 from docstore.widecolumn.node.keyspaces import Found
 from docstore.widecolumn.node.row_keys import is_owned
 
@@ -45,7 +45,7 @@ class _Row:
 
     tail: bytes
     size: RowSize
-    judge: RowJudge
+    judge: RowGarbage
     owned: bool = True
     ended: bool = False
 
@@ -58,7 +58,7 @@ class _Pass(NamedTuple):
     owned: Predicate | None
 
 
-class Collector(PeriodicTask):
+class TombstoneCollector(PeriodicTask):
     """Runs the passes of a node, every `wideColumn.collectionSecs`."""
 
     name = "tombstone collector"
@@ -79,8 +79,8 @@ class Collector(PeriodicTask):
         position = base
         row: _Row | None = None
         name_end = name_end_of(found)
-        ownership = node.ownership
-        owned = None if ownership is None else await ownership.known(found.collection.ns)
+        shard_filter = node.shard_filter
+        owned = None if shard_filter is None else await shard_filter.known(found.collection.ns)
         while True:
             node.replication.check_write()
             snapshot = node.engine.snapshot()
@@ -115,7 +115,7 @@ class Collector(PeriodicTask):
                     _close(row)
                     return row, key
                 tail = key[len(base) : split_row(key, found.keyspace.partitioner)[1]]
-                judge = RowJudge(looked.name_end, now, due)
+                judge = RowGarbage(looked.name_end, now, due)
                 size = row_size(snapshot, found.collection, tail)
                 row = _Row(tail, size, judge, is_owned(found, tail, looked.owned))
             if row.owned and not record[0] & ESTIMATE:
@@ -134,12 +134,12 @@ class Collector(PeriodicTask):
         if not doomed and not counts:
             return True
         await node.store.write_lock.wait()
-        if node.ownership is not None:
-            entered = node.ownership.enter(collection.ns, None, write=True)
+        if node.shard_filter is not None:
+            entered = node.shard_filter.check_version(collection.ns, None, write=True)
             while isawaitable(entered):
                 await entered
-                entered = node.ownership.enter(collection.ns, None, write=True)
-            if not node.ownership.is_known(collection.ns, owned):
+                entered = node.shard_filter.check_version(collection.ns, None, write=True)
+            if not node.shard_filter.is_known(collection.ns, owned):
                 return False
         node.replication.check_write()
         if node.store.catalog.collections.get(collection.ns) is not collection:
@@ -153,7 +153,7 @@ class Collector(PeriodicTask):
             remove_cells(unit, collection, row.tail, doomed, rows=rows)
             unit.commit()
         row.size = row_size(node.engine, collection, row.tail) if size == row.size else EMPTY
-        node.wide.settings.figures.collected += len(doomed)
+        node.wide.settings.metrics.collected += len(doomed)
         return True
 
 

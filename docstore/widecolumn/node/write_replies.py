@@ -28,7 +28,7 @@ def large_values(node: DataNode, *rows: RowChange) -> list[str]:
                 name = f"{row.found.keyspace.name}/{row.found.definition.name}:{shown_key(row.key)}"
                 warnings.append(f"Writing large value in {name} ({len(entry.record)} bytes)")
     for warning in warnings:
-        node.wide.settings.figures.large_values += 1
+        node.wide.settings.metrics.large_values += 1
         LOG.warning(warning)
     return warnings
 

@@ -27,7 +27,7 @@ from docstore.namespace import check_collection_name
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
-from docstore.node.read.requests import filter_of, language_at, under
+from docstore.node.read.requests import filter_of, query_context_at, under
 from docstore.node.read.snapshot import view_of
 from docstore.query.find import FindQuery
 
@@ -56,8 +56,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     fields = parse_fields("group", arguments.value, _FIELDS)
     context.namespace = check_collection_name(context.db, fields["ns"])
     job = _job(fields, stored_functions(node, context.db))
-    language = under(language_at(node, None), node, context.namespace, None)
-    query = FindQuery(filter=filter_of(fields["cond"], language))
+    query_context = under(query_context_at(node, None), node, context.namespace, None)
+    query = FindQuery(filter=filter_of(fields["cond"], query_context))
     context.services.switches.check_scripting()
     assert node.evaluators is not None, "a process that serves group has workers"
     viewing = view_of(context)

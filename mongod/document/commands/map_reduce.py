@@ -29,9 +29,9 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.map_reduce import MapReduceOutput
 from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource, MadeSource, ReleasingSource, first_batch
-from docstore.node.read.requests import filter_of, language_of, sort_of
+from docstore.node.read.requests import filter_of, query_context_of, sort_of
 from docstore.node.read.snapshot import view_of
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
 
 BATCH_DOCUMENTS = 5000
@@ -44,13 +44,13 @@ async def run(context: Context, arguments: Arguments) -> Result:
     check_no_view(node.store, context.namespace)
     output = output_of(arguments, context.db)
     output.check_sharded(False)
-    language = language_of(context, arguments)
+    query_context = query_context_of(context, arguments)
     # The functions are stopped before the whole operation is, which would be told as another error.
     seconds = None if context.deadline is None else max(context.deadline - node.clock() - MARGIN_SECONDS, 0.001)
-    job = job_of(arguments, seconds, stored_functions(node, context.db), language.collation)
+    job = job_of(arguments, seconds, stored_functions(node, context.db), query_context.collation)
     context.services.switches.check_scripting()
-    language = replace(language, scripts=None, excluded=language.excluded | {"$where"})
-    mapping = _Mapping(context, job, _query(arguments, language), partial=arguments["shardedFirstPass"])
+    query_context = replace(query_context, scripts=None, excluded=query_context.excluded | {"$where"})
+    mapping = _Mapping(context, job, _query(arguments, query_context), partial=arguments["shardedFirstPass"])
     if mapping.partial:
         return await _first_pass(mapping)
     began = node.clock()
@@ -72,9 +72,9 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return reply
 
 
-def _query(arguments: Arguments, language: Language) -> FindQuery:
-    tree = filter_of(arguments["query"], language)
-    return FindQuery(filter=tree, sort=sort_of(arguments["sort"], language), limit=arguments["limit"] or 0)
+def _query(arguments: Arguments, query_context: QueryContext) -> FindQuery:
+    tree = filter_of(arguments["query"], query_context)
+    return FindQuery(filter=tree, sort=sort_of(arguments["sort"], query_context), limit=arguments["limit"] or 0)
 
 
 class _Mapping:

@@ -30,7 +30,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         with store.unit() as unit:
             store.drop_collection(unit, namespace)
             unit.commit()
-    shard.ownership.dropped(namespace, arguments["epoch"])
+    shard.shard_filter.dropped(namespace, arguments["epoch"])
     gone = [each.id for each in shard.records.deletions() if each.uuid == uuid and not each.pending]
     changes = [(ROUTING_SIGNALS, namespace), *((RANGE_DELETIONS, identity) for identity in gone)]
     await shard.records.committed(shard.records.write(*changes))

@@ -21,7 +21,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     identity = shard.identity
     if identity is None:
         return {"configServer": "", "inShardedMode": False, "mine": Timestamp(0, 0), "global": Timestamp(0, 0)}
-    known = await shard.ownership.refresh(arguments.value)
+    known = await shard.shard_filter.refresh(arguments.value)
     collection = known.routing.collection
     reply: dict[str, Any] = {
         "configServer": identity.config,

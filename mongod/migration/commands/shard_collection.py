@@ -38,7 +38,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
             namespace, key.document(), arguments["unique"], uuid, shard.name, partitioner=_partitioner(shard, namespace)
         )
     )
-    shard.ownership.forget(namespace)
+    shard.shard_filter.forget(namespace)
     return {"collectionsharded": namespace, "collectionUUID": uuid}
 
 

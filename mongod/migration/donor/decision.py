@@ -10,7 +10,7 @@ import bson
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.sharding import requests
-from docstore.sharding.donor import Answer
+from docstore.sharding.donor import CommitOutcome
 from docstore.sharding.migration import Migration
 from docstore.sharding.version import Lastmod
 from mongod.migration.config_servers import ConfigServers
@@ -24,7 +24,7 @@ _REFUSED = frozenset((Code.StaleEpoch, Code.ConflictingOperationInProgress, Code
 class Outcome:
     """`version`: of the collection when it was decided, None without a reply that tells."""
 
-    answer: Answer
+    answer: CommitOutcome
     version: Lastmod | None = None
 
 
@@ -34,7 +34,7 @@ async def commit(config: ConfigServers, migration: Migration) -> Outcome:
         migration.namespace, migration.epoch, migration.range, migration.lastmod, migration.donor, migration.recipient
     )
     reply = await _ask(config, migration, command)
-    return reply if isinstance(reply, Outcome) else Outcome(Answer.DONE, _version(reply))
+    return reply if isinstance(reply, Outcome) else Outcome(CommitOutcome.DONE, _version(reply))
 
 
 async def find_out(config: ConfigServers, migration: Migration) -> Outcome:
@@ -45,7 +45,7 @@ async def find_out(config: ConfigServers, migration: Migration) -> Outcome:
     reply = await _ask(config, migration, command)
     if isinstance(reply, Outcome):
         return reply
-    return Outcome(Answer.NOT_DONE if reply["shard"] == migration.donor else Answer.DONE, _version(reply))
+    return Outcome(CommitOutcome.NOT_DONE if reply["shard"] == migration.donor else CommitOutcome.DONE, _version(reply))
 
 
 async def _ask(config: ConfigServers, migration: Migration, command: dict[str, Any]) -> dict[str, Any] | Outcome:
@@ -53,9 +53,9 @@ async def _ask(config: ConfigServers, migration: Migration, command: dict[str, A
         return bson.decode(await config.command(command))
     except CommandError as error:
         if error.code in _REFUSED:
-            return Outcome(Answer.NOT_DONE)
+            return Outcome(CommitOutcome.NOT_DONE)
         LOG.info("No answer from the config servers", ns=migration.namespace, reason=error.message)
-        return Outcome(Answer.UNKNOWN)
+        return Outcome(CommitOutcome.UNKNOWN)
 
 
 def _version(reply: dict[str, Any]) -> Lastmod:

@@ -27,7 +27,7 @@ _LATER = {
 }
 
 
-class Donation:
+class DonorDriver:
     """One migration away from this shard. `finished` is done when it is decided: with None when the chunk has moved."""
 
     def __init__(self, shard: Any, migration: Migration, client: ReplicaSetClient | None) -> None:

@@ -73,7 +73,7 @@ class DonorSteps:
 
     def block(self, *, reads: bool) -> None:
         """Make operations on the collection wait, until `unblock` or `close`."""
-        self._section = self._shard.ownership.block(self.migration.namespace, reads=reads)
+        self._section = self._shard.shard_filter.block(self.migration.namespace, reads=reads)
 
     # Before the commit
 
@@ -207,7 +207,7 @@ class DonorSteps:
 
     def _end_section(self) -> None:
         if self._section is not None:
-            self._shard.ownership.unblock(self.migration.namespace, self._section)
+            self._shard.shard_filter.unblock(self.migration.namespace, self._section)
             self._section = None
 
     def _write(self, *changes: tuple[str, Any]) -> Any:

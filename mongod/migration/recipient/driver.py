@@ -47,7 +47,7 @@ class Definition(NamedTuple):
     keyspace: CollectionOptions | None
 
 
-class Reception:
+class RecipientDriver:
     """One migration to this shard."""
 
     def __init__(self, shard: Any, migration: Migration, definition: Definition) -> None:
@@ -116,11 +116,11 @@ class Reception:
     async def _clear(self) -> None:
         migration, seconds = self.migration, self._shard.tunables.wait_for_deletion
         await self._shard.deleter.wait_clear(migration.uuid, migration.range, seconds)
-        known = await self._shard.ownership.refresh(migration.namespace)
+        known = await self._shard.shard_filter.refresh(migration.namespace)
         routing = known.routing.collection
         if routing is None or routing.epoch != migration.epoch:
-            self._shard.ownership.forget(migration.namespace)
-            known = await self._shard.ownership.refresh(migration.namespace)
+            self._shard.shard_filter.forget(migration.namespace)
+            known = await self._shard.shard_filter.refresh(migration.namespace)
             routing = known.routing.collection
         if routing is None or routing.epoch != migration.epoch:
             raise CommandError(Code.StaleEpoch, f"{migration.namespace} is not sharded under the donor's epoch")
@@ -322,7 +322,7 @@ class Reception:
 
 async def resolve(shard: Any, identity: Any, namespace: str, decision: Decision) -> None:
     """Make the donor's decision true here; the answer is given when a majority has it. Again is the same as once."""
-    ended: Reception | None = shard.end_reception(identity, decision)
+    ended: RecipientDriver | None = shard.end_reception(identity, decision)
     deletion: RangeDeletion | None = shard.records.deletion(identity)
     change: Any = identity
     if deletion is not None:
@@ -332,14 +332,14 @@ async def resolve(shard: Any, identity: Any, namespace: str, decision: Decision)
         shard.records.write((RANGE_DELETIONS, change))
     await shard.records.committed(shard.node.store.last_optime)
     if decision is Decision.COMMITTED:
-        shard.ownership.forget(namespace)
+        shard.shard_filter.forget(namespace)
     shard.deleter.changed()
     if ended is not None:
         note = "success" if decision is Decision.COMMITTED else "aborted"
         await log_change(shard, ended.migration, "moveChunk.to", {"from": ended.migration.donor, "note": note})
 
 
-def describe(reception: Reception) -> dict[str, Any]:
+def describe(reception: RecipientDriver) -> dict[str, Any]:
     """`{state, reason, ns, min, max}` for the donor and for people."""
     migration = reception.migration
     return {

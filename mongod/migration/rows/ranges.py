@@ -14,7 +14,7 @@ from docstore.bson import STRING, elements, get_field
 from docstore.collection.collection import Collection
 from docstore.collection.rows import RowSize, merge_document, removal_document, remove_cells, row_size_of
 from docstore.collection.store import Store
-from docstore.collection.unit_of_work import Commit, WriteUnit
+from docstore.collection.unit_of_work import Commit, WriteUnitOfWork
 from docstore.kernel.columns.encoding import ESTIMATE
 from docstore.namespace import split_namespace
 from docstore.node.node import DataNode
@@ -103,7 +103,9 @@ def row_sizes(
                     break
 
 
-def delete_rows(unit: WriteUnit, collection: Collection, partitioner: Partitioner, rows: RowRange, limit: int) -> int:
+def delete_rows(
+    unit: WriteUnitOfWork, collection: Collection, partitioner: Partitioner, rows: RowRange, limit: int
+) -> int:
     """Remove at most `limit` records of these rows; how many there were."""
     doomed: dict[bytes, list[tuple[bytes, bytes]]] = {}
     found = size = 0

@@ -16,8 +16,8 @@ from mongod.widecolumn.commands import (
     drop_keyspace,
     list_rows,
     load_storage_conf,
+    read_record_range,
     read_row,
-    read_stretch,
     scan_rows,
     show_schema,
     wc_batch_mutate,
@@ -33,7 +33,7 @@ from mongod.widecolumn.commands import (
 
 _MODULES = (
     alter_column_family, apply_rows, cql, create_column_family, create_keyspace, define, describe_keyspace,
-    describe_keyspaces, drop_column_family, drop_keyspace, list_rows, load_storage_conf, read_row, read_stretch,
+    describe_keyspaces, drop_column_family, drop_keyspace, list_rows, load_storage_conf, read_row, read_record_range,
     scan_rows, show_schema, wc_batch_mutate, wc_get, wc_get_count, wc_get_range_slices, wc_get_slice, wc_insert,
     wc_multiget_slice, wc_remove, wc_truncate,
 )  # fmt: skip

@@ -19,7 +19,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
     statements = node.wide.statements
     running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
-    if node.ownership is None and arguments["consistency"] == "ONE":
+    if node.shard_filter is None and arguments["consistency"] == "ONE":
         # What reads or writes rows is kept waiting by a pause or a lock alone; everything else makes a pause first.
         return begun(running)
     return running
@@ -30,7 +30,7 @@ def surroundings_of(context: Context) -> Surroundings:
     node = node_of(context)
     settings = node.wide.settings
     return Surroundings(
-        dice=os.urandom,
+        rng=os.urandom,
         pause=node.pause,
         max_value=settings.max_value,
         tombstone_limit=settings.fail_tombstones,

@@ -28,11 +28,11 @@ async def run(context: Context, arguments: Arguments) -> Result:
         limit=arguments["limit"],
         head=arguments["head"],
     )
-    portion = await executor_of(context).read(wanted, level_named(arguments["consistency"]))
-    entries = pack_entries([Entry(path, record) for path, record in portion.entries])
-    head = pack_entries([Entry(path, record) for path, record in portion.head])
+    page = await executor_of(context).read(wanted, level_named(arguments["consistency"]))
+    entries = pack_entries([Entry(path, record) for path, record in page.entries])
+    head = pack_entries([Entry(path, record) for path, record in page.head])
     return document_from(
-        [("entries", *binary_value(entries)), ("more", *from_python(portion.more)), ("head", *binary_value(head))]
+        [("entries", *binary_value(entries)), ("more", *from_python(page.more)), ("head", *binary_value(head))]
     )
 
 

@@ -30,10 +30,10 @@ async def run(context: Context, arguments: Arguments) -> Result:
         limit=arguments["limit"],
         statistics=arguments["statistics"],
     )
-    portion = await executor_of(context).scan(wanted, level_named(arguments["consistency"]))
-    fields = [("rows", *binary_value(pack_rows(portion.rows))), ("more", *from_python(portion.resume is not None))]
-    if portion.resume is not None:
-        row, path = portion.resume
+    page = await executor_of(context).scan(wanted, level_named(arguments["consistency"]))
+    fields = [("rows", *binary_value(pack_rows(page.rows))), ("more", *from_python(page.resume is not None))]
+    if page.resume is not None:
+        row, path = page.resume
         fields += [("row", *binary_value(row)), ("path", *binary_value(path))]
     return document_from(fields)
 

@@ -8,17 +8,17 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.commands.shared.wide_column import GET_RANGE_SLICES
-from docstore.widecolumn.model.requests import row_ranges_of, stretch_from
+from docstore.widecolumn.model.requests import record_range_from, row_ranges_of
 from docstore.widecolumn.node.column_reads import RangeWanted, query_of, reply_ranges, wanted_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     query = query_of(context, arguments)
-    stretch = arguments["stretch"]
-    if stretch is None:
+    record_range = arguments["stretch"]
+    if record_range is None:
         ranges = row_ranges_of(query.found.keyspace.partitioner, arguments["range"])
     else:
-        ranges = [stretch_from(stretch)]
+        ranges = [record_range_from(record_range)]
     asked = RangeWanted(ranges, arguments["count"], arguments["excludeEmpty"])
     return reply_ranges(query, asked, wanted_of(query.found, arguments))
 

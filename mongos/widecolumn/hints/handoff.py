@@ -36,7 +36,7 @@ Ask = Callable[[str, bytes], Awaitable[object]]
 
 
 @dataclass(slots=True)
-class HintFigures:
+class HintMetrics:
     """Counted since the start, for serverStatus."""
 
     kept: int = 0
@@ -52,7 +52,7 @@ class Hints:
     def __init__(self, log: HintLog, ask: Ask, clock: Callable[[], float]) -> None:
         self.max_bytes = 64 * 1024 * 1024
         self.max_age_seconds = 3 * 3600
-        self.figures = HintFigures()
+        self.metrics = HintMetrics()
         self._log = log
         self._ask = ask
         self._clock = clock
@@ -75,28 +75,28 @@ class Hints:
 
     def status(self) -> dict[str, int]:
         """For serverStatus."""
-        figures = self.figures
+        metrics = self.metrics
         return {
             "pending": len(self._log),
             "pendingBytes": self._log.size,
-            "kept": figures.kept,
-            "replayed": figures.replayed,
-            "expired": figures.expired,
-            "refused": figures.refused,
-            "overflowed": figures.overflowed,
+            "kept": metrics.kept,
+            "replayed": metrics.replayed,
+            "expired": metrics.expired,
+            "refused": metrics.refused,
+            "overflowed": metrics.overflowed,
         }
 
     async def keep(self, keyspace: str, command: bytes) -> None:
         """Keep a write, durably. Errors: Unavailable when there is no room for it."""
         if self._log.size + len(command) > self.max_bytes:
-            self.figures.overflowed += 1
+            self.metrics.overflowed += 1
             raise unavailable("ANY", 1, 0, write=True, why="this router keeps as many hints as it may")
         try:
             await self._log.append(keyspace, int(self._clock()), command)
         except OSError as error:
             LOG.warning("A hint cannot be kept", reason=str(error))
             raise unavailable("ANY", 1, 0, write=True, why=f"the hint cannot be kept: {error}") from None
-        self.figures.kept += 1
+        self.metrics.kept += 1
 
     async def run(self) -> None:
         """Carry hints out as long as the router runs."""
@@ -109,7 +109,7 @@ class Hints:
         while (hint := self._log.first(keyspace)) is not None:
             age = int(self._clock()) - hint.at
             if age > self.max_age_seconds:
-                self.figures.expired += 1
+                self.metrics.expired += 1
             elif not await self._carry_out(keyspace, hint, max(age, 0)):
                 return
             self._log.done(keyspace, hint)
@@ -123,10 +123,10 @@ class Hints:
         except CommandError as error:
             if error.extra.get("wcException") not in _REFUSALS and error.code not in _REFUSED:
                 return False
-            self.figures.refused += 1
+            self.metrics.refused += 1
             LOG.warning("A hint is refused", keyspace=keyspace, reason=error.message)
             return True
-        self.figures.replayed += 1
+        self.metrics.replayed += 1
         return True
 
 

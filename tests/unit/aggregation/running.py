@@ -44,7 +44,7 @@ class Kept:
         return iter(self._records)
 
 
-class Room:
+class DiskSpace:
     """Room outside memory that is memory; counts the runs."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ def outcome(expression: Any, document: dict[str, Any]) -> object:
     """The value as bytes, or the code of the error."""
     raw = bson.encode({"e": expression})
     try:
-        parsed = parse_expression((raw[4], raw[7:-1]), language=PLAIN)
+        parsed = parse_expression((raw[4], raw[7:-1]), query_context=PLAIN)
         return parsed.evaluate(Scope(bson.encode(document)))
     except CommandError as error:
         return error.code
@@ -91,24 +91,24 @@ def test_choices() -> None:
 
 
 def test_random_trees() -> None:
-    dice = random.Random(5)
+    rng = random.Random(5)
 
     def tree(depth: int) -> Any:
         if depth == 0:
-            return dice.choice(["$a", "$b", "$c.d", "$e", dice.choice(NUMBERS), "text", True])
-        name = dice.choice([*TWO, "$cond", "$not"])
-        count = {"$cond": 3, "$not": 1}.get(name, dice.choice([2, 2, 3]) if name in ("$add", "$multiply") else 2)
+            return rng.choice(["$a", "$b", "$c.d", "$e", rng.choice(NUMBERS), "text", True])
+        name = rng.choice([*TWO, "$cond", "$not"])
+        count = {"$cond": 3, "$not": 1}.get(name, rng.choice([2, 2, 3]) if name in ("$add", "$multiply") else 2)
         return {name: [tree(depth - 1) for _ in range(count)]}
 
     for _ in range(3000):
-        document = {"a": dice.choice(VALUES), "b": dice.choice(VALUES), "c": {"d": dice.choice(NUMBERS)}}
-        agree(tree(dice.choice([1, 2, 2, 3])), document)
+        document = {"a": rng.choice(VALUES), "b": rng.choice(VALUES), "c": {"d": rng.choice(NUMBERS)}}
+        agree(tree(rng.choice([1, 2, 2, 3])), document)
 
 
 def test_products_and_sums_of_many() -> None:
-    dice = random.Random(6)
+    rng = random.Random(6)
     for _ in range(3000):
-        values = [dice.choice(NUMBERS) for _ in range(dice.choice([3, 4]))]
+        values = [rng.choice(NUMBERS) for _ in range(rng.choice([3, 4]))]
         document = dict(zip("abcd", values, strict=False))
         for name in ("$add", "$multiply"):
             agree({name: ["$" + field for field in document]}, document)

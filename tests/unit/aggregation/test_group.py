@@ -9,7 +9,7 @@ from bson.int64 import Int64
 
 from docstore.aggregation.stage import Environment
 from docstore.errors import CommandError
-from tests.unit.aggregation.running import FewAtATime, Room, aggregate, drain, parsed
+from tests.unit.aggregation.running import DiskSpace, FewAtATime, aggregate, drain, parsed
 from tests.unit.query.raw import decoded, raw
 
 DOCUMENTS: list[dict[str, Any]] = [
@@ -106,11 +106,11 @@ def test_accumulators_that_choose_values(accumulator: dict[str, Any], expected: 
 )
 @pytest.mark.parametrize("kinds", [5, 3000])
 def test_groups_that_went_out_of_memory_are_those_that_stayed(fields: dict[str, Any], kinds: int) -> None:
-    dice = Random(kinds)
+    rng = Random(kinds)
     values: list[Any] = [1, 2.5, Int64(2**40), None, Decimal128("1.5"), float("inf")]
-    documents = [{"k": dice.randrange(kinds), "v": dice.choice(values)} for _ in range(6000)]
+    documents = [{"k": rng.randrange(kinds), "v": rng.choice(values)} for _ in range(6000)]
     stages = [{"$group": {"_id": "$k", **fields}}]
-    room = Room()
+    room = DiskSpace()
     spilling = Environment(clock=lambda: 0.0, memory_limit=100_000 if kinds > 5 else 1000, spill=room)
 
     found = [decoded(each) for each in drain(parsed(stages).open(FewAtATime(map(raw, documents)), spilling))]

@@ -10,7 +10,7 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
 
-from docstore.aggregation.query_context import FULL
+from docstore.aggregation.expression_context import FULL
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Comparison, DocumentTest, strengthened
@@ -24,7 +24,7 @@ DOCUMENTS = [raw({}), *(raw({"a": value}) for value in VALUES)]
 
 
 def conditions(expression: Any) -> list[Any]:
-    tree = strengthened(parse_filter(raw({"$expr": expression}), language=FULL))
+    tree = strengthened(parse_filter(raw({"$expr": expression}), query_context=FULL))
     return [child for child in getattr(tree, "children", ()) if not isinstance(child, DocumentTest)]
 
 
@@ -39,7 +39,7 @@ def test_no_document_of_which_the_expression_is_true_is_lost(value: Any, path: s
         "turned": {"$eq": [literal, f"${path}"]},
         "and": {"$and": [True, equality]},
     }
-    tree = parse_filter(raw({"$expr": forms[form]}), language=FULL)
+    tree = parse_filter(raw({"$expr": forms[form]}), query_context=FULL)
     plain, stronger = compile_filter(tree), compile_filter(strengthened(tree))
     for document in DOCUMENTS:
         assert plain.matches(document) == stronger.matches(document)

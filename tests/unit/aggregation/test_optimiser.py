@@ -114,35 +114,35 @@ def test_stages_stand_where_they_have_least_to_do(written: Stages, better: Stage
 VALUES: list[Any] = [None, 0, 1, 2, "a", [], [1, 2], [None], {"x": 1}, {"x": [1, 2]}, [{"x": 1}, {"x": 2}, 3], [[1]]]
 
 
-def path(dice: random.Random) -> str:
-    return dice.choice(["a", "b", "c", "a.x", "b.x", "a.0", "i", "_id", "_id.x"])
+def path(rng: random.Random) -> str:
+    return rng.choice(["a", "b", "c", "a.x", "b.x", "a.0", "i", "_id", "_id.x"])
 
 
-def condition(dice: random.Random) -> dict[str, Any]:
-    kind = dice.randrange(5)
+def condition(rng: random.Random) -> dict[str, Any]:
+    kind = rng.randrange(5)
     if kind == 0:
-        return {"$expr": {dice.choice(["$eq", "$lt"]): ["$" + dice.choice(["a", "b", "a.x"]), dice.choice(["$c", 1])]}}
+        return {"$expr": {rng.choice(["$eq", "$lt"]): ["$" + rng.choice(["a", "b", "a.x"]), rng.choice(["$c", 1])]}}
     if kind == 1:
-        return {dice.choice(["$or", "$and", "$nor"]): [condition(dice), condition(dice)]}
-    test = dice.choice([{"$gt": 0}, {"$exists": False}, {"$ne": 1}, {"$type": "array"}, {"$in": [None, 2]}, 1, None])
-    return {path(dice): test, **({path(dice): 1} if kind == 2 else {})}
+        return {rng.choice(["$or", "$and", "$nor"]): [condition(rng), condition(rng)]}
+    test = rng.choice([{"$gt": 0}, {"$exists": False}, {"$ne": 1}, {"$type": "array"}, {"$in": [None, 2]}, 1, None])
+    return {path(rng): test, **({path(rng): 1} if kind == 2 else {})}
 
 
-def stage(dice: random.Random) -> dict[str, Any]:
-    field = dice.choice(["a", "b", "c", "a.x"])
-    return dice.choice(
+def stage(rng: random.Random) -> dict[str, Any]:
+    field = rng.choice(["a", "b", "c", "a.x"])
+    return rng.choice(
         [
-            {"$match": condition(dice)},
-            {"$match": condition(dice)},
-            {"$project": {field: dice.choice([0, 1])}},
+            {"$match": condition(rng)},
+            {"$match": condition(rng)},
+            {"$project": {field: rng.choice([0, 1])}},
             {"$project": {"a": 1, "c": "$" + field}},
-            {"$set": {field: dice.choice(["$b", 1])}},
+            {"$set": {field: rng.choice(["$b", 1])}},
             {"$unset": [field]},
-            {"$unwind": {"path": "$" + field, "preserveNullAndEmptyArrays": dice.random() < 0.5,
-                         **({"includeArrayIndex": "i"} if dice.random() < 0.3 else {})}},
+            {"$unwind": {"path": "$" + field, "preserveNullAndEmptyArrays": rng.random() < 0.5,
+                         **({"includeArrayIndex": "i"} if rng.random() < 0.3 else {})}},
             {"$sort": {field: 1, "_id": 1}},
-            {"$limit": dice.randint(1, 12)},
-            {"$skip": dice.randint(0, 4)},
+            {"$limit": rng.randint(1, 12)},
+            {"$skip": rng.randint(0, 4)},
             {"$replaceRoot": {"newRoot": {"_id": "$_id", "a": "$b", "b": "$" + field}}},
             {"$group": {"_id": "$" + field, "a": {"$first": "$a"}, "b": {"$sum": 1}}},
             {"$group": {"_id": {"x": "$" + field, "y": "$c"}, "c": {"$push": "$a"}}},
@@ -160,16 +160,16 @@ def results(stages: Stages, documents: list[bytes]) -> Any:
 
 
 def test_the_order_of_stages_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    dice = random.Random(61)
+    rng = random.Random(61)
     cases = []
     for _ in range(CASES):
         documents = [
-            raw({"_id": number, **{name: dice.choice(VALUES) for name in ("a", "b", "c") if dice.random() < 0.8}})
-            for number in range(dice.randint(1, 12))
+            raw({"_id": number, **{name: rng.choice(VALUES) for name in ("a", "b", "c") if rng.random() < 0.8}})
+            for number in range(rng.randint(1, 12))
         ]
-        stages = [stage(dice) for _ in range(dice.randint(2, 6))]
+        stages = [stage(rng) for _ in range(rng.randint(2, 6))]
         cases.append((stages, documents, results(stages, documents)))
-    monkeypatch.setattr(pipelines, "optimised", lambda stages, language: list(stages))
+    monkeypatch.setattr(pipelines, "optimised", lambda stages, query_context: list(stages))
 
     for stages, documents, found in cases:
         expected = results(stages, documents)

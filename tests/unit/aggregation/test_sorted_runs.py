@@ -11,11 +11,11 @@ Pair = tuple[bytes, bytes]
 
 
 def test_runs_are_merged_as_a_stable_sort_would() -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     for _ in range(200):
-        kinds = dice.choice([1, 3, 40, 10_000])
-        pairs = [(b"%05d" % dice.randrange(kinds), b"%d" % place) for place in range(dice.randint(0, 400))]
-        borders = sorted(dice.sample(range(len(pairs) + 1), min(len(pairs), dice.randint(0, 6))))
+        kinds = rng.choice([1, 3, 40, 10_000])
+        pairs = [(b"%05d" % rng.randrange(kinds), b"%d" % place) for place in range(rng.randint(0, 400))]
+        borders = sorted(rng.sample(range(len(pairs) + 1), min(len(pairs), rng.randint(0, 6))))
         parts = [pairs[begin:end] for begin, end in zip([0, *borders], [*borders, len(pairs)], strict=True)]
         runs = [sorted(part, key=lambda pair: pair[0]) for part in parts if part]
 

@@ -202,7 +202,7 @@ def test_a_deadline_cuts_what_is_handed_out_at_once() -> None:
 )
 def test_a_stage_that_had_to_wait_for_all_stops_in_between_when_its_time_is_up(stage: dict[str, Any]) -> None:
     documents = [raw({"_id": number, "n": number + 1}) for number in range(30_000)]
-    environment = Environment(clock=lambda: 0.0, dice=random.Random(1).random)
+    environment = Environment(clock=lambda: 0.0, rng=random.Random(1).random)
     stream = parsed([stage]).open(DocumentList(documents), environment)
     steps = 0
     last = False

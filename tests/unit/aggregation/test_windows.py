@@ -11,7 +11,7 @@ from bson.decimal128 import Decimal128
 
 from docstore.aggregation.stage import Environment
 from docstore.errors import CommandError
-from tests.unit.aggregation.running import FewAtATime, Room, aggregate, drain, parsed, refusal
+from tests.unit.aggregation.running import DiskSpace, FewAtATime, aggregate, drain, parsed, refusal
 from tests.unit.query.raw import decoded, raw
 
 DAY = 86_400_000
@@ -130,7 +130,7 @@ WIDE = [
 @pytest.mark.parametrize("output", WIDE)
 def test_partitions_beyond_memory_are_the_same(output: dict[str, Any]) -> None:
     stages = [stage(output, partitionBy="$k")]
-    room = Room()
+    room = DiskSpace()
     environment = Environment(clock=lambda: 0.0, memory_limit=20_000, spill=room)
     stream = parsed(stages).open(FewAtATime(map(raw, LONG)), environment)
     assert [decoded(document) for document in drain(stream)] == aggregate(stages, LONG)

@@ -17,13 +17,13 @@ def stored(store: Store, coll: Collection) -> set[int]:
     return {plain(raw)["_id"] for raw in coll.documents(store.engine)}
 
 
-def one_unit(store: Store, coll: Collection, dice: Random) -> None:
+def one_unit(store: Store, coll: Collection, rng: Random) -> None:
     """Some inserts and removals in one unit, which may be dropped in the end; duplicates must be refused."""
     there = stored(store, coll)
     with store.unit() as unit:
-        for _ in range(dice.randint(1, 4)):
-            identity = dice.randrange(12)
-            if dice.random() < 0.5 and identity in there:
+        for _ in range(rng.randint(1, 4)):
+            identity = rng.randrange(12)
+            if rng.random() < 0.5 and identity in there:
                 found = coll.by_id(unit, from_python(identity))
                 assert found is not None
                 unit.remove(coll, *found)
@@ -35,28 +35,28 @@ def one_unit(store: Store, coll: Collection, dice: Random) -> None:
             else:
                 unit.insert(coll, doc(identity))
                 there.add(identity)
-        if dice.random() < 0.7:
+        if rng.random() < 0.7:
             unit.commit()
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_duplicate_is_found_after_any_mixture_of_units_restarts_and_rollbacks(seed: int) -> None:
-    dice = Random(seed)
+    rng = Random(seed)
     store = store_on()
     coll = make(store, "db.c", doc(5))
     for _ in range(30):
-        chance = dice.random()
+        chance = rng.random()
         if chance < 0.1:
             store = store_on(store.engine)
         elif chance < 0.2:
             before = store.last_optime
-            one_unit(store, coll, dice)
-            one_unit(store, coll, dice)
+            one_unit(store, coll, rng)
+            one_unit(store, coll, rng)
             store.rollback_to(before, lambda _ns, _raw: None)
         found = store.collection("db.c")
         assert found is not None
         coll = found
-        one_unit(store, coll, dice)
+        one_unit(store, coll, rng)
     check(store)
 
 

@@ -79,13 +79,13 @@ def write(store: Store, family: Collection, key: bytes, entries: list[Entry]) ->
 
 @settings(deadline=None)
 @given(mutations, st.randoms())
-def test_members_end_alike_whatever_the_order(history: list[tuple[bytes, list[Entry]]], dice: random.Random) -> None:
+def test_members_end_alike_whatever_the_order(history: list[tuple[bytes, list[Entry]]], rng: random.Random) -> None:
     first = new_store()
     family = new_family(first)
     for key, entries in history:
         write(first, family, key, entries)
     shuffled = [*history, *history[:3]]
-    dice.shuffle(shuffled)
+    rng.shuffle(shuffled)
     second = new_store()
     other = new_family(second)
     for key, entries in shuffled:

@@ -12,7 +12,7 @@ from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
 from docstore.commands.declaration import Parameter, Role, Type
-from docstore.commands.dispatch import Answer, Pending
+from docstore.commands.dispatch import Pending, StreamedReply
 from docstore.errors import Code, CommandError
 from docstore.wire.message import EXHAUST_ALLOWED, MORE_TO_COME
 from tests.harness.dispatching import FakeHost, ManualClock, ask, command, dispatcher_of, peer, request
@@ -232,7 +232,7 @@ def test_an_exhaust_stream_goes_on_for_as_long_as_the_command_says() -> None:
     )
     outcome = dispatcher.handle(request({"count": 3}, flags=EXHAUST_ALLOWED), peer())
     seen = []
-    while isinstance(outcome, Answer):
+    while isinstance(outcome, StreamedReply):
         seen.append(bson.decode(outcome.body)["at"])
         outcome = dispatcher.handle(outcome.following, peer())
     assert isinstance(outcome, bytes)

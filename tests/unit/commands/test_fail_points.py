@@ -11,7 +11,7 @@ import pytest
 
 from docstore.bson import from_python
 from docstore.commands.builtin import TEST_COMMANDS
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher, Pending
 from docstore.commands.envelope import open_request
 from docstore.commands.fail_points import FailPoint, FailPoints
@@ -79,7 +79,7 @@ def test_a_connection_is_closed_when_asked_to() -> None:
     dispatcher = _dispatcher()
     _set(dispatcher, "alwaysOn", failCommands=["ping"], closeConnection=True)
     closed: list[bool] = []
-    dispatcher.handle(request({"ping": 1}), Peer(1, "127.0.0.1:5000", lambda: closed.append(True)))
+    dispatcher.handle(request({"ping": 1}), ClientConnection(1, "127.0.0.1:5000", lambda: closed.append(True)))
     assert closed == [True]
 
 

@@ -12,9 +12,9 @@ from docstore.optime import unpack_timestamp
 
 
 def test_times_encoded_in_one_step_are_the_encoded_document() -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     for _ in range(50):
-        cluster, operation = dice.getrandbits(64), dice.getrandbits(64)
+        cluster, operation = rng.getrandbits(64), rng.getrandbits(64)
         document = {
             "$clusterTime": {
                 "clusterTime": unpack_timestamp(cluster),

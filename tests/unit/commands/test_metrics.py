@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from docstore.commands import metrics
-from docstore.commands.metrics import Figures
+from docstore.commands.metrics import Metrics
 
 
 def test_times_are_told_apart_by_collection_and_kind() -> None:
-    kept = Figures()
+    kept = Metrics()
     kept.add("a.c", "find", 0.001)
     kept.add("a.c", "insert", 0.002)
     kept.add("a.d", "find", 0.004)
@@ -25,7 +25,7 @@ def test_times_are_told_apart_by_collection_and_kind() -> None:
 
 
 def test_refusals_are_counted_by_command() -> None:
-    kept = Figures()
+    kept = Metrics()
     kept.add("", "ping", 0.0)
     kept.fail("ping")
     kept.fail(None)
@@ -34,7 +34,7 @@ def test_refusals_are_counted_by_command() -> None:
 
 
 def test_the_figures_of_what_is_gone_are_forgotten() -> None:
-    kept = Figures()
+    kept = Metrics()
     kept.add("a.c", "find", 0.001)
     kept.forget(lambda namespace: namespace == "a.c")
     assert kept.top() == {}
@@ -42,7 +42,7 @@ def test_the_figures_of_what_is_gone_are_forgotten() -> None:
 
 def test_a_client_that_names_ever_new_collections_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MAX_KEYS", 2)
-    kept = Figures()
+    kept = Metrics()
     for number in range(10):
         kept.add(f"a.{number}", "find", 0.001)
     assert len(kept.top()) == 2

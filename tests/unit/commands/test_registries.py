@@ -24,8 +24,8 @@ class Source:
 class Cursors:
     def __init__(self, numbers: list[int] | None = None) -> None:
         self.clock = ManualClock()
-        dice = iter(numbers or range(1, 100))
-        self.registry = CursorRegistry(self.clock, lambda: next(dice))
+        rng = iter(numbers or range(1, 100))
+        self.registry = CursorRegistry(self.clock, lambda: next(rng))
 
     def open(self, lsid: bytes | None = None, **options: bool) -> tuple[ClientCursor, Source]:
         source = Source()

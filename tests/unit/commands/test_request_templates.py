@@ -11,7 +11,7 @@ from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
 from docstore.commands.arguments import Arguments
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Role, Type
 from docstore.commands.envelope import open_request
@@ -58,23 +58,23 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
-def some_request(dice: Random) -> list[tuple[str, Any]]:
-    name = dice.choice(["find", "insert", "hello", "say"])
+def some_request(rng: Random) -> list[tuple[str, Any]]:
+    name = rng.choice(["find", "insert", "hello", "say"])
     others = [field for field in VALUES if field not in ("find", "insert", "hello", "say", "$db")]
     rare = {"unknown", "sort", "readConcern", "writeConcern", "maxTimeMS"}
-    chosen = [field for field in others if dice.random() < (0.05 if field in rare else 0.3)]
-    dice.shuffle(chosen)
+    chosen = [field for field in others if rng.random() < (0.05 if field in rare else 0.3)]
+    rng.shuffle(chosen)
     fields = [name, *chosen, "$db"]
-    if dice.random() < 0.05:
-        fields.append(dice.choice(fields))
-    return [(field, VALUES[field][0] if dice.random() < 0.9 else dice.choice(VALUES[field])) for field in fields]
+    if rng.random() < 0.05:
+        fields.append(rng.choice(fields))
+    return [(field, VALUES[field][0] if rng.random() < 0.9 else rng.choice(VALUES[field])) for field in fields]
 
 
-def altered(fields: list[tuple[str, Any]], dice: Random) -> list[tuple[str, Any]]:
+def altered(fields: list[tuple[str, Any]], rng: Random) -> list[tuple[str, Any]]:
     """The same request with some values, and now and then a field, changed."""
-    changed = [(name, dice.choice(VALUES[name]) if dice.random() < 0.3 else value) for name, value in fields]
-    if len(changed) > 1 and dice.random() < 0.1:
-        changed.pop(dice.randrange(1, len(changed)))
+    changed = [(name, rng.choice(VALUES[name]) if rng.random() < 0.3 else value) for name, value in fields]
+    if len(changed) > 1 and rng.random() < 0.1:
+        changed.pop(rng.randrange(1, len(changed)))
     return changed
 
 
@@ -83,7 +83,7 @@ def encoded(fields: list[tuple[str, Any]]) -> bytes:
     return (len(body) + 5).to_bytes(4, "little") + body + b"\0"
 
 
-def opened(body: bytes, connection: Peer) -> Any:
+def opened(body: bytes, connection: ClientConnection) -> Any:
     """What came of reading: a command's context and arguments, or the error."""
     message = Message(1, 0, body)
     try:
@@ -95,14 +95,14 @@ def opened(body: bytes, connection: Peer) -> Any:
 
 
 def test_a_request_like_one_before_it_is_read_as_if_it_were_the_first() -> None:
-    dice = Random(11)
+    rng = Random(11)
     agreed = taken = 0
     for _ in range(3000):
         connection = peer()
-        fields = some_request(dice)
+        fields = some_request(rng)
         opened(encoded(fields), connection)
         for _ in range(3):
-            fields = altered(fields, dice)
+            fields = altered(fields, rng)
             body = encoded(fields)
             taken += connection.opened.again(Message(1, 0, body), 7.0) is not None if is_sound(body) else 0
             assert opened(body, connection) == opened(body, peer()), fields

@@ -196,14 +196,14 @@ def applied(diff: dict[str, dict[str, object]]) -> dict[str, object]:
 def test_a_failover_in_the_middle_of_any_commit_leaves_a_sound_map(seed: int) -> None:
     """Each commit is several oplog entries: every beginning of the oplog must read as a map, and a move that is not
     there whole must not have happened."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     catalog = Catalog()
     record = catalog.sharded()
-    for _ in range(dice.randrange(1, 8)):
-        chunk = dice.choice(list(catalog.map(record)))
-        points = sorted({dice.randrange(100) for _ in range(dice.randrange(1, 4))})
+    for _ in range(rng.randrange(1, 8)):
+        chunk = rng.choice(list(catalog.map(record)))
+        points = sorted({rng.randrange(100) for _ in range(rng.randrange(1, 4))})
         inside = [at(point) for point in points if chunk.min.key < at(point).key < chunk.max.key]
-        if dice.random() < 0.6 and inside:
+        if rng.random() < 0.6 and inside:
             catalog.chunks.split(record, chunk.shard, chunk.range, inside)
         else:
             to = "shard2" if chunk.shard == "shard1" else "shard1"

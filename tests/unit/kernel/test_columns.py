@@ -77,9 +77,9 @@ def test_what_must_be_judged_is_left_to_others(kernel: Kernel) -> None:
 
 
 def test_keys_of_rows_are_those_of_the_partitioner(kernel: Kernel) -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     for length in (*range(1, 70), 65535):
-        key = dice.randbytes(length)
+        key = rng.randbytes(length)
         expected = kernel.columns.murmur3.murmur3_place(key) + kernel.columns.encoding.escape(key)
         assert kernel.columns.encoding.plain_row(*binary_value(key)) == expected
         assert kernel.columns.murmur3.murmur3_token(key) == int.from_bytes(expected[:8], "big") + LOWEST
@@ -90,9 +90,9 @@ def test_keys_of_rows_are_those_of_the_partitioner(kernel: Kernel) -> None:
 
 
 def test_both_kernels_have_the_same_tokens(kernel: Kernel) -> None:
-    dice = random.Random(2)
+    rng = random.Random(2)
     for _ in range(500):
-        key = dice.randbytes(dice.randrange(80))
+        key = rng.randbytes(rng.randrange(80))
         assert kernel.columns.murmur3.murmur3_token(key) == murmur3_token(key)
 
 
@@ -106,25 +106,25 @@ def test_records_of_values(kernel: Kernel) -> None:
     assert kernel.columns.encoding.plain_record(*long_value(1), stamp_of(0), 100) is None
 
 
-def some_cell(dice: random.Random) -> Cell:
-    stamp = dice.choice((LOWEST, -1, 0, 1, 2, 1 << 40))
-    if dice.random() < 0.2:
+def some_cell(rng: random.Random) -> Cell:
+    stamp = rng.choice((LOWEST, -1, 0, 1, 2, 1 << 40))
+    if rng.random() < 0.2:
         return tombstone(stamp, NOW)
-    content = dice.choice((b"", b"a", b"\xff\0", "\u00e9".encode(), b"x" * 40))
-    return value_cell(content, stamp, ttl=dice.choice((0, 0, 1, 50)), now=NOW - dice.choice((0, 1, 60)))
+    content = rng.choice((b"", b"a", b"\xff\0", "\u00e9".encode(), b"x" * 40))
+    return value_cell(content, stamp, ttl=rng.choice((0, 0, 1, 50)), now=NOW - rng.choice((0, 1, 60)))
 
 
 @pytest.mark.parametrize("as_text", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_documents_are_those_of_the_general_form(kernel: Kernel, kind: str, as_text: bool) -> None:
-    dice = random.Random(3)
+    rng = random.Random(3)
     comparator = KINDS[kind]
     form = kernel.columns.encoding.ColumnForm(getattr(kernel.columns.encoding, kind), as_text)
     general = Form(ColumnFamily(name="f", comparator=comparator), NOW, as_text=as_text)
     names = [name for value in NAMES if form.encode(*value) and (name := name_bytes(comparator, value))]
     for name in names:
         for _ in range(10):
-            cell = some_cell(dice)
+            cell = some_cell(rng)
             if cell.is_live(NOW):
                 record = pack_cell(cell)
                 [expected] = general.columns([Column(name, record)], comparator)
@@ -132,14 +132,14 @@ def test_documents_are_those_of_the_general_form(kernel: Kernel, kind: str, as_t
 
 
 def test_a_slice_takes_live_columns_and_counts_the_dead(kernel: Kernel) -> None:
-    dice = random.Random(4)
+    rng = random.Random(4)
     form = kernel.columns.encoding.ColumnForm(kernel.columns.encoding.LONG_NAMES)
     for _ in range(300):
-        cells = [some_cell(dice) for _ in range(dice.randrange(12))]
+        cells = [some_cell(rng) for _ in range(rng.randrange(12))]
         items = [(b"k" + LONG.encode(bytes(7) + bytes((n,))), pack_cell(cell)) for n, cell in enumerate(cells)]
-        deletion = dice.choice((NOT_DELETED, Deletion(dice.choice((LOWEST, 0, 1)), NOW)))
+        deletion = rng.choice((NOT_DELETED, Deletion(rng.choice((LOWEST, 0, 1)), NOW)))
         hidden = None if deletion is NOT_DELETED else deletion.timestamp
-        limit, most = dice.randrange(6), dice.randrange(1, 8)
+        limit, most = rng.randrange(6), rng.randrange(1, 8)
         live = [
             cell.is_live(NOW) and (cell.timestamp > deletion.timestamp or (hidden is None and not cell.flags))
             for cell in cells
@@ -164,15 +164,15 @@ def test_a_slice_takes_live_columns_and_counts_the_dead(kernel: Kernel) -> None:
         assert looked_at == len(items) or len(out) == limit
 
 
-def some_entries(dice: random.Random) -> list[Entry]:
+def some_entries(rng: random.Random) -> list[Entry]:
     entries: dict[bytes, Entry] = {}
-    for _ in range(dice.randrange(1, 6)):
-        name = bytes((dice.randrange(3),))
+    for _ in range(rng.randrange(1, 6)):
+        name = bytes((rng.randrange(3),))
         paths = ((b"\x20" + name, 2), (b"\x20" + name + b"\1" + name, 2), (b"\x08" + name, 0))
-        path, named = dice.choice(paths)
-        entries[path] = Entry(path, pack_cell(some_cell(dice)), named)
-    if dice.random() < 0.3:
-        entries[b"\0"] = Entry(b"\0", pack_deletion(Deletion(dice.randrange(3), NOW)))
+        path, named = rng.choice(paths)
+        entries[path] = Entry(path, pack_cell(some_cell(rng)), named)
+    if rng.random() < 0.3:
+        entries[b"\0"] = Entry(b"\0", pack_deletion(Deletion(rng.randrange(3), NOW)))
     return list(entries.values())
 
 
@@ -189,13 +189,13 @@ def statistics(rows: int, size: int) -> bytes:
 
 
 def test_merges_into_a_row_change_what_they_must(kernel: Kernel) -> None:
-    dice = random.Random(5)
+    rng = random.Random(5)
     prefix, row = b"Wabcd", b"the row"
     for _ in range(60):
         store: dict[bytes, bytes] = {}
         rows = 0
         for _ in range(8):
-            entries = some_entries(dice)
+            entries = some_entries(rng)
             pending: dict[bytes, bytes | None] = {}
             before = dict(store)
             update = kernel.columns.mutations.RowUpdate(prefix, row, pending, getter(store), FAMILY)
@@ -260,9 +260,9 @@ def test_what_a_unit_has_changed_counts_as_standing(kernel: Kernel) -> None:
 
 
 def test_timestamps_decide_and_else_the_rules_of_cells(kernel: Kernel) -> None:
-    dice = random.Random(6)
+    rng = random.Random(6)
     for _ in range(2000):
-        one, other = some_cell(dice), some_cell(dice)
+        one, other = some_cell(rng), some_cell(rng)
         expected = pack_cell(merge_cells(one, other))
         assert kernel.columns.mutations.merged(pack_cell(one), pack_cell(other), merge_alike) == expected
 

@@ -45,11 +45,11 @@ def fetched(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_documents_come_in_the_order_of_their_entries(kernel: Kernel, seed: int) -> None:
-    dice = random.Random(seed)
-    contents = {number: b"%d" % number for number in range(1, 1000) if seed % 2 == 0 or dice.random() < 0.9}
+    rng = random.Random(seed)
+    contents = {number: b"%d" % number for number in range(1, 1000) if seed % 2 == 0 or rng.random() < 0.9}
     order = list(range(1, 1000))
-    for _ in range(dice.choice([0, 1, 30, 2000])):
-        one, other = dice.randrange(len(order)), dice.randrange(len(order))
+    for _ in range(rng.choice([0, 1, 30, 2000])):
+        one, other = rng.randrange(len(order)), rng.randrange(len(order))
         order[one], order[other] = order[other], order[one]
 
     found, examined = fetched(kernel, order, Records(contents))

@@ -59,13 +59,13 @@ class Entries:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_bounds_hold_what_looking_at_all_finds(kernel: Kernel, seed: int) -> None:
-    dice = Random(seed)
-    fields = dice.randint(1, 3)
-    descending = [dice.random() < 0.4 for _ in range(fields)]
-    reverse, pairs, once = dice.random() < 0.5, dice.random() < 0.5, dice.choice([0, 0, 1, fields])
-    keys = [[kernel.encode_key(value(dice.choice(VALUES[:12])), each) for each in descending] for _ in range(400)]
+    rng = Random(seed)
+    fields = rng.randint(1, 3)
+    descending = [rng.random() < 0.4 for _ in range(fields)]
+    reverse, pairs, once = rng.random() < 0.5, rng.random() < 0.5, rng.choice([0, 0, 1, fields])
+    keys = [[kernel.encode_key(value(rng.choice(VALUES[:12])), each) for each in descending] for _ in range(400)]
     entries = sorted({PREFIX + b"".join(key) + number.to_bytes(8, "big") for number, key in enumerate(keys)})
-    ranges = [_ranges(kernel, dice, each) for each in descending]
+    ranges = [_ranges(kernel, rng, each) for each in descending]
     examined = kernel.scan.fetch.Examined()
     source = Entries(entries, reverse=reverse, pairs=pairs)
 
@@ -83,9 +83,9 @@ def test_bounds_hold_what_looking_at_all_finds(kernel: Kernel, seed: int) -> Non
     assert source.opened <= examined.seeks + len(found) + 1
 
 
-def _ranges(kernel: Kernel, dice: Random, descending: bool) -> list[tuple[bytes, bytes]]:
-    points = sorted({kernel.encode_key(value(thing), descending) for thing in dice.sample(VALUES[:12], 4)})
-    kind = dice.randrange(3)
+def _ranges(kernel: Kernel, rng: Random, descending: bool) -> list[tuple[bytes, bytes]]:
+    points = sorted({kernel.encode_key(value(thing), descending) for thing in rng.sample(VALUES[:12], 4)})
+    kind = rng.randrange(3)
     if kind == 0:
         return [(point, point[:-1] + bytes((point[-1] + 1,))) for point in points if point[-1] < 0xFF]
     if kind == 1:

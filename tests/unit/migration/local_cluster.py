@@ -20,11 +20,11 @@ from bson.objectid import ObjectId
 
 from configsvr.composition import extension as config_extension
 from docstore.collection.store import Store
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import CommandTable
-from docstore.commands.dispatch import Answer, Dispatcher, Pending
+from docstore.commands.dispatch import Dispatcher, Pending, StreamedReply
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
@@ -231,10 +231,10 @@ class Member:
     async def handle(self, db: str, body: bytes, sequences: dict[str, list[bytes]]) -> bytes:
         raw = bson.encode({"$db": db})[4:-1]
         request = (len(body) + len(raw)).to_bytes(4, "little") + body[4:-1] + raw + b"\0"
-        answered = self._dispatcher.handle(Message(1, 0, request, sequences), Peer(1, "test:1"))
+        answered = self._dispatcher.handle(Message(1, 0, request, sequences), ClientConnection(1, "test:1"))
         if isinstance(answered, Pending):
             answered = await answered.finish()
-        reply = answered.body if isinstance(answered, Answer) else answered
+        reply = answered.body if isinstance(answered, StreamedReply) else answered
         assert isinstance(reply, bytes)
         return reply
 

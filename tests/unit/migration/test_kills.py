@@ -17,7 +17,7 @@ import pytest
 from docstore.errors import CommandError
 from docstore.net import NetworkError
 from docstore.sharding.donor import Effect
-from mongod.migration.donor.driver import Donation
+from mongod.migration.donor.driver import DonorDriver
 from tests.unit.migration.local_cluster import Cluster
 
 LAST_STEP = 14
@@ -30,9 +30,9 @@ class Breaking:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[], None], *, after: bool) -> None:
         self.count = 0
         self.effects: list[Effect] = []
-        carry_out = Donation._carry_out
+        carry_out = DonorDriver._carry_out
 
-        async def counted(donation: Donation, effect: Effect) -> Any:
+        async def counted(donation: DonorDriver, effect: Effect) -> Any:
             number, self.count = self.count, self.count + 1
             self.effects.append(effect)
             if number == step and not after:
@@ -44,7 +44,7 @@ class Breaking:
                 await asyncio.sleep(0)
             return event
 
-        monkeypatch.setattr(Donation, "_carry_out", counted)
+        monkeypatch.setattr(DonorDriver, "_carry_out", counted)
 
 
 class Writer:

@@ -14,7 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from docstore.sharding.donor import Effect
 from docstore.sharding.version import UNSHARDED, Lastmod
-from mongod.migration.donor.driver import Donation
+from mongod.migration.donor.driver import DonorDriver
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
 
 IDS = [f"{number:04}" for number in range(300)]
@@ -151,15 +151,15 @@ class At:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, effect: Effect) -> None:
         self.reached = asyncio.Event()
         self.go_on = asyncio.Event()
-        carry_out = Donation._carry_out
+        carry_out = DonorDriver._carry_out
 
-        async def stopping(donation: Donation, asked: Effect) -> Any:
+        async def stopping(donation: DonorDriver, asked: Effect) -> Any:
             if asked is effect and not self.reached.is_set():
                 self.reached.set()
                 await self.go_on.wait()
             return await carry_out(donation, asked)
 
-        monkeypatch.setattr(Donation, "_carry_out", stopping)
+        monkeypatch.setattr(DonorDriver, "_carry_out", stopping)
 
 
 def test_writes_wait_in_the_critical_section_and_land_once_on_the_new_owner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ from docstore.storage import Family
 from docstore.widecolumn.model.keys import family_end, family_prefix
 from docstore.widecolumn.model.partitioners import MURMUR3, Partitioner
 from docstore.widecolumn.model.ring import ring_document
-from docstore.widecolumn.node.tombstone_gc import Collector
-from mongod.migration.donor.driver import Donation
+from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
+from mongod.migration.donor.driver import DonorDriver
 from mongod.widecolumn import shard_column_family
 from tests.unit.migration.local_cluster import Cluster
 
@@ -161,7 +161,7 @@ def test_the_recipient_holds_what_the_donor_held() -> None:
         donor = wide.cluster.members["shard1"].node
         # What is dead for good is collected on the donor: it does not come back on the recipient.
         donor.wide.now = lambda: int(time.time()) + 100  # type: ignore[method-assign]
-        await Collector(donor).run_pass()
+        await TombstoneCollector(donor).run_pass()
         held = wide.stored("shard1")
         network.held.pop("_recvChunkDocuments").set()
         await moving
@@ -222,12 +222,12 @@ def test_rows_on_their_way_are_not_collected() -> None:
         recipient.wide.now = lambda: int(time.time()) + 100  # type: ignore[method-assign]
         before = wide.stored("shard2")
         assert before
-        await Collector(recipient).run_pass()
+        await TombstoneCollector(recipient).run_pass()
         assert wide.stored("shard2") == before
         network.held.pop("_recvChunkCommit").set()
         await moving
         await wide.settled()
-        await Collector(recipient).run_pass()
+        await TombstoneCollector(recipient).run_pass()
         assert len(wide.stored("shard2")) < len(before)
         assert (await wide.all_rows())[row] == {"later": "z"}
 
@@ -289,16 +289,16 @@ def test_a_kill_at_any_step_loses_nothing(monkeypatch: pytest.MonkeyPatch, step:
     async def test(wide: Wide) -> None:
         for row in ROWS:
             await wide.insert(row, "n", "0", 0)
-        carry_out, done = Donation._carry_out, [0]
+        carry_out, done = DonorDriver._carry_out, [0]
 
-        async def counted(donation: Donation, effect: Any) -> Any:
+        async def counted(donation: DonorDriver, effect: Any) -> Any:
             done[0] += 1
             if done[0] == step + 1:
                 wide.cluster.members[victim].kill()
                 await asyncio.sleep(0)
             return await carry_out(donation, effect)
 
-        monkeypatch.setattr(Donation, "_carry_out", counted)
+        monkeypatch.setattr(DonorDriver, "_carry_out", counted)
         writer = Writer(wide)
 
         async def revive() -> None:

@@ -15,7 +15,7 @@ from docstore.sharding.chunks import Chunk, ChunkMap
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.version import Lastmod
-from mongos.routing.requests import Answer
+from mongos.routing.requests import ShardReply
 from mongos.routing.targeting import delete_target, insert_target, update_target
 from mongos.routing.writes import BatchWrite, Kind
 
@@ -41,13 +41,13 @@ class FakeShard:
     requests: list[tuple[list[dict[str, Any]], dict[str, Any]]]
     replies: list[dict[str, Any] | CommandError] = field(default_factory=list)
 
-    async def command(self, db: str, body: bytes, *, sequences: dict[str, list[bytes]], **_: Any) -> Answer:
+    async def command(self, db: str, body: bytes, *, sequences: dict[str, list[bytes]], **_: Any) -> ShardReply:
         ((_, documents),) = sequences.items()
         self.requests.append(([bson.decode(document) for document in documents], bson.decode(body)))
         reply = self.replies.pop(0) if self.replies else {"n": len(documents)}
         if isinstance(reply, CommandError):
             raise reply
-        return Answer(self.name, f"{self.name}:1", bson.encode(reply))
+        return ShardReply(self.name, f"{self.name}:1", bson.encode(reply))
 
 
 class FakeCluster:

@@ -15,11 +15,11 @@ from bson.codec_options import CodecOptions
 from bson.int64 import Int64
 
 from docstore.collection.store import Store
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import CursorRegistry
 from docstore.commands.declaration import Command, CommandTable
-from docstore.commands.dispatch import Answer, Dispatcher, Pending
+from docstore.commands.dispatch import Dispatcher, Pending, StreamedReply
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
@@ -97,7 +97,7 @@ class LocalNode:
             parameters=self.node.parameters,
         )
         self.dispatcher = Dispatcher(self.node, self.services, translate=translate_storage_error)
-        self.peer = Peer(1, "127.0.0.1:9")
+        self.peer = ClientConnection(1, "127.0.0.1:9")
 
     def hurry(self) -> None:
         """From now on every look at the clock costs a millisecond, so that slices are short."""
@@ -117,7 +117,7 @@ class LocalNode:
         answered = self.dispatcher.handle(Message(1, 0, body, dict(sequences or {})), self.peer)
         if isinstance(answered, Pending):
             answered = await answered.finish()
-        raw = answered.body if isinstance(answered, Answer) else answered
+        raw = answered.body if isinstance(answered, StreamedReply) else answered
         assert isinstance(raw, bytes)
         return bson.decode(raw, options) if options is not None else bson.decode(raw)
 

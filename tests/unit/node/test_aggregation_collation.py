@@ -22,106 +22,106 @@ FIELDS = ["$t", "$u", "$s", "$n", "$g"]
 BY_ID: dict[str, Any] = {"$sort": {"_id": 1}}
 
 
-def document(dice: Random, number: int) -> dict[str, Any]:
-    identity = number if dice.random() < 0.8 else f"{dice.choice('aAbB')}{number % 7}-{number}"
-    lists = {name: [dice.choice(TEXTS) for _ in range(dice.randrange(4))] for name in ("l", "m")}
-    texts = {"s": dice.choice(TEXTS), "g": dice.choice("aAb")}
+def document(rng: Random, number: int) -> dict[str, Any]:
+    identity = number if rng.random() < 0.8 else f"{rng.choice('aAbB')}{number % 7}-{number}"
+    lists = {name: [rng.choice(TEXTS) for _ in range(rng.randrange(4))] for name in ("l", "m")}
+    texts = {"s": rng.choice(TEXTS), "g": rng.choice("aAb")}
     return {
         "_id": identity,
-        "t": dice.choice(VALUES),
-        "u": dice.choice(VALUES),
+        "t": rng.choice(VALUES),
+        "u": rng.choice(VALUES),
         **texts,
-        "n": dice.randrange(5),
+        "n": rng.randrange(5),
         **lists,
     }
 
 
-def value(dice: Random) -> Any:
-    made = [{"$literal": dice.choice(VALUES)}, {"$arrayElemAt": ["$l", 0]}, {"a": "$s"}]
-    return dice.choice([*FIELDS, "$l", "$missing", *made])
+def value(rng: Random) -> Any:
+    made = [{"$literal": rng.choice(VALUES)}, {"$arrayElemAt": ["$l", 0]}, {"a": "$s"}]
+    return rng.choice([*FIELDS, "$l", "$missing", *made])
 
 
-def array(dice: Random) -> Any:
-    return dice.choice(["$l", "$m", {"$literal": dice.choices(TEXTS, k=3)}])
+def array(rng: Random) -> Any:
+    return rng.choice(["$l", "$m", {"$literal": rng.choices(TEXTS, k=3)}])
 
 
-def expression(dice: Random) -> Any:
-    comparing = dice.choice(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp"])
+def expression(rng: Random) -> Any:
+    comparing = rng.choice(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp"])
     sets = ["$setUnion", "$setIntersection", "$setDifference", "$setEquals", "$setIsSubset"]
-    branches = [{"case": {"$eq": [value(dice), value(dice)]}, "then": 1}]
-    return dice.choice(
+    branches = [{"case": {"$eq": [value(rng), value(rng)]}, "then": 1}]
+    return rng.choice(
         [
-            {comparing: [value(dice), value(dice)]},
-            {"$in": [value(dice), array(dice)]},
-            {"$indexOfArray": [array(dice), value(dice)]},
-            {dice.choice(sets): [array(dice), array(dice)]},
-            {dice.choice(["$min", "$max"]): dice.choice([[value(dice), value(dice)], array(dice)])},
-            {"$sortArray": {"input": array(dice), "sortBy": dice.choice([1, -1])}},
-            {dice.choice(["$minN", "$maxN"]): {"n": 2, "input": array(dice)}},
+            {comparing: [value(rng), value(rng)]},
+            {"$in": [value(rng), array(rng)]},
+            {"$indexOfArray": [array(rng), value(rng)]},
+            {rng.choice(sets): [array(rng), array(rng)]},
+            {rng.choice(["$min", "$max"]): rng.choice([[value(rng), value(rng)], array(rng)])},
+            {"$sortArray": {"input": array(rng), "sortBy": rng.choice([1, -1])}},
+            {rng.choice(["$minN", "$maxN"]): {"n": 2, "input": array(rng)}},
             {"$switch": {"branches": branches, "default": 3}},
             {"$strcasecmp": ["$s", "$g"]},
-            {"$filter": {"input": array(dice), "as": "x", "cond": {comparing: ["$$x", "$g"]}}},
+            {"$filter": {"input": array(rng), "as": "x", "cond": {comparing: ["$$x", "$g"]}}},
         ]
     )
 
 
-def accumulated(dice: Random) -> dict[str, Any]:
-    given = dice.choice(FIELDS)
-    order = {"s": dice.choice([1, -1]), "n": 1, "_id": 1}
-    plain = dice.choice(["$addToSet", "$min", "$max", "$first", "$push", "$sum"])
-    return dice.choice(
+def accumulated(rng: Random) -> dict[str, Any]:
+    given = rng.choice(FIELDS)
+    order = {"s": rng.choice([1, -1]), "n": 1, "_id": 1}
+    plain = rng.choice(["$addToSet", "$min", "$max", "$first", "$push", "$sum"])
+    return rng.choice(
         [
             {plain: given},
             {plain: given},
-            {dice.choice(["$minN", "$maxN"]): {"n": 3, "input": given}},
-            {dice.choice(["$top", "$bottom"]): {"output": "$_id", "sortBy": order}},
-            {dice.choice(["$topN", "$bottomN"]): {"n": 2, "output": ["$s", "$_id"], "sortBy": order}},
+            {rng.choice(["$minN", "$maxN"]): {"n": 3, "input": given}},
+            {rng.choice(["$top", "$bottom"]): {"output": "$_id", "sortBy": order}},
+            {rng.choice(["$topN", "$bottomN"]): {"n": 2, "output": ["$s", "$_id"], "sortBy": order}},
         ]
     )
 
 
-def key(dice: Random) -> Any:
-    return dice.choice([*FIELDS, "$l", {"x": "$s"}, {"x": "$s", "y": "$g"}, None, {"$concat": ["$s", "$g"]}])
+def key(rng: Random) -> Any:
+    return rng.choice([*FIELDS, "$l", {"x": "$s"}, {"x": "$s", "y": "$g"}, None, {"$concat": ["$s", "$g"]}])
 
 
-def bucket(dice: Random) -> dict[str, Any]:
-    boundaries = sorted({"", "a", "b", dice.choice(["aa", "item 2", "z"])})
-    default = {"default": dice.choice(["other", "zz", "A"])} if dice.random() < 0.9 else {}
+def bucket(rng: Random) -> dict[str, Any]:
+    boundaries = sorted({"", "a", "b", rng.choice(["aa", "item 2", "z"])})
+    default = {"default": rng.choice(["other", "zz", "A"])} if rng.random() < 0.9 else {}
     return {
-        "groupBy": dice.choice(["$s", "$g"]),
+        "groupBy": rng.choice(["$s", "$g"]),
         "boundaries": boundaries,
         **default,
-        "output": {"a": accumulated(dice)},
+        "output": {"a": accumulated(rng)},
     }
 
 
-def joined(dice: Random) -> list[dict[str, Any]]:
+def joined(rng: Random) -> list[dict[str, Any]]:
     paths = ["s", "t", "l", "n", "t.x"]
-    equality = {"from": "o", "localField": dice.choice(paths), "foreignField": dice.choice(paths), "as": "j"}
-    test = {"$expr": {dice.choice(["$eq", "$gt"]): ["$s", "$$v"]}, "u": {"$ne": dice.choice(TEXTS)}}
+    equality = {"from": "o", "localField": rng.choice(paths), "foreignField": rng.choice(paths), "as": "j"}
+    test = {"$expr": {rng.choice(["$eq", "$gt"]): ["$s", "$$v"]}, "u": {"$ne": rng.choice(TEXTS)}}
     correlated = {"let": {"v": "$s"}, "pipeline": [{"$match": test}, {"$sort": {"s": 1, "_id": 1}}, {"$limit": 5}]}
-    graph = {"startWith": "$s", "connectFromField": dice.choice("gu"), "connectToField": dice.choice("sg")}
-    return dice.choice(
+    graph = {"startWith": "$s", "connectFromField": rng.choice("gu"), "connectToField": rng.choice("sg")}
+    return rng.choice(
         [
             [{"$lookup": equality}, {"$project": {"j._id": 1}}],
             [{"$lookup": {**equality, "pipeline": [BY_ID, {"$project": {"s": 1}}]}}],
             [{"$lookup": {"from": "o", "as": "j", **correlated}}],
             [
-                {"$graphLookup": {"from": "o", "as": "j", "maxDepth": dice.randrange(3), **graph}},
+                {"$graphLookup": {"from": "o", "as": "j", "maxDepth": rng.randrange(3), **graph}},
                 {"$project": {"j": {"$sortArray": {"input": "$j._id", "sortBy": 1}}}},
             ],
-            [{"$unionWith": {"coll": "o", "pipeline": [{"$match": {"s": dice.choice(TEXTS)}}]}}, BY_ID],
+            [{"$unionWith": {"coll": "o", "pipeline": [{"$match": {"s": rng.choice(TEXTS)}}]}}, BY_ID],
         ]
     )
 
 
-def windowed(dice: Random) -> list[dict[str, Any]]:
-    window: dict[str, Any] = dice.choice([{}, {"documents": ["unbounded", "current"]}, {"documents": [-1, 1]}])
-    function = {**accumulated(dice), **({"window": window} if window else {})}
-    order = {"s": dice.choice([1, -1])}
-    ranked = {"w": {dice.choice(["$rank", "$denseRank"]): {}}}
-    by = {"partitionBy": dice.choice(["$g", "$s", None])}
-    return dice.choice(
+def windowed(rng: Random) -> list[dict[str, Any]]:
+    window: dict[str, Any] = rng.choice([{}, {"documents": ["unbounded", "current"]}, {"documents": [-1, 1]}])
+    function = {**accumulated(rng), **({"window": window} if window else {})}
+    order = {"s": rng.choice([1, -1])}
+    ranked = {"w": {rng.choice(["$rank", "$denseRank"]): {}}}
+    by = {"partitionBy": rng.choice(["$g", "$s", None])}
+    return rng.choice(
         [
             [{"$setWindowFields": {**by, "sortBy": {**order, "_id": 1}, "output": {"w": function}}}, BY_ID],
             [{"$setWindowFields": {**by, "sortBy": order, "output": ranked}}, {"$project": {"w": 1}}, BY_ID],
@@ -129,34 +129,34 @@ def windowed(dice: Random) -> list[dict[str, Any]]:
     )
 
 
-def stages(dice: Random) -> list[dict[str, Any]]:
-    counted = [{"$group": {"_id": key(dice), "c": {"$sum": 1}}}, {"$group": {"_id": None, "c": {"$sum": "$c"}}}]
-    grouped = {"$group": {"_id": key(dice), "a": accumulated(dice), "b": accumulated(dice)}}
-    return dice.choice(
+def stages(rng: Random) -> list[dict[str, Any]]:
+    counted = [{"$group": {"_id": key(rng), "c": {"$sum": 1}}}, {"$group": {"_id": None, "c": {"$sum": "$c"}}}]
+    grouped = {"$group": {"_id": key(rng), "a": accumulated(rng), "b": accumulated(rng)}}
+    return rng.choice(
         [
-            [{"$project": {"r": expression(dice), "q": expression(dice)}}],
-            [{"$match": {"$expr": expression(dice)}}],
+            [{"$project": {"r": expression(rng), "q": expression(rng)}}],
+            [{"$match": {"$expr": expression(rng)}}],
             [BY_ID, grouped],
             [BY_ID, {"$project": {"l": 0}}, grouped],
-            [BY_ID, {"$sortByCount": dice.choice(["$s", "$g", "$t"])}],
-            [BY_ID, {"$bucket": bucket(dice)}],
-            [BY_ID, {"$bucketAuto": {"groupBy": "$s", "buckets": dice.randrange(1, 5)}}],
-            [{"$facet": {"a": [BY_ID, {"$match": {"s": dice.choice(TEXTS)}}], "b": counted}}],
-            [{"$redact": {"$cond": [{"$eq": ["$s", dice.choice(TEXTS)]}, "$$KEEP", "$$PRUNE"]}}],
-            joined(dice),
-            joined(dice),
-            windowed(dice),
+            [BY_ID, {"$sortByCount": rng.choice(["$s", "$g", "$t"])}],
+            [BY_ID, {"$bucket": bucket(rng)}],
+            [BY_ID, {"$bucketAuto": {"groupBy": "$s", "buckets": rng.randrange(1, 5)}}],
+            [{"$facet": {"a": [BY_ID, {"$match": {"s": rng.choice(TEXTS)}}], "b": counted}}],
+            [{"$redact": {"$cond": [{"$eq": ["$s", rng.choice(TEXTS)]}, "$$KEEP", "$$PRUNE"]}}],
+            joined(rng),
+            joined(rng),
+            windowed(rng),
         ]
     )
 
 
-def pipeline(dice: Random) -> list[dict[str, Any]]:
+def pipeline(rng: Random) -> list[dict[str, Any]]:
     made = []
-    if dice.random() < 0.4:
-        made.append({"$match": {dice.choice("tus"): {dice.choice(["$gt", "$eq", "$ne"]): dice.choice(TEXTS)}}})
-    if dice.random() < 0.2:
+    if rng.random() < 0.4:
+        made.append({"$match": {rng.choice("tus"): {rng.choice(["$gt", "$eq", "$ne"]): rng.choice(TEXTS)}}})
+    if rng.random() < 0.2:
         made.append({"$unwind": "$l"})
-    return [*made, *stages(dice), *([{"$match": {"s": {"$gte": "a"}}}] if dice.random() < 0.2 else [])]
+    return [*made, *stages(rng), *([{"$match": {"s": {"$gte": "a"}}}] if rng.random() < 0.2 else [])]
 
 
 def shape(given: list[dict[str, Any]], reply: dict[str, Any]) -> Any:
@@ -188,10 +188,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database[Any]
 @pytest.mark.reference
 @pytest.mark.parametrize("seed", range(3))
 def test_random_pipelines_under_a_collation_agree_with_the_reference(database: Database[Any], seed: int) -> None:
-    dice = Random(seed)
-    stored = {name: [document(dice, number) for number in range(count)] for name, count in (("c", 40), ("o", 25))}
+    rng = Random(seed)
+    stored = {name: [document(rng, number) for number in range(count)] for name, count in (("c", 40), ("o", 25))}
     requests = [
-        {"aggregate": "c", "pipeline": pipeline(dice), "cursor": {"batchSize": 1000}, "collation": dice.choice(RULES)}
+        {"aggregate": "c", "pipeline": pipeline(rng), "cursor": {"batchSize": 1000}, "collation": rng.choice(RULES)}
         for _ in range(150)
     ]
     for name, documents in stored.items():

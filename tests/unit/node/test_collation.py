@@ -37,36 +37,36 @@ TEXTS: list[Any] = [
 RULES = [EN2, {"locale": "en", "strength": 1}, {"locale": "de"}, {"locale": "en", "numericOrdering": True}, None]
 
 
-def document(dice: Random, identity: int) -> dict[str, Any]:
-    return {"_id": identity, "t": dice.choice(TEXTS), "u": dice.choice(TEXTS)}
+def document(rng: Random, identity: int) -> dict[str, Any]:
+    return {"_id": identity, "t": rng.choice(TEXTS), "u": rng.choice(TEXTS)}
 
 
-def query(dice: Random) -> dict[str, Any]:
-    path = dice.choice(["t", "u", "t.x"])
-    operand = dice.choice(TEXTS)
+def query(rng: Random) -> dict[str, Any]:
+    path = rng.choice(["t", "u", "t.x"])
+    operand = rng.choice(TEXTS)
     operators = [
         operand,
         {"$gt": operand},
         {"$lte": operand},
         {"$ne": operand},
-        {"$in": [operand, dice.choice(TEXTS)]},
+        {"$in": [operand, rng.choice(TEXTS)]},
         {"$nin": [operand]},
         {"$not": {"$gte": operand}},
         {"$elemMatch": {"$eq": operand}},
     ]
-    found = {path: dice.choice(operators)}
-    return {"$or": [found, {"u": dice.choice(TEXTS)}]} if dice.random() < 0.3 else found
+    found = {path: rng.choice(operators)}
+    return {"$or": [found, {"u": rng.choice(TEXTS)}]} if rng.random() < 0.3 else found
 
 
-def request(dice: Random) -> dict[str, Any]:
-    rules = dice.choice(RULES)
-    command = dice.choice(
+def request(rng: Random) -> dict[str, Any]:
+    rules = rng.choice(RULES)
+    command = rng.choice(
         [
-            {"find": "c", "filter": query(dice), "sort": {"t": dice.choice([1, -1]), "_id": 1}},
-            {"find": "c", "filter": query(dice), "sort": {"_id": 1}},
-            {"count": "c", "query": query(dice)},
-            {"distinct": "c", "key": "t", "query": query(dice)},
-            {"aggregate": "c", "pipeline": [{"$match": query(dice)}, {"$sort": {"u": 1, "_id": -1}}], "cursor": {}},
+            {"find": "c", "filter": query(rng), "sort": {"t": rng.choice([1, -1]), "_id": 1}},
+            {"find": "c", "filter": query(rng), "sort": {"_id": 1}},
+            {"count": "c", "query": query(rng)},
+            {"distinct": "c", "key": "t", "query": query(rng)},
+            {"aggregate": "c", "pipeline": [{"$match": query(rng)}, {"$sort": {"u": 1, "_id": -1}}], "cursor": {}},
         ]
     )
     return command if rules is None else {**command, "collation": rules}
@@ -89,9 +89,9 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database[Any]
 @pytest.mark.reference
 @pytest.mark.parametrize("seed", range(3))
 def test_random_requests_agree_with_the_reference(database: Database[Any], seed: int) -> None:
-    dice = Random(seed)
-    documents = [document(dice, identity) for identity in range(60)]
-    requests = [request(dice) for _ in range(150)]
+    rng = Random(seed)
+    documents = [document(rng, identity) for identity in range(60)]
+    requests = [request(rng) for _ in range(150)]
     database.drop_collection("c")
     database["c"].insert_many(documents)
     expected = [shape(database.command(command, check=False)) for command in requests]

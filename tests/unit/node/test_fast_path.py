@@ -25,22 +25,22 @@ _INDEXES: tuple[dict[str, Any], ...] = (
 _VALUES: tuple[Any, ...] = (0, 1, 2, Int64(7), 2.5, "x", "X", {"x": 1}, {"x": "y"}, [], [1, 2], None, Int64(2**62))
 
 
-def _value(dice: random.Random) -> Any:
-    return dice.choice(_VALUES)
+def _value(rng: random.Random) -> Any:
+    return rng.choice(_VALUES)
 
 
-def _command(dice: random.Random) -> dict[str, Any]:
-    identity = dice.randrange(12)
-    fields = {name: _value(dice) for name in dice.sample("abcdu", dice.randrange(1, 4))}
-    kind = dice.randrange(6)
+def _command(rng: random.Random) -> dict[str, Any]:
+    identity = rng.randrange(12)
+    fields = {name: _value(rng) for name in rng.sample("abcdu", rng.randrange(1, 4))}
+    kind = rng.randrange(6)
     if kind < 2:
         return {"insert": "c", "documents": [{"_id": identity, **fields}]}
     if kind == 2:
         return {"delete": "c", "deletes": [{"q": {"_id": identity}, "limit": 1}]}
     statement: dict[str, Any] = {"q": {"_id": identity}, "u": {"$set": fields}}
     if kind == 4:
-        statement["u"] = {"$inc": {dice.choice("abdu"): dice.choice((1, 2.5, Int64(2**62)))}}
-    statement |= dice.choice(({}, {"multi": False}, {"multi": False, "upsert": False}, {"upsert": True}))
+        statement["u"] = {"$inc": {rng.choice("abdu"): rng.choice((1, 2.5, Int64(2**62)))}}
+    statement |= rng.choice(({}, {"multi": False}, {"multi": False, "upsert": False}, {"upsert": True}))
     return {"update": "c", "updates": [statement]}
 
 
@@ -63,15 +63,15 @@ def test_what_is_done_at_once_is_what_the_general_way_does(
     seed: int, replicated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         quick, general = LocalNode(replicated=replicated), LocalNode(replicated=replicated)
-        indexes = dice.sample(_INDEXES, 4)
+        indexes = rng.sample(_INDEXES, 4)
         for node in (quick, general):
             await node.run({"createIndexes": "c", "indexes": indexes})
         for number in range(150):
-            command = _command(dice)
-            if replicated and dice.random() < 0.7:
-                command |= session(dice.randrange(3), number // 2)
+            command = _command(rng)
+            if replicated and rng.random() < 0.7:
+                command |= session(rng.randrange(3), number // 2)
             replies = [await quick.reply(command)]
             with monkeypatch.context() as patch:
                 for module, name in ((insert, "insert_one"), (update, "update_one"), (delete, "delete_one")):

@@ -37,9 +37,9 @@ def test_groups_and_how_they_are_read(stages: list[dict[str, Any]], plan: str, k
         assert found["c"] == found["plain"]
         asked = {"explain": {"aggregate": "c", "pipeline": stages, "cursor": {}}, "verbosity": "executionStats"}
         cursor = (await node.run(asked))["stages"][0]["$cursor"]
-        figures = cursor["executionStats"]
+        metrics = cursor["executionStats"]
         assert cursor["queryPlanner"]["winningPlan"]["stage"] == plan
-        assert (figures["totalKeysExamined"], figures["totalDocsExamined"]) == (keys, documents)
+        assert (metrics["totalKeysExamined"], metrics["totalDocsExamined"]) == (keys, documents)
 
     asyncio.run(story())
 

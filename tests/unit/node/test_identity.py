@@ -22,11 +22,11 @@ def parsed(raw: bytes) -> Filter | None:
 
 
 def test_a_filter_for_an_identity_is_what_parsing_gives() -> None:
-    dice = Random(3)
+    rng = Random(3)
     told = 0
     for _ in range(2000):
         fields = [
-            (dice.choice(["_id", "_id", "_i", "_idx", "a", "$and"]), *value(dice, 1)) for _ in range(dice.randint(0, 2))
+            (rng.choice(["_id", "_id", "_i", "_idx", "a", "$and"]), *value(rng, 1)) for _ in range(rng.randint(0, 2))
         ]
         raw = document_from(fields)
         tree = identity_filter(raw)

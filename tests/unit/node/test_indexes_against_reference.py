@@ -31,30 +31,30 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database[Any]
             yield client["indexes"]
 
 
-def scalar(dice: Random) -> Any:
-    return dice.choice([dice.randint(0, 6), dice.randint(0, 3) + 0.5, 2.0, None, "a", "ab", True, {}, {"x": 1}])
+def scalar(rng: Random) -> Any:
+    return rng.choice([rng.randint(0, 6), rng.randint(0, 3) + 0.5, 2.0, None, "a", "ab", True, {}, {"x": 1}])
 
 
-def value(dice: Random, depth: int = 0) -> Any:
-    kind = dice.random()
+def value(rng: Random, depth: int = 0) -> Any:
+    kind = rng.random()
     if kind < 0.25:
-        return [value(dice, 2) if dice.random() < 0.8 else [dice.randint(0, 3)] for _ in range(dice.randint(0, 3))]
+        return [value(rng, 2) if rng.random() < 0.8 else [rng.randint(0, 3)] for _ in range(rng.randint(0, 3))]
     if kind < 0.45 and depth < 2:
-        return {name: value(dice, depth + 1) for name in dice.sample("bcd", dice.randint(0, 2))}
-    return scalar(dice)
+        return {name: value(rng, depth + 1) for name in rng.sample("bcd", rng.randint(0, 2))}
+    return scalar(rng)
 
 
-def condition(dice: Random) -> Any:
-    low, high = dice.randint(0, 3), dice.randint(2, 6)
-    return dice.choice(
+def condition(rng: Random) -> Any:
+    low, high = rng.randint(0, 3), rng.randint(2, 6)
+    return rng.choice(
         [
-            scalar(dice),
-            {dice.choice(["$gt", "$gte", "$lt", "$lte", "$ne"]): scalar(dice)},
-            {"$in": [scalar(dice) for _ in range(dice.randint(0, 3))]},
-            {"$exists": dice.random() < 0.6},
+            scalar(rng),
+            {rng.choice(["$gt", "$gte", "$lt", "$lte", "$ne"]): scalar(rng)},
+            {"$in": [scalar(rng) for _ in range(rng.randint(0, 3))]},
+            {"$exists": rng.random() < 0.6},
             {"$gte": low, "$lt": high},
             {"$elemMatch": {"$gte": low, "$lt": high}},
-            {"$type": dice.choice(["number", "string", "array", "null"])},
+            {"$type": rng.choice(["number", "string", "array", "null"])},
             {"$not": {"$gt": low}},
             {"$regex": "^a"},
             [low],
@@ -62,26 +62,26 @@ def condition(dice: Random) -> Any:
     )
 
 
-def query(dice: Random, depth: int = 0) -> dict[str, Any]:
-    if dice.random() < 0.2 and depth < 2:
-        return {dice.choice(["$or", "$and"]): [query(dice, depth + 1) for _ in range(dice.randint(1, 3))]}
-    return {path: condition(dice) for path in dice.sample(PATHS, dice.randint(depth and 1, 2))}
+def query(rng: Random, depth: int = 0) -> dict[str, Any]:
+    if rng.random() < 0.2 and depth < 2:
+        return {rng.choice(["$or", "$and"]): [query(rng, depth + 1) for _ in range(rng.randint(1, 3))]}
+    return {path: condition(rng) for path in rng.sample(PATHS, rng.randint(depth and 1, 2))}
 
 
-def index(dice: Random, number: int) -> dict[str, Any]:
-    key: dict[str, Any] = {path: dice.choice([1, -1]) for path in dice.sample(PATHS, dice.randint(1, 3))}
+def index(rng: Random, number: int) -> dict[str, Any]:
+    key: dict[str, Any] = {path: rng.choice([1, -1]) for path in rng.sample(PATHS, rng.randint(1, 3))}
     options: dict[str, Any] = {}
-    match dice.choice(["plain", "hashed", "wildcard", "subtree", "projected", "partial", "sparse"]):
+    match rng.choice(["plain", "hashed", "wildcard", "subtree", "projected", "partial", "sparse"]):
         case "hashed":
-            key[dice.choice(list(key))] = "hashed"
+            key[rng.choice(list(key))] = "hashed"
         case "wildcard":
             key = {"$**": 1}
         case "subtree":
-            key = {dice.choice(PATHS) + ".$**": 1}
+            key = {rng.choice(PATHS) + ".$**": 1}
         case "projected":
-            key, options = {"$**": 1}, {"wildcardProjection": {dice.choice(["a", "b", "a.b"]): dice.choice([0, 1])}}
+            key, options = {"$**": 1}, {"wildcardProjection": {rng.choice(["a", "b", "a.b"]): rng.choice([0, 1])}}
         case "partial":
-            options["partialFilterExpression"] = dice.choice(PARTIAL)
+            options["partialFilterExpression"] = rng.choice(PARTIAL)
         case "sparse":
             options["sparse"] = True
     return {"key": key, "name": f"i{number}", **options}
@@ -89,10 +89,8 @@ def index(dice: Random, number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_indexes_of_every_kind_change_no_result(database: Database[Any], seed: int) -> None:
-    dice = Random(seed)
-    documents = [
-        {"_id": n, **{name: value(dice) for name in dice.sample("abc", dice.randint(0, 3))}} for n in range(25)
-    ]
+    rng = Random(seed)
+    documents = [{"_id": n, **{name: value(rng) for name in rng.sample("abc", rng.randint(0, 3))}} for n in range(25)]
     database.c.drop()
     database.c.insert_many(documents)
 
@@ -101,10 +99,10 @@ def test_indexes_of_every_kind_change_no_result(database: Database[Any], seed: i
         await node.insert("c", *documents)
         for number in range(3):
             # What the documents do not allow (arrays side by side or under a hash) is refused, and left out.
-            await node.reply({"createIndexes": "c", "indexes": [index(dice, number)]})
+            await node.reply({"createIndexes": "c", "indexes": [index(rng, number)]})
         for _ in range(25):
-            tree = query(dice)
-            sort = {path: dice.choice([1, -1]) for path in dice.sample(PATHS, dice.randint(0, 2))} | {"_id": 1}
+            tree = query(rng)
+            sort = {path: rng.choice([1, -1]) for path in rng.sample(PATHS, rng.randint(0, 2))} | {"_id": 1}
             find = {"find": "c", "filter": tree, "sort": sort, "projection": {"_id": 1}}
             theirs, ours = database.command(find, check=False), await node.reply(find)
             assert theirs.get("code") == ours.get("code"), find
@@ -117,9 +115,9 @@ def test_indexes_of_every_kind_change_no_result(database: Database[Any], seed: i
     loop(work())
 
 
-def plain_value(dice: Random) -> Any:
-    return dice.choice(
-        [dice.randint(-3, 3), float(dice.randint(-2, 2)), Int64(dice.randint(0, 2)), -0.0, 0.5, None, "a", "", True,
+def plain_value(rng: Random) -> Any:
+    return rng.choice(
+        [rng.randint(-3, 3), float(rng.randint(-2, 2)), Int64(rng.randint(0, 2)), -0.0, 0.5, None, "a", "", True,
          {"x": 1.0}, Decimal128("1.0"), 2**53 + 1, float("inf"), DatetimeMS(5), Timestamp(1, 2)]
     )  # fmt: skip
 
@@ -127,12 +125,12 @@ def plain_value(dice: Random) -> Any:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_an_index_answers_by_itself_are_the_values_of_the_documents(database: Database[Any], seed: int) -> None:
     """Types included, and a missing field is missing; of the real server there are no indexes to ask."""
-    dice = Random(seed)
+    rng = Random(seed)
     documents = [
         {
-            "_id": dice.choice([n, float(n), Int64(n)]),
-            **{name: plain_value(dice) for name in dice.sample("ac", dice.randint(0, 2))},
-            **({"b": {name: plain_value(dice) for name in dice.sample("xy", dice.randint(0, 2))}} if n % 3 else {}),
+            "_id": rng.choice([n, float(n), Int64(n)]),
+            **{name: plain_value(rng) for name in rng.sample("ac", rng.randint(0, 2))},
+            **({"b": {name: plain_value(rng) for name in rng.sample("xy", rng.randint(0, 2))}} if n % 3 else {}),
         }
         for n in range(30)
     ]
@@ -144,17 +142,17 @@ def test_what_an_index_answers_by_itself_are_the_values_of_the_documents(databas
         node = LocalNode()
         await node.insert("c", *documents)
         for number in range(3):
-            key = {path: dice.choice([1, -1]) for path in [*dice.sample(keys, dice.randint(1, 4)), "_id"]}
+            key = {path: rng.choice([1, -1]) for path in [*rng.sample(keys, rng.randint(1, 4)), "_id"]}
             await node.run({"createIndexes": "c", "indexes": [{"key": key, "name": f"i{number}"}]})
             for _ in range(10):
-                low = dice.randint(-2, 2)
-                tree = dice.choice([{}, {next(iter(key)): {"$gte": low}}, {dice.choice(keys): {"$ne": low}}])
-                shown = dict.fromkeys(dice.sample(list(key), dice.randint(1, len(key))), 1)
+                low = rng.randint(-2, 2)
+                tree = rng.choice([{}, {next(iter(key)): {"$gte": low}}, {rng.choice(keys): {"$ne": low}}])
+                shown = dict.fromkeys(rng.sample(list(key), rng.randint(1, len(key))), 1)
                 find = {"find": "c", "filter": tree, "projection": {"_id": 1, **shown}, "sort": {"_id": 1}}
                 theirs = database.command(find)["cursor"]["firstBatch"]
                 ours = (await node.run({**find, "hint": key}))["cursor"]["firstBatch"]
                 assert [in_order(each) for each in ours] == [in_order(each) for each in theirs], (find, key)
-                path = dice.choice(list(key))
+                path = rng.choice(list(key))
                 distinct = {"distinct": "c", "key": path, "query": tree}
                 values = (await node.run({**distinct, "hint": key}))["values"]
                 # Of equal values of different types the one that comes first stands for all.

@@ -14,12 +14,12 @@ FEW = {"batchSize": 1_000_000}
 
 def test_an_index_changes_no_partner_and_no_order() -> None:
     async def work() -> None:
-        dice = random.Random(5)
+        rng = random.Random(5)
         node = LocalNode()
         for case in range(12):
             arrays = LOCAL if case % 3 == 0 else VALUES
-            foreign = [{"_id": place, "f": dice.choice(arrays)} for place in range(40) if dice.random() < 0.9]
-            local = [{"_id": place, "a": dice.choice(LOCAL)} for place in range(300)]
+            foreign = [{"_id": place, "f": rng.choice(arrays)} for place in range(40) if rng.random() < 0.9]
+            local = [{"_id": place, "a": rng.choice(LOCAL)} for place in range(300)]
             names = f"c{case}", f"k{case}"
             for name, documents in zip(names, (local, foreign), strict=True):
                 await node.run({"insert": name, "documents": documents})

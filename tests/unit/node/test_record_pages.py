@@ -1,4 +1,4 @@
-"""Stretches of a row: what stands before its columns is read with them or by itself, and is the same."""
+"""Ranges of a row: what stands before its columns is read with them or by itself, and is the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from docstore.storage import Batch, Family, open_engine
 from docstore.widecolumn.model.keys import COLUMNS, STATISTICS
 from docstore.widecolumn.model.slices import finished
-from docstore.widecolumn.node.record_pages import read_portion
+from docstore.widecolumn.node.record_pages import read_page
 
 PREFIX = b"Wrow"
 END = b"\x21"
@@ -17,7 +17,7 @@ END = b"\x21"
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_row_in_one_walk_is_the_row_in_two(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     engine = open_engine("inMemory", "")
     paths = [
         b"\0",
@@ -28,16 +28,16 @@ def test_a_row_in_one_walk_is_the_row_in_two(seed: int) -> None:
     ]
     batch = Batch()
     for path in paths:
-        if dice.random() < 0.8:
-            batch.put(Family.WIDE, PREFIX + path, dice.randbytes(dice.randrange(1, 30)))
+        if rng.random() < 0.8:
+            batch.put(Family.WIDE, PREFIX + path, rng.randbytes(rng.randrange(1, 30)))
     for neighbour in (b"Wrov", b"Wrox"):
         batch.put(Family.WIDE, neighbour + b"\x20a", b"-")
     engine.write(batch)
     for limit in (0, 1, 2, 255, 256, 257, 1000):
-        whole = finished(read_portion(engine, PREFIX, COLUMNS, END, reverse=False, limit=limit, head=True))
-        columns = finished(read_portion(engine, PREFIX, COLUMNS, END, reverse=False, limit=limit))
-        before = finished(read_portion(engine, PREFIX, b"\0", COLUMNS, reverse=False, limit=1000))
+        whole = finished(read_page(engine, PREFIX, COLUMNS, END, reverse=False, limit=limit, head=True))
+        columns = finished(read_page(engine, PREFIX, COLUMNS, END, reverse=False, limit=limit))
+        before = finished(read_page(engine, PREFIX, b"\0", COLUMNS, reverse=False, limit=1000))
         assert whole == columns._replace(head=tuple(before.entries))
-        backwards = finished(read_portion(engine, PREFIX, COLUMNS, END, reverse=True, limit=1000, head=True))
+        backwards = finished(read_page(engine, PREFIX, COLUMNS, END, reverse=True, limit=1000, head=True))
         assert backwards.head == whole.head
     engine.close()

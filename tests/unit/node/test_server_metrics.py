@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from docstore.commands.client_connection import Peer
+from docstore.commands.client_connection import ClientConnection
 from tests.unit.node.local import LocalNode
 
 
@@ -76,7 +76,7 @@ def test_the_uses_of_indexes_are_counted() -> None:
 def test_idle_connections_and_cursors_are_shown_when_asked_for() -> None:
     async def story() -> None:
         node = LocalNode()
-        node.services.peers.update((node.peer, Peer(2, "127.0.0.1:8")))
+        node.services.peers.update((node.peer, ClientConnection(2, "127.0.0.1:8")))
         await node.insert("c", {"_id": 1}, {"_id": 2})
         await node.run({"find": "c", "batchSize": 1})
         shown = (await node.run({"currentOp": 1, "$all": True}, "admin"))["inprog"]

@@ -30,7 +30,7 @@ class Owner:
         self.answer: Callable[[int], Any] = lambda _count: None
         self.held: asyncio.Event | None = None
 
-    def enter(
+    def check_version(
         self, namespace: str, shard_version: bytes | None, *, write: bool
     ) -> Predicate | Awaitable[Predicate | None] | None:
         self.entered.append((namespace, shard_version is not None, write))
@@ -51,7 +51,7 @@ async def owned_node(count: int) -> tuple[LocalNode, Owner]:
     await node.insert("c", *({"_id": n} for n in range(count)))
     owner = Owner()
     owner.owned = compile_filter(parse_filter(bson.encode({"_id": {"$mod": [2, 0], "$lt": 100}})))
-    node.node.ownership = owner
+    node.node.shard_filter = owner
     return node, owner
 
 

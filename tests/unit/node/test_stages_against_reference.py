@@ -36,28 +36,28 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-def document(dice: random.Random, number: int) -> dict[str, Any]:
-    fields = {name: dice.choice(VALUES) for name in ("a", "b", "o") if dice.random() < 0.8}
-    return {"_id": number, **fields, "n": dice.randint(0, 20)}
+def document(rng: random.Random, number: int) -> dict[str, Any]:
+    fields = {name: rng.choice(VALUES) for name in ("a", "b", "o") if rng.random() < 0.8}
+    return {"_id": number, **fields, "n": rng.randint(0, 20)}
 
 
-def collections(dice: random.Random) -> dict[str, list[dict[str, Any]]]:
-    return {name: [document(dice, number) for number in range(dice.randint(0, 14))] for name in ("c", "k")}
+def collections(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
+    return {name: [document(rng, number) for number in range(rng.randint(0, 14))] for name in ("c", "k")}
 
 
-def lookup(dice: random.Random) -> Pipeline:
-    path = lambda: dice.choice(["a", "b", "n", "_id", "o.x", "o"])  # noqa: E731
-    stage: dict[str, Any] = {"from": dice.choice(["k", "k", "k", "c", "nosuch"]), "as": dice.choice(["j", "o", "o.j"])}
-    if dice.random() < 0.7:
+def lookup(rng: random.Random) -> Pipeline:
+    path = lambda: rng.choice(["a", "b", "n", "_id", "o.x", "o"])  # noqa: E731
+    stage: dict[str, Any] = {"from": rng.choice(["k", "k", "k", "c", "nosuch"]), "as": rng.choice(["j", "o", "o.j"])}
+    if rng.random() < 0.7:
         stage |= {"localField": path(), "foreignField": path()}
         if stage["foreignField"] == "_id":
             # A real server looks up the ids of an array in an order that differs from one process to the next.
             stage["localField"] = "n"
-    if "localField" not in stage or dice.random() < 0.3:
+    if "localField" not in stage or rng.random() < 0.3:
         stage["let"] = {"v": "$" + path(), "w": 2}
-        stage["pipeline"] = dice.choice(
+        stage["pipeline"] = rng.choice(
             [
-                [{"$match": {"$expr": {dice.choice(["$eq", "$lt", "$gte"]): ["$" + path(), "$$v"]}}}],
+                [{"$match": {"$expr": {rng.choice(["$eq", "$lt", "$gte"]): ["$" + path(), "$$v"]}}}],
                 [{"$match": {"n": {"$lt": 10}}}, {"$set": {"v": "$$v"}}, {"$project": {"v": 1}}],
                 [{"$group": {"_id": "$a", "c": {"$sum": "$$w"}}}, {"$sort": {"_id": 1}}],
                 [{"$sort": {"n": -1, "_id": 1}}, {"$limit": 2}],
@@ -67,24 +67,24 @@ def lookup(dice: random.Random) -> Pipeline:
                 ]}}, {"$project": {"i": 1}}],
             ]
         )  # fmt: skip
-    before = [{"$sort": {"_id": 1}}] + ([{"$set": {"q": 1}}] if dice.random() < 0.5 else [])
-    unwind = [{"$unwind": {"path": "$" + stage["as"], "preserveNullAndEmptyArrays": dice.random() < 0.5}}]
-    return [*before, {"$lookup": stage}, *(unwind if dice.random() < 0.3 else [])]
+    before = [{"$sort": {"_id": 1}}] + ([{"$set": {"q": 1}}] if rng.random() < 0.5 else [])
+    unwind = [{"$unwind": {"path": "$" + stage["as"], "preserveNullAndEmptyArrays": rng.random() < 0.5}}]
+    return [*before, {"$lookup": stage}, *(unwind if rng.random() < 0.3 else [])]
 
 
-def graph(dice: random.Random) -> Pipeline:
+def graph(rng: random.Random) -> Pipeline:
     stage: dict[str, Any] = {
         "from": "k",
-        "startWith": dice.choice(["$a", "$b", "$n", "$o.x", 1]),
-        "connectFromField": dice.choice(["a", "b", "n", "o.x"]),
-        "connectToField": dice.choice(["a", "b", "n", "_id", "o.x"]),
+        "startWith": rng.choice(["$a", "$b", "$n", "$o.x", 1]),
+        "connectFromField": rng.choice(["a", "b", "n", "o.x"]),
+        "connectToField": rng.choice(["a", "b", "n", "_id", "o.x"]),
         "as": "g",
     }
-    if dice.random() < 0.4:
-        stage["maxDepth"] = dice.randint(0, 2)
-    if dice.random() < 0.4:
+    if rng.random() < 0.4:
+        stage["maxDepth"] = rng.randint(0, 2)
+    if rng.random() < 0.4:
         stage["depthField"] = "d"
-    if dice.random() < 0.3:
+    if rng.random() < 0.3:
         stage["restrictSearchWithMatch"] = {"n": {"$lt": 12}}
     return [{"$sort": {"_id": 1}}, {"$graphLookup": stage}, {"$unwind": "$g"}, {"$sort": {"_id": 1, "g._id": 1}}]
 
@@ -92,35 +92,35 @@ def graph(dice: random.Random) -> Pipeline:
 GRANULARITIES = ["R5", "R10", "R20", "R40", "R80", "1-2-5", "E6", "E12", "E24", "E48", "E96", "E192", "POWERSOF2"]
 
 
-def buckets(dice: random.Random) -> Pipeline:
-    if dice.random() < 0.3:
-        bounds = sorted(dice.sample(range(-1, 22), dice.randint(2, 5)))
-        stage: dict[str, Any] = {"groupBy": dice.choice(["$n", "$_id", "$a"]), "boundaries": bounds}
-        if dice.random() < 0.7:
-            stage["default"] = dice.choice(["other", 99, None])
-        if dice.random() < 0.5:
+def buckets(rng: random.Random) -> Pipeline:
+    if rng.random() < 0.3:
+        bounds = sorted(rng.sample(range(-1, 22), rng.randint(2, 5)))
+        stage: dict[str, Any] = {"groupBy": rng.choice(["$n", "$_id", "$a"]), "boundaries": bounds}
+        if rng.random() < 0.7:
+            stage["default"] = rng.choice(["other", 99, None])
+        if rng.random() < 0.5:
             stage["output"] = {"s": {"$sum": "$n"}, "m": {"$max": "$a"}}
         return [{"$bucket": stage}]
-    number = dice.choice(["$n", {"$multiply": ["$n", 1.37]}, {"$divide": ["$n", 1000]}, {"$multiply": ["$n", 977]}])
-    stage = {"groupBy": dice.choice([number, number, "$a", "$_id"]), "buckets": dice.randint(1, 8)}
-    if dice.random() < 0.6:
-        stage |= {"granularity": dice.choice(GRANULARITIES), "groupBy": dice.choice([number, "$_id"])}
-    if dice.random() < 0.4:
+    number = rng.choice(["$n", {"$multiply": ["$n", 1.37]}, {"$divide": ["$n", 1000]}, {"$multiply": ["$n", 977]}])
+    stage = {"groupBy": rng.choice([number, number, "$a", "$_id"]), "buckets": rng.randint(1, 8)}
+    if rng.random() < 0.6:
+        stage |= {"granularity": rng.choice(GRANULARITIES), "groupBy": rng.choice([number, "$_id"])}
+    if rng.random() < 0.4:
         stage["output"] = {"s": {"$sum": "$n"}, "all": {"$push": "$_id"}}
     return [{"$sort": {"_id": 1}}, {"$bucketAuto": stage}]
 
 
-def others(dice: random.Random) -> Pipeline:
-    redact = {"$redact": {"$cond": [dice.choice([{"$gt": ["$n", 5]}, {"$eq": ["$x", 1]}, {"$isArray": "$a"}]),
-                                    dice.choice(["$$DESCEND", "$$KEEP"]), dice.choice(["$$PRUNE", "$$DESCEND", "$$KEEP"])]}}  # fmt: skip  # noqa: E501
-    union = {"$unionWith": dice.choice(["k", {"coll": "k", "pipeline": [{"$match": {"n": {"$gt": 5}}}]}])}
-    facet = {"$facet": {"x": [redact], "y": [{"$sort": {"n": 1, "_id": 1}}, {"$limit": 2}], "z": lookup(dice)}}
-    return dice.choice(
+def others(rng: random.Random) -> Pipeline:
+    redact = {"$redact": {"$cond": [rng.choice([{"$gt": ["$n", 5]}, {"$eq": ["$x", 1]}, {"$isArray": "$a"}]),
+                                    rng.choice(["$$DESCEND", "$$KEEP"]), rng.choice(["$$PRUNE", "$$DESCEND", "$$KEEP"])]}}  # fmt: skip  # noqa: E501
+    union = {"$unionWith": rng.choice(["k", {"coll": "k", "pipeline": [{"$match": {"n": {"$gt": 5}}}]}])}
+    facet = {"$facet": {"x": [redact], "y": [{"$sort": {"n": 1, "_id": 1}}, {"$limit": 2}], "z": lookup(rng)}}
+    return rng.choice(
         [[redact], [union, {"$sort": {"n": 1, "_id": 1, "a": 1, "b": 1}}], [{"$sort": {"_id": 1}}, facet]]
     )
 
 
-def merge(dice: random.Random) -> Pipeline:
+def merge(rng: random.Random) -> Pipeline:
     update = [
         [{"$set": {"x": "$$new.a", "y": "$n"}}],
         [{"$replaceWith": {"$mergeObjects": ["$$ROOT", "$$new"]}}],
@@ -128,13 +128,13 @@ def merge(dice: random.Random) -> Pipeline:
         [{"$unset": "b"}],
     ]
     stage: dict[str, Any] = {"into": "out"}
-    stage["whenMatched"] = dice.choice(["replace", "merge", "keepExisting", "fail", dice.choice(update)])
-    stage["whenNotMatched"] = dice.choice(["insert", "insert", "discard", "fail"])
+    stage["whenMatched"] = rng.choice(["replace", "merge", "keepExisting", "fail", rng.choice(update)])
+    stage["whenNotMatched"] = rng.choice(["insert", "insert", "discard", "fail"])
     if isinstance(stage["whenMatched"], list):
         stage["let"] = {"v": "$n", "new": "$$ROOT"}
-    if dice.random() < 0.4:
-        stage["on"] = dice.choice(["n", ["n"], ["_id"], "a"])
-    shape = dice.choice([{"$match": {}}, {"$project": {"_id": 0}}, {"$project": {"n": 1}}, {"$unset": "n"}])
+    if rng.random() < 0.4:
+        stage["on"] = rng.choice(["n", ["n"], ["_id"], "a"])
+    shape = rng.choice([{"$match": {}}, {"$project": {"_id": 0}}, {"$project": {"n": 1}}, {"$unset": "n"}])
     first = {"$group": {"_id": "$n", "d": {"$first": "$$ROOT"}}}
     return [first, {"$sort": {"_id": 1}}, {"$replaceWith": "$d"}, shape, {"$merge": stage}]
 
@@ -172,23 +172,23 @@ def compare(
     seed: int,
     into: bool = False,
 ) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
 
     async def work() -> None:
         node = LocalNode()
         database = reference.get_database("test")
         for case in range(CASES):
             if into or case % 10 == 0:
-                contents = collections(dice)
+                contents = collections(rng)
                 await fill(node, database, contents, index=case % 20 == 0)
             if into:
                 unique = [{"key": {"n": 1}, "name": "n", "unique": True}]
-                targets = [document(dice, number) | {"n": number} for number in range(0, 16, 2)]
+                targets = [document(rng, number) | {"n": number} for number in range(0, 16, 2)]
                 database["out"].insert_many(targets)
                 await node.run({"insert": "out", "documents": targets})
                 database.command({"createIndexes": "out", "indexes": unique})
                 await node.run({"createIndexes": "out", "indexes": unique})
-            pipeline = make(dice)
+            pipeline = make(rng)
             expected, found = theirs(database, pipeline), await ours(node, pipeline)
             if into:
                 drop_ids = {"$project": {"_id": {"$cond": [{"$isNumber": "$_id"}, "$_id", "new"]}, "d": "$$ROOT"}}

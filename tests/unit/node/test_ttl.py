@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docstore.node.upkeep.ttl import ExpiryMonitor
+from docstore.node.upkeep.ttl import TtlMonitor
 from tests.unit.node.local import LocalNode, loop
 
 NOW = datetime.datetime(2030, 1, 1)
@@ -48,7 +48,7 @@ def test_documents_go_when_their_lowest_date_is_old_enough(direction: int, repli
         spec = {"key": {"t": direction}, "name": "t", "expireAfterSeconds": 60}
         await node.run({"createIndexes": "c", "indexes": [spec]})
 
-        await ExpiryMonitor(node.node).run_pass()
+        await TtlMonitor(node.node).run_pass()
 
         assert await left(node) == ["none", "none of them", "number", "young"]
         assert (node.node.expiry.deleted, node.node.expiry.passes) == (3, 1)
@@ -64,7 +64,7 @@ def test_a_partial_index_ends_only_what_it_holds_even_when_it_is_hidden() -> Non
         spec = {"key": {"t": 1}, "name": "t", "expireAfterSeconds": 60, "partialFilterExpression": {"done": True}}
         await node.run({"createIndexes": "c", "indexes": [{**spec, "hidden": True}]})
 
-        await ExpiryMonitor(node.node).run_pass()
+        await TtlMonitor(node.node).run_pass()
 
         assert await left(node) == list(range(1, 400, 2))
 
@@ -78,7 +78,7 @@ def test_only_the_primary_deletes() -> None:
         await node.run({"createIndexes": "c", "indexes": [{"key": {"t": 1}, "name": "t", "expireAfterSeconds": 60}]})
         node.replication.primary = False  # type: ignore[attr-defined]
 
-        await ExpiryMonitor(node.node).run_pass()
+        await TtlMonitor(node.node).run_pass()
 
         assert node.node.store.collection("test.c").count == len(DOCUMENTS)  # type: ignore[union-attr]
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 import bson
 import pytest
 
-from docstore.aggregation import query_context
+from docstore.aggregation import expression_context
 from docstore.aggregation.pipeline import parse_pipeline
 from docstore.errors import CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.projection.parse import parse_projection
 
 
-def let(**variables: object) -> Language:
-    return query_context.with_let(query_context.language(), bson.encode(variables))
+def let(**variables: object) -> QueryContext:
+    return expression_context.with_let(expression_context.new_context(), bson.encode(variables))
 
 
-def matches(condition: dict[str, object], document: dict[str, object], language: Language) -> bool:
-    return compile_filter(parse_filter(bson.encode(condition), language=language)).matches(bson.encode(document))
+def matches(condition: dict[str, object], document: dict[str, object], query_context: QueryContext) -> bool:
+    return compile_filter(parse_filter(bson.encode(condition), query_context=query_context)).matches(
+        bson.encode(document)
+    )
 
 
-def refusal(language: dict[str, object]) -> int:
+def refusal(query_context: dict[str, object]) -> int:
     with pytest.raises(CommandError) as caught:
-        let(**language)
+        let(**query_context)
     return caught.value.code
 
 
@@ -53,16 +55,16 @@ def test_an_undefined_variable_is_refused_while_parsing() -> None:
 
 
 def test_a_projection_computes_with_variables() -> None:
-    projection = parse_projection(bson.encode({"z": "$$x.b"}), language=let(x={"b": 4}))
+    projection = parse_projection(bson.encode({"z": "$$x.b"}), query_context=let(x={"b": 4}))
     assert projection is not None
     assert bson.decode(projection.apply(bson.encode({"_id": 1, "a": 2}))) == {"_id": 1, "z": 4}
 
 
 def test_a_pipeline_knows_the_variables_of_its_command() -> None:
-    pipeline = parse_pipeline([bson.encode({"$match": {"$expr": {"$gt": ["$a", "$$x"]}}})], language=let(x=1))
+    pipeline = parse_pipeline([bson.encode({"$match": {"$expr": {"$gt": ["$a", "$$x"]}}})], query_context=let(x=1))
     assert len(pipeline.stages) == 1
 
 
 def test_constants_of_an_update_are_values_not_expressions() -> None:
-    language = query_context.with_constants(query_context.language(), bson.encode({"c": "$a"}))
-    assert matches({"$expr": {"$eq": ["$$c", {"$literal": "$a"}]}}, {"a": 1}, language)
+    query_context = expression_context.with_constants(expression_context.new_context(), bson.encode({"c": "$a"}))
+    assert matches({"$expr": {"$eq": ["$$c", {"$literal": "$a"}]}}, {"a": 1}, query_context)

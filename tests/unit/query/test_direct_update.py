@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import bson
@@ -25,24 +24,24 @@ NUMBERS = [0, 1, -1, 2**31 - 1, -(2**31), Int64(0), Int64(5), Int64(2**63 - 1), 
            0.0, -0.0, 1.5, 1e300, float("inf"), float("nan"), Decimal128("1.5"), "text", None]  # fmt: skip
 
 
-def some_number(dice: Random) -> tuple[int, bytes]:
-    raw = bson.encode({"": dice.choice(NUMBERS)})
+def some_number(rng: Random) -> tuple[int, bytes]:
+    raw = bson.encode({"": rng.choice(NUMBERS)})
     return raw[4], raw[6:-1]
 
 
-def some_value(dice: Random) -> tuple[int, bytes]:
-    made: tuple[int, bytes] = value(dice, 1) if dice.random() < 0.4 else some_number(dice)
+def some_value(rng: Random) -> tuple[int, bytes]:
+    made: tuple[int, bytes] = value(rng, 1) if rng.random() < 0.4 else some_number(rng)
     return made
 
 
-def some_fields(dice: Random, most: int) -> list[tuple[str, int, bytes]]:
-    names = NAMES[:USUAL] if dice.random() < 0.9 else NAMES
-    return [(dice.choice(names), *some_value(dice)) for _ in range(dice.randint(0, most))]
+def some_fields(rng: Random, most: int) -> list[tuple[str, int, bytes]]:
+    names = NAMES[:USUAL] if rng.random() < 0.9 else NAMES
+    return [(rng.choice(names), *some_value(rng)) for _ in range(rng.randint(0, most))]
 
 
-def some_specification(dice: Random) -> bytes:
-    operators = ["$set", "$inc"] if dice.random() < 0.9 else ["$set", "$inc", "$unset", "$mul"]
-    chosen = [(dice.choice(operators), 3, document_from(some_fields(dice, 3))) for _ in range(dice.randint(1, 2))]
+def some_specification(rng: Random) -> bytes:
+    operators = ["$set", "$inc"] if rng.random() < 0.9 else ["$set", "$inc", "$unset", "$mul"]
+    chosen = [(rng.choice(operators), 3, document_from(some_fields(rng, 3))) for _ in range(rng.randint(1, 2))]
     return document_from(chosen)
 
 
@@ -54,11 +53,11 @@ def outcome(update: Any, raw: bytes) -> Any:
 
 
 def test_simple_updates_give_what_the_general_way_gives() -> None:
-    dice = Random(17)
+    rng = Random(17)
     decided = 0
     for _ in range(6000):
-        specification = some_specification(dice)
-        raw = document_from(some_fields(dice, 5)) if dice.random() < 0.7 else document(dice, 2)
+        specification = some_specification(rng)
+        raw = document_from(some_fields(rng, 5)) if rng.random() < 0.7 else document(rng, 2)
         direct = direct_update(specification)
         if direct is None:
             continue
@@ -72,10 +71,10 @@ def test_simple_updates_give_what_the_general_way_gives() -> None:
 
 
 def test_what_the_general_way_refuses_is_never_simple() -> None:
-    dice = Random(18)
+    rng = Random(18)
     refused = 0
     for _ in range(4000):
-        specification = some_specification(dice)
+        specification = some_specification(rng)
         try:
             parse_update(specification)
         except CommandError:
@@ -101,12 +100,12 @@ def test_an_upsert_is_made_the_general_way() -> None:
 
 
 @pytest.mark.parametrize("kernel", [kernels.installed(), kernels.interpreted()], ids=["installed", "interpreted"])
-def test_both_kernels_change_fields_alike(kernel: ModuleType) -> None:
-    dice = Random(19)
+def test_both_kernels_change_fields_alike(kernel: kernels.Kernel) -> None:
+    rng = Random(19)
     for _ in range(1000):
-        specification = some_specification(dice)
-        raw = document_from(some_fields(dice, 5))
-        mine, theirs = direct_update(specification), kernel.field_changes.field_changes(specification)
+        specification = some_specification(rng)
+        raw = document_from(some_fields(rng, 5))
+        mine, theirs = direct_update(specification), kernel.compute.field_updates.field_changes(specification)
         assert (mine is None) == (theirs is None)
         if mine is not None:
             assert theirs.apply(raw) == mine.change(raw)

@@ -9,7 +9,7 @@ from bson.int64 import Int64
 from bson.regex import Regex
 
 from docstore.errors import Code, CommandError
-from docstore.query.context import Language
+from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import And, Comparison, ElemMatchObject, ElemMatchValue, Op
@@ -173,8 +173,8 @@ def test_what_is_about_documents_makes_an_elem_match_one_on_documents() -> None:
 
 def test_a_sample_is_drawn_by_the_dice_of_the_language() -> None:
     def drawn(rate: float) -> bool:
-        language = Language(dice=lambda: 0.3)
-        return compile_filter(parse_filter(raw({"$sampleRate": rate}), language=language)).matches(raw({}))
+        query_context = QueryContext(rng=lambda: 0.3)
+        return compile_filter(parse_filter(raw({"$sampleRate": rate}), query_context=query_context)).matches(raw({}))
 
     assert [drawn(rate) for rate in (0, 0.2, 0.4, 1)] == [False, False, True, True]
     assert [code_of({"$sampleRate": rate}) for rate in (-0.1, 1.5, "x", float("nan"))] == [Code.BadValue] * 4

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docstore.aggregation.query_context import FULL
+from docstore.aggregation.expression_context import FULL
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern, array_places
@@ -20,7 +20,7 @@ from docstore.query.plan.index_bounds import usable_bounds
 from docstore.query.plan.plan import choose
 from docstore.query.plan.wildcard import WildcardPaths
 from docstore.query.sort import parse_sort
-from docstore.query.text.terms import WordKeys
+from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation
 from tests.unit.query.raw import raw, value
 
@@ -35,7 +35,7 @@ class Index:
     partial: Filter | None = None
     wildcard: WildcardPaths | None = None
     geometry: GeoKeys | None = None
-    words: WordKeys | None = None
+    words: TextKeys | None = None
     collation: Collation | None = None
 
     @property
@@ -245,7 +245,7 @@ def test_a_sparse_index_does_not_answer_for_fields_missing_in_arrays() -> None:
     assert isinstance(plan({"a.b": {"$ne": None}}, nested).access, CollectionScan)
     assert used(plan({"a": {"$ne": None}}, index("a_1", ("a", 1), sparse=True))) == "a_1"
     # In an expression a.b of {a: [1]} is an empty array, which is greater than any number.
-    bounds = usable_bounds(parse_filter(raw({"$expr": {"$gt": ["$a.b", 1]}}), language=FULL), nested)
+    bounds = usable_bounds(parse_filter(raw({"$expr": {"$gt": ["$a.b", 1]}}), query_context=FULL), nested)
     assert bounds == []
 
 

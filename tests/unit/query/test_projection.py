@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from docstore.aggregation.query_context import FULL
+from docstore.aggregation.expression_context import FULL
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.projection.parse import parse_projection
@@ -19,14 +19,14 @@ DOCUMENT = {
 
 
 def project(specification: dict[str, Any], document: dict[str, Any] | None = None) -> dict[str, Any]:
-    projection = parse_projection(raw(specification), language=FULL)
+    projection = parse_projection(raw(specification), query_context=FULL)
     assert projection is not None
     return decoded(projection.apply(raw(document or DOCUMENT)))
 
 
 def code_of(specification: dict[str, Any]) -> int:
     with pytest.raises(CommandError) as refused:
-        parse_projection(raw(specification), language=FULL)
+        parse_projection(raw(specification), query_context=FULL)
     return refused.value.code
 
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from docstore.errors import Code, CommandError
-from docstore.query.text.languages import LOOSE, Exactness, WordLanguage, language_named
+from docstore.query.text.languages import LOOSE, Exactness, TextLanguage, language_named
 from docstore.query.text.search import Sought, parse_search
-from docstore.query.text.terms import WordKeys
+from docstore.query.text.terms import TextKeys
 from tests.unit.query.raw import raw
 
-ENGLISH = WordLanguage("english")
+ENGLISH = TextLanguage("english")
 EXACT = Exactness(case=True, diacritics=True)
 
 
-def keys(*, language: str = "english", **weights: int) -> WordKeys:
-    return WordKeys(tuple(sorted(weights.items())), WordLanguage(language))
+def keys(*, language: str = "english", **weights: int) -> TextKeys:
+    return TextKeys(tuple(sorted(weights.items())), TextLanguage(language))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def keys(*, language: str = "english", **weights: int) -> WordKeys:
     ],
 )
 def test_a_text_is_taken_apart(text: str, language: str, terms: list[str]) -> None:
-    assert list(WordLanguage(language).terms(text)) == terms
+    assert list(TextLanguage(language).terms(text)) == terms
 
 
 def test_case_and_diacritics_count_where_they_are_asked_for() -> None:
@@ -41,7 +41,7 @@ def test_case_and_diacritics_count_where_they_are_asked_for() -> None:
 
 
 def test_languages_have_names_and_codes() -> None:
-    assert [language_named(name) for name in ("EN", "English", "none")] == [ENGLISH, ENGLISH, WordLanguage("none")]
+    assert [language_named(name) for name in ("EN", "English", "none")] == [ENGLISH, ENGLISH, TextLanguage("none")]
     assert language_named("klingon") is None
 
 
@@ -61,14 +61,14 @@ def test_the_terms_of_a_document_have_scores(document: dict[str, Any], scores: d
 
 
 def test_fields_have_weights_and_documents_languages() -> None:
-    nested = WordKeys((("a.t", 10), ("b", 3)), ENGLISH)
+    nested = TextKeys((("a.t", 10), ("b", 3)), ENGLISH)
     assert nested.scores(raw({"a": [{"t": "fox"}, {"t": "fox dog"}], "b": ["dog", "cat"]})) == pytest.approx(
         {"fox": 18.5, "dog": 10.8, "cat": 3.3}
     )
     assert nested.scores(raw({"a": {"t": "running", "language": "none"}, "b": "running"})) == pytest.approx(
         {"running": 11.0, "run": 3.0}
     )
-    everywhere = WordKeys((("$**", 1), ("a", 5)), ENGLISH)
+    everywhere = TextKeys((("$**", 1), ("a", 5)), ENGLISH)
     found = everywhere.scores(raw({"_id": "fox", "a": "fox", "b": [{"c": "dog"}], "language": "english"}))
     assert found == pytest.approx({"fox": 1.1 + 5.5, "dog": 1.1})
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bson.objectid import ObjectId
 
-from docstore.aggregation import query_context
+from docstore.aggregation import expression_context
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.query.update.parse import parse_update
@@ -16,8 +16,8 @@ from tests.unit.query.raw import decoded, raw, value
 
 
 def pipeline(*stages: dict[str, Any], **variables: object) -> Update:
-    language = query_context.with_let(query_context.FULL, raw(variables))
-    return parse_update([raw(stage) for stage in stages], language=language)
+    query_context = expression_context.with_let(expression_context.FULL, raw(variables))
+    return parse_update([raw(stage) for stage in stages], query_context=query_context)
 
 
 def updated(document: dict[str, Any], *stages: dict[str, Any], **variables: object) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def test_stages_that_make_other_documents_have_no_place() -> None:
 
 def test_array_filters_are_for_operators() -> None:
     with pytest.raises(CommandError) as refused:
-        parse_update([raw({"$set": {"a": 1}})], [raw({"e": 1})], language=query_context.FULL)
+        parse_update([raw({"$set": {"a": 1}})], [raw({"e": 1})], query_context=expression_context.FULL)
     assert refused.value.code == Code.FailedToParse
 
 

@@ -18,7 +18,7 @@ from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import Applier
 from docstore.replicaset.sync.initial_sync import AttemptFailed
 from docstore.replicaset.sync.remote import Remote
-from docstore.replicaset.sync.sync_source import Syncing
+from docstore.replicaset.sync.sync_source import SyncSourceFollower
 from docstore.replication.messages import Event
 from docstore.replication.state import State
 from docstore.storage import MemoryEngine
@@ -58,7 +58,7 @@ class FollowingMember:
     """A member that only counts what it is told."""
 
     def __init__(self) -> None:
-        self.state = State("set", dice=lambda: 0.5)
+        self.state = State("set", rng=lambda: 0.5)
         self.advanced = 0
 
     def deliver(self, event: Event) -> None:
@@ -85,10 +85,10 @@ class RolledBackSource(Remote):
         return self.current
 
 
-def syncing(store: Store, directory: Path, member: FollowingMember) -> Syncing:
+def syncing(store: Store, directory: Path, member: FollowingMember) -> SyncSourceFollower:
     async def flush() -> None: ...
 
-    return Syncing(
+    return SyncSourceFollower(
         member,
         store,
         LocalState(store),

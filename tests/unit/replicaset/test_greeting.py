@@ -62,7 +62,7 @@ def test_hidden_passive_arbiter_and_tagged_members_are_listed_as_such() -> None:
 
 
 def test_who_has_no_place_in_a_set_says_only_that() -> None:
-    core = Core("set", dice=lambda: 0.5, own_hosts=["a:1"], now=NOW)
+    core = Core("set", rng=lambda: 0.5, own_hosts=["a:1"], now=NOW)
     assert hello_fields(core.state, NULL_OPTIME, NULL_OPTIME)["isreplicaset"] is True
 
 

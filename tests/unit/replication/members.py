@@ -13,6 +13,7 @@ from docstore.replication.effects import Effect, Reply
 from docstore.replication.messages import (
     NO_MEMBER,
     Answered,
+    BecamePrimary,
     Drained,
     FollowerState,
     HeartbeatReply,
@@ -21,7 +22,6 @@ from docstore.replication.messages import (
     Position,
     PositionUpdate,
     Progress,
-    TookOffice,
     VoteReply,
     VoteRequest,
 )
@@ -55,7 +55,7 @@ def follower(config: ReplicaSetConfig, me: int = 0, last: OpTime = NULL_OPTIME, 
     host = next(member.host for member in config.members if member.id == me)
     core = Core(
         "set",
-        dice=lambda: 0.5,
+        rng=lambda: 0.5,
         own_hosts=[host],
         config=config,
         vote=vote or LastVote(term=0, candidate=NO_MEMBER),
@@ -86,7 +86,7 @@ def leader(config: ReplicaSetConfig, last: OpTime = NULL_OPTIME) -> Core:
     term = core.state.term
     core.receive(Drained(term=term), NOW)
     write(core)
-    core.receive(TookOffice(term=term), NOW)
+    core.receive(BecamePrimary(term=term), NOW)
     assert core.state.writable
     return core
 

@@ -6,7 +6,7 @@ import pytest
 
 from docstore.errors import Code, CommandError
 from docstore.replication.config import ConfigVersion
-from docstore.replication.effects import LeftOffice, Persist, Reply, Send, TakeOffice
+from docstore.replication.effects import BecomePrimary, Persist, Reply, Send, SteppedDown
 from docstore.replication.messages import (
     Answered,
     Drained,
@@ -153,7 +153,7 @@ def test_the_only_voter_is_elected_at_once() -> None:
     core = follower(config_of("a"), last=op(0, 1))
     core.tick(NOW)
     assert core.state.role is Role.LEADER
-    assert every(core.receive(Drained(term=1), NOW), TakeOffice)
+    assert every(core.receive(Drained(term=1), NOW), BecomePrimary)
 
 
 @pytest.mark.parametrize("state", [MemberState.STARTUP2, MemberState.RECOVERING, MemberState.ROLLBACK])
@@ -201,7 +201,7 @@ def test_a_stuck_primary_is_taken_over_by_a_fresher_member() -> None:
 def test_a_leader_that_is_asked_for_a_vote_in_a_later_term_leaves_office() -> None:
     core = leader(THREE, op(0, 1))
     effects = core.receive(asking(term=9, last_op=op(1, 99), config=core.state.config_version), NOW)
-    assert only(effects, LeftOffice)
+    assert only(effects, SteppedDown)
     assert answer(effects).granted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.errors import Code
 from docstore.optime import NULL_OPTIME
-from docstore.replication.effects import Drain, LeftOffice, Send
+from docstore.replication.effects import Drain, Send, SteppedDown
 from docstore.replication.messages import (
     AbortCatchUp,
     Answered,
@@ -15,7 +15,7 @@ from docstore.replication.messages import (
     StepUpRequest,
     VoteReply,
 )
-from docstore.replication.states import MemberState, Office, Role
+from docstore.replication.states import MemberState, PrimaryState, Role
 from tests.unit.replication.members import (
     NOW,
     answer,
@@ -61,7 +61,7 @@ def test_a_winner_waits_for_those_that_were_up_before_it_decides_what_is_newest(
     core, _ = winner(10)
     for host in "bcd":
         assert not every(hear(core, f"{host}:1", term=2), Drain)
-    assert core.state.office is Office.CATCHING_UP
+    assert core.state.primary_state is PrimaryState.CATCHING_UP
     assert only(hear(core, "e:1", term=2), Drain).term == 2
 
 
@@ -72,7 +72,7 @@ def test_a_winner_does_not_wait_for_one_that_has_gone() -> None:
     lose(core, "e:1")
     for host in "b":
         hear(core, f"{host}:1", term=2)
-    assert core.state.office is Office.DRAINING
+    assert core.state.primary_state is PrimaryState.DRAINING
 
 
 def test_a_winner_fetches_from_the_newest_and_drains_when_it_is_there() -> None:
@@ -119,7 +119,7 @@ def test_a_write_that_is_nowhere_on_disk_is_not_committed() -> None:
 def test_positions_of_a_later_term_depose_instead_of_counting() -> None:
     core = leader(THREE, op(0, 1))
     effects = report(core, 1, op(9, 99), term=9)
-    assert only(effects, LeftOffice)
+    assert only(effects, SteppedDown)
     assert core.state.commit_point < op(9, 0)
 
 
@@ -156,10 +156,10 @@ def test_stepping_down_hands_over_to_the_electable_member_of_highest_priority() 
 def test_stepping_down_takes_no_writes_while_it_waits_and_goes_when_a_majority_is_there() -> None:
     core = leader(THREE, op(0, 1))
     last = write(core)
-    assert not every(core.receive(StepDown(seconds=10, catch_up_seconds=5, token=3), NOW), LeftOffice)
+    assert not every(core.receive(StepDown(seconds=10, catch_up_seconds=5, token=3), NOW), SteppedDown)
     assert not core.state.writable
     effects = report(core, 1, last)
-    assert only(effects, LeftOffice)
+    assert only(effects, SteppedDown)
 
 
 def test_stepping_down_gives_up_and_takes_writes_again() -> None:
@@ -177,7 +177,7 @@ def test_a_higher_term_ends_a_waiting_step_down_with_success() -> None:
     core.receive(StepDown(seconds=10, catch_up_seconds=5, token=3), NOW)
     effects = hear(core, "b:1", term=7)
     assert answer(effects) is None
-    assert only(effects, LeftOffice)
+    assert only(effects, SteppedDown)
 
 
 def test_only_a_writable_primary_steps_down() -> None:
@@ -192,8 +192,8 @@ def test_only_a_writable_primary_steps_down() -> None:
 def test_silence_of_a_majority_for_an_election_timeout_ends_office() -> None:
     core = leader(THREE, op(0, 1))
     hear(core, "b:1", now=NOW + 0.5)
-    assert not every(core.tick(NOW + 1.2), LeftOffice)
-    assert every(core.tick(NOW + 1.5), LeftOffice)
+    assert not every(core.tick(NOW + 1.2), SteppedDown)
+    assert every(core.tick(NOW + 1.5), SteppedDown)
 
 
 def test_members_heard_of_through_others_count_as_heard_of() -> None:
@@ -201,4 +201,4 @@ def test_members_heard_of_through_others_count_as_heard_of() -> None:
     core.state.peers["b:1"].heard_at = NOW + 0.9
     report(core, 3, core.state.applied)
     core.state.peers["d:1"].heard_at = NOW + 0.9
-    assert not every(core.tick(NOW + 1.5), LeftOffice)
+    assert not every(core.tick(NOW + 1.5), SteppedDown)

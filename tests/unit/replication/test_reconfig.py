@@ -9,7 +9,7 @@ import pytest
 from docstore.errors import Code, CommandError
 from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig
 from docstore.replication.core import Core
-from docstore.replication.effects import LeftOffice, Persist, Reply, Send
+from docstore.replication.effects import Persist, Reply, Send, SteppedDown
 from docstore.replication.messages import (
     NO_CONFIG,
     Answered,
@@ -40,7 +40,7 @@ THREE = config_of("a", "b", "c")
 
 
 def fresh(*hosts: str) -> Core:
-    return Core("set", dice=lambda: 0.5, own_hosts=[f"{host}:1" for host in hosts or ("a",)], now=NOW)
+    return Core("set", rng=lambda: 0.5, own_hosts=[f"{host}:1" for host in hosts or ("a",)], now=NOW)
 
 
 def settled() -> Core:
@@ -191,7 +191,7 @@ def test_a_primary_that_is_left_out_leaves_office() -> None:
     core = settled()
     without = replace(THREE, version=9, term=5, members=THREE.members[1:])
     effects = hear(core, "b:1", config=without.config_version, config_document=without)
-    assert only(effects, LeftOffice)
+    assert only(effects, SteppedDown)
     assert core.state.member_state is MemberState.REMOVED
 
 

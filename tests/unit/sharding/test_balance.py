@@ -63,9 +63,9 @@ def test_nothing_moves_when_every_shard_is_draining() -> None:
 @given(st.integers(0, 2**32))
 def test_rounds_end_with_shards_that_differ_by_less_than_two(seed: int) -> None:
     """No chunk is moved twice on the way, so rounds cannot go in circles."""
-    dice = random.Random(seed)
-    chunks = spread("".join(dice.choice("aaab") for _ in range(dice.randrange(8, 40))))
-    states = shards("abcd", draining=dice.choice(["", "d"]))
+    rng = random.Random(seed)
+    chunks = spread("".join(rng.choice("aaab") for _ in range(rng.randrange(8, 40))))
+    states = shards("abcd", draining=rng.choice(["", "d"]))
     moved: set[bytes] = set()
     while (move := choose_move(chunks, states, moved_last_round=True)) is not None:
         assert move.chunk.min.key not in moved

@@ -45,26 +45,26 @@ def test_a_shard_left_without_chunks_has_version_zero() -> None:
 @given(st.integers(0, 2**32))
 def test_random_splits_and_moves_keep_the_map_whole(seed: int) -> None:
     """Also: a reader that refreshes by increments, at random moments, has the same map as one that reads everything."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     chunks = stale = chunk_map([], ["a"])
     history = [chunks]
-    for _ in range(dice.randrange(1, 25)):
-        chunk = dice.choice(list(chunks))
+    for _ in range(rng.randrange(1, 25)):
+        chunk = rng.choice(list(chunks))
         before = chunks.version
-        if dice.random() < 0.6:
-            value = dice.randrange(1000)
+        if rng.random() < 0.6:
+            value = rng.randrange(1000)
             if not chunk.min.key < at(value).key < chunk.max.key:
                 continue
             chunks = apply_split(chunks, chunk, [value])
             assert chunks.version.major == before.major
         else:
-            donor, to = chunk.shard, dice.choice("abc".replace(chunk.shard, ""))
+            donor, to = chunk.shard, rng.choice("abc".replace(chunk.shard, ""))
             chunks = apply_move(chunks, chunk, to)
             assert chunks.version.lastmod.major == before.major + 1
             assert not chunks.shard_version(donor).routes_like(history[-1].shard_version(donor))
         history.append(chunks)
         chunks.check()
-        if dice.random() < 0.3:
+        if rng.random() < 0.3:
             since = stale.version.lastmod
             stale = stale.updated([chunk for chunk in chunks if chunk.lastmod >= since])
             assert shown(stale) == shown(chunks)

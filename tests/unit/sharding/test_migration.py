@@ -8,9 +8,9 @@ from bson.raw_bson import RawBSONDocument
 from docstore.errors import Code, CommandError
 from docstore.sharding.donor import (
     STEADY_CHANGES,
-    Answer,
     ChangesSent,
     CloneSent,
+    CommitOutcome,
     ConfigAnswered,
     Donor,
     Effect,
@@ -57,7 +57,7 @@ SMOOTH = [
     (ChangesSent(3), [Effect.BLOCK_WRITES, Effect.SEND_CHANGES]),
     (ChangesSent(0), [Effect.COMMIT_RECIPIENT]),
     (RecipientCommitted(), [Effect.BLOCK_READS, Effect.COMMIT_ON_CONFIG]),
-    (ConfigAnswered(Answer.DONE), [Effect.STOP_CAPTURE, Effect.UNBLOCK, Effect.PERSIST_DECISION]),
+    (ConfigAnswered(CommitOutcome.DONE), [Effect.STOP_CAPTURE, Effect.UNBLOCK, Effect.PERSIST_DECISION]),
     (Persisted(), [Effect.ANSWER, Effect.RESOLVE_RECIPIENT]),
     (RecipientResolved(heard=True), [Effect.FORGET]),
     (Forgotten(), []),
@@ -99,9 +99,9 @@ def test_an_unknown_commit_is_asked_again_and_keeps_operations_waiting() -> None
     for event, _ in SMOOTH[:8]:
         donor.receive(event, 1.0)
     for _ in range(3):
-        assert donor.receive(ConfigAnswered(Answer.UNKNOWN), 1e9) == [Effect.COMMIT_ON_CONFIG_LATER]
+        assert donor.receive(ConfigAnswered(CommitOutcome.UNKNOWN), 1e9) == [Effect.COMMIT_ON_CONFIG_LATER]
     assert not donor.undecided
-    assert Effect.UNBLOCK in donor.receive(ConfigAnswered(Answer.NOT_DONE), 1e9)
+    assert Effect.UNBLOCK in donor.receive(ConfigAnswered(CommitOutcome.NOT_DONE), 1e9)
     assert donor.decision is Decision.ABORTED
 
 
@@ -125,8 +125,8 @@ def test_a_migration_that_never_catches_up_is_given_up() -> None:
 def test_a_new_primary_without_a_decision_blocks_and_asks_until_it_knows() -> None:
     donor = Donor(MIGRATION, now=0.0)
     assert donor.resume(None) == [Effect.BLOCK_WRITES, Effect.BLOCK_READS, Effect.ASK_CONFIG]
-    assert donor.receive(ConfigAnswered(Answer.UNKNOWN), 1.0) == [Effect.ASK_CONFIG_LATER]
-    assert donor.receive(ConfigAnswered(Answer.DONE), 1.0)[1] is Effect.UNBLOCK
+    assert donor.receive(ConfigAnswered(CommitOutcome.UNKNOWN), 1.0) == [Effect.ASK_CONFIG_LATER]
+    assert donor.receive(ConfigAnswered(CommitOutcome.DONE), 1.0)[1] is Effect.UNBLOCK
     assert donor.decision is Decision.COMMITTED
 
 

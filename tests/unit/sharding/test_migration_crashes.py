@@ -14,9 +14,9 @@ import pytest
 
 from docstore.errors import CommandError
 from docstore.sharding.donor import (
-    Answer,
     ChangesSent,
     CloneSent,
+    CommitOutcome,
     ConfigAnswered,
     Donor,
     Effect,
@@ -42,7 +42,7 @@ class World:
     """`documents[shard]` and the records are durable; `donor`, `session`, `captured`, `cloning`, `blocked` are not."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.acknowledged = dict.fromkeys(range(8), 0)
         self.documents: dict[str, dict[int, int]] = {DONOR: dict(self.acknowledged), RECIPIENT: {LEFTOVER: 0}}
         self.owner = DONOR
@@ -62,10 +62,10 @@ class World:
         """A client's write, which arrives where the config servers say, unless that shard makes it wait."""
         if self.blocked and self.owner == DONOR:
             return
-        number, value = self.dice.randrange(12), self.dice.randrange(1, 1000)
+        number, value = self.rng.randrange(12), self.rng.randrange(1, 1000)
         held = self.documents[self.owner]
         assert self.deletions[self.owner] != "ready", "an owned range is about to be deleted"
-        if self.dice.random() < 0.3:
+        if self.rng.random() < 0.3:
             held.pop(number, None)
             self.acknowledged.pop(number, None)
         else:
@@ -99,7 +99,7 @@ class World:
     def lost(self, event: Event) -> Event:
         """What the donor sees when the answer to its request does not arrive."""
         if isinstance(event, ConfigAnswered):
-            return ConfigAnswered(Answer.UNKNOWN)
+            return ConfigAnswered(CommitOutcome.UNKNOWN)
         if isinstance(event, RecipientResolved):
             return RecipientResolved(heard=False)
         return event if isinstance(event, Persisted | Forgotten) else Failed("no answer")
@@ -162,14 +162,14 @@ class World:
     def commit_on_config(self) -> Event:
         if self.owner == DONOR and self.lastmod == MIGRATION.lastmod:
             self.owner, self.lastmod = RECIPIENT, self.lastmod._replace(major=self.lastmod.major + 1, minor=0)
-        return ConfigAnswered(Answer.DONE if self.owner == RECIPIENT else Answer.NOT_DONE)
+        return ConfigAnswered(CommitOutcome.DONE if self.owner == RECIPIENT else CommitOutcome.NOT_DONE)
 
     commit_on_config_later = commit_on_config
 
     def ask_config(self) -> Event:
         if self.lastmod <= MIGRATION.lastmod:
             self.lastmod = self.lastmod._replace(major=self.lastmod.major + 1)
-        return ConfigAnswered(Answer.DONE if self.owner != DONOR else Answer.NOT_DONE)
+        return ConfigAnswered(CommitOutcome.DONE if self.owner != DONOR else CommitOutcome.NOT_DONE)
 
     ask_config_later = ask_config
 
@@ -220,7 +220,7 @@ class World:
                 elif breaking == "answer":
                     self.lose_answer = True
             steps += 1
-            for _ in range(self.dice.randrange(3)):
+            for _ in range(self.rng.randrange(3)):
                 self.write()
             event = self.carry_out(pending.pop(0))
             if event is not None:

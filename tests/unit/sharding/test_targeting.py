@@ -99,10 +99,10 @@ def test_targeting_never_misses_a_matching_document(
 
 @given(st.integers(0, 2**32))
 def test_ranges_reach_exactly_the_shards_of_their_keys(seed: int) -> None:
-    dice = random.Random(seed)
-    cuts = sorted(dice.sample(range(100), dice.randrange(0, 8)))
-    chunks = chunk_map(cuts, [dice.choice("xyz") for _ in range(len(cuts) + 1)])
-    low, high = sorted(dice.sample(range(100), 2))
+    rng = random.Random(seed)
+    cuts = sorted(rng.sample(range(100), rng.randrange(0, 8)))
+    chunks = chunk_map(cuts, [rng.choice("xyz") for _ in range(len(cuts) + 1)])
+    low, high = sorted(rng.sample(range(100), 2))
     expected = {chunks.chunk_at(at(value / 2).key).shard for value in range(low * 2, high * 2)}
     assert set(shards_for(chunks, [(at(low).key, at(high).key)])) == expected
     assert chunks.epoch == EPOCH

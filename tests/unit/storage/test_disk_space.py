@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docstore.storage import Batch, DiskFull, Family
-from docstore.storage.disk_space import RESERVE_BYTES, Room
+from docstore.storage.disk_space import RESERVE_BYTES, DiskSpace
 
 TOTAL = 1 << 40
 
@@ -18,7 +18,7 @@ def insertion() -> Batch:
 
 def test_documents_are_refused_while_the_reserve_is_not_free_and_removals_are_not() -> None:
     free = [RESERVE_BYTES - 1]
-    room = Room("/", lambda _path: (free[0], TOTAL))
+    room = DiskSpace("/", lambda _path: (free[0], TOTAL))
     with pytest.raises(DiskFull, match="255 MiB are left"):
         room.check(insertion())
     removal = Batch()
@@ -30,14 +30,14 @@ def test_documents_are_refused_while_the_reserve_is_not_free_and_removals_are_no
 
 
 def test_a_small_disk_has_a_small_reserve() -> None:
-    Room("/", lambda _path: (6 << 20, 100 << 20)).check(insertion())
+    DiskSpace("/", lambda _path: (6 << 20, 100 << 20)).check(insertion())
     with pytest.raises(DiskFull):
-        Room("/", lambda _path: (4 << 20, 100 << 20)).check(insertion())
+        DiskSpace("/", lambda _path: (4 << 20, 100 << 20)).check(insertion())
 
 
 def test_the_disk_is_not_looked_at_for_every_write() -> None:
     looks = []
-    room = Room("/", lambda _path: (looks.append(1) or TOTAL, TOTAL))  # type: ignore[func-returns-value]
+    room = DiskSpace("/", lambda _path: (looks.append(1) or TOTAL, TOTAL))  # type: ignore[func-returns-value]
     for _ in range(320):
         room.check(insertion())
     assert len(looks) <= 11

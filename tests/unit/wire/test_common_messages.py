@@ -21,17 +21,17 @@ def outcome(decode: object, frame: bytes) -> Message | str:
 
 
 def test_the_short_way_agrees_with_the_long_one_on_sound_and_damaged_frames() -> None:
-    dice = Random(23)
+    rng = Random(23)
     refused = 0
     for _ in range(4000):
         documents = [
-            bson.encode({"a": dice.randrange(300), "b": "x" * dice.randrange(5)}) for _ in range(dice.randrange(3))
+            bson.encode({"a": rng.randrange(300), "b": "x" * rng.randrange(5)}) for _ in range(rng.randrange(3))
         ]
-        sequences = [(name, documents) for name in ("documents", "more")[: dice.choice([0, 1, 1, 2])]]
+        sequences = [(name, documents) for name in ("documents", "more")[: rng.choice([0, 1, 1, 2])]]
         frame = bytearray(encode_message(bson.encode({"insert": "c"}), request_id=5, sequences=sequences))
-        if dice.random() < 0.5:
-            at = dice.randrange(16, len(frame))
-            frame[at] = dice.choice([0, 1, 255, dice.randrange(256)])
+        if rng.random() < 0.5:
+            at = rng.randrange(16, len(frame))
+            frame[at] = rng.choice([0, 1, 255, rng.randrange(256)])
         long, short = outcome(_decode, bytes(frame)), outcome(decode_frame, bytes(frame))
         assert long == short
         refused += long == "refused"

@@ -39,18 +39,18 @@ class Variable:
 
 @dataclass(slots=True)
 class Moment:
-    """When a statement runs: `micros` since 1970, `seconds` for expiry; `dice` gives random bytes."""
+    """When a statement runs: `micros` since 1970, `seconds` for expiry; `rng` gives random bytes."""
 
     micros: int
     seconds: int
-    dice: Callable[[int], bytes]
+    rng: Callable[[int], bytes]
     _made: int = field(default=0, init=False)
     _node: bytes = field(default=b"", init=False)
 
     def time_uuid(self) -> bytes:
         """A version 1 UUID of this moment that no other call gives."""
         if not self._node:
-            drawn = bytearray(self.dice(8))
+            drawn = bytearray(self.rng(8))
             drawn[0] = drawn[0] & 0x3F | 0x80
             drawn[2] |= _MULTICAST
             self._node = bytes(drawn)
@@ -58,7 +58,7 @@ class Moment:
         return time_uuid_bytes(self.micros * 10 + self._made - 1, self._node)
 
     def random_uuid(self) -> bytes:
-        drawn = bytearray(self.dice(16))
+        drawn = bytearray(self.rng(16))
         drawn[6] = drawn[6] & 0x0F | 0x40
         drawn[8] = drawn[8] & 0x3F | 0x80
         return bytes(drawn)

@@ -253,26 +253,26 @@ async def _read(executor: Executor, table: Table, target: Target) -> list[Seen]:
             keyspace=table.keyspace.name, family=table.name, key=target.key, start=start, end=end, limit=_PORTION,
             head=not found,
         )  # fmt: skip
-        portion = await executor.read(wanted, Level.SERIAL)
-        found.append(Seen(wanted, portion))
-        if not portion.more:
+        page = await executor.read(wanted, Level.SERIAL)
+        found.append(Seen(wanted, page))
+        if not page.more:
             return found
-        start = portion.entries[-1][0] + b"\0"
+        start = page.entries[-1][0] + b"\0"
 
 
 def _found(assembly: Assembly, target: Target, seen: Sequence[Seen]) -> Found:
-    head = assembly.head(seen[0].portion.head)
+    head = assembly.head(seen[0].page.head)
     if target.place is None:
         row = assembly.static_row(target.key, head)
         return Found(row, head.statics, bool(head.statics))
-    records = [stored for part in seen for stored in part.portion.entries]
+    records = [stored for part in seen for stored in part.page.entries]
     found = assembly.row(target.key, head, target.place, records)
     return Found(found, head.statics, found is not None)
 
 
 def _newest(seen: Sequence[Seen]) -> int:
     """The highest timestamp that was read."""
-    records = [record for part in seen for _, record in (*part.portion.head, *part.portion.entries)]
+    records = [record for part in seen for _, record in (*part.page.head, *part.page.entries)]
     stamps = [
         unpack_deletion(record).timestamp if record[0] & WHOLE else unpack_cell(record).timestamp for record in records
     ]

@@ -38,9 +38,9 @@ async def _no_pause() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a process lends to statements: `dice` gives random bytes, `pause` lets others run; sizes in bytes."""
+    """What a process lends to statements: `rng` gives random bytes, `pause` lets others run; sizes in bytes."""
 
-    dice: Callable[[int], bytes]
+    rng: Callable[[int], bytes]
     pause: Callable[[], Awaitable[None]] = _no_pause
     max_value: int = DEFAULT_MAX_VALUE
     max_page: int = DEFAULT_MAX_PAGE
@@ -65,7 +65,7 @@ async def execute(executor: Executor, surroundings: Surroundings, prepared: Prep
     """Execute a prepared statement with values. CqlError, and the errors of the executor."""
     plan = prepared.plan
     timestamp = executor.timestamp()
-    bindings = bind(prepared.variables, request.values, Moment(timestamp, executor.now(), surroundings.dice))
+    bindings = bind(prepared.variables, request.values, Moment(timestamp, executor.now(), surroundings.rng))
     if prepared.literals:
         bindings = Bindings(prepared.literals, bindings.moment)
     if isinstance(plan, SelectPlan):

@@ -17,7 +17,7 @@ MAX_LENGTH = 4096
 """Of a statement's text: longer ones are seldom seen twice."""
 
 
-class Statements:
+class PreparedCache:
     """The prepared statements of one process, those longest unused given up first."""
 
     def __init__(self, limit: int = MAX_KEPT) -> None:

@@ -19,7 +19,7 @@ from docstore.widecolumn.cql.run.result_collectors import Collector, Next, Page,
 from docstore.widecolumn.cql.run.rows import Assembly, Partition, Row
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.model.consistency import Level
-from docstore.widecolumn.model.executor import Executor, PartitionRead, Portion, RingScan
+from docstore.widecolumn.model.executor import Executor, PartitionRead, RecordPage, RingScan
 from docstore.widecolumn.model.keys import COLUMNS, after_part, row_end, row_tail
 from docstore.widecolumn.model.slices import Counts
 
@@ -93,17 +93,17 @@ class _Reading:
 
     async def ring(self, after: Position | None) -> None:
         partitioner = self._table.keyspace.partitioner
-        stretch = ring_range(partitioner, self._plan.token, self._bindings)
-        if stretch is None:
+        record_range = ring_range(partitioner, self._plan.token, self._bindings)
+        if record_range is None:
             return
         start: bytes | None
-        start, end = stretch
+        start, end = record_range
         if after is not None:
             if await self._partition(after.key, [EVERYTHING], after.place) is Next.STOP:
                 return
             start = row_end(row_tail(partitioner, after.key))
         while start is not None:
-            start = await self._stretch(start, end)
+            start = await self._record_range(start, end)
 
     async def _partition(self, key: bytes, region: Region, behind: bytes | None) -> Next:
         """Hand over the rows of one partition that lie in a region, those up to the place `behind` left out."""
@@ -115,9 +115,9 @@ class _Reading:
         for start, end in reversed(region) if self._plan.reverse else region:
             if behind is not None:
                 start, end = self._cut(start, end, behind)
-            async for portion in self._portions(key, COLUMNS + start, COLUMNS + end if end else _END, head=head):
+            async for page in self._pages(key, COLUMNS + start, COLUMNS + end if end else _END, head=head):
                 head = False
-                verdict = self._hand_over(partition.feed([*portion.head, *portion.entries]))
+                verdict = self._hand_over(partition.feed([*page.head, *page.entries]))
                 if verdict is not Next.ROW:
                     return verdict
         return self._finish(partition, alone=behind is None)
@@ -128,7 +128,7 @@ class _Reading:
             return start, min(end, behind) if end else behind
         return max(start, beyond(behind)), end
 
-    async def _portions(self, key: bytes, start: bytes, end: bytes, *, head: bool) -> AsyncIterator[Portion]:
+    async def _pages(self, key: bytes, start: bytes, end: bytes, *, head: bool) -> AsyncIterator[RecordPage]:
         """The records of a range; the first portion has the partition's head, if that is wanted."""
         reverse = self._plan.reverse
         while start < end:
@@ -142,16 +142,16 @@ class _Reading:
                 limit=self._limit,
                 head=head,
             )
-            portion = await self._executor.read(wanted, self._conditions.level)
-            yield portion
+            page = await self._executor.read(wanted, self._conditions.level)
+            yield page
             head = False
-            if not portion.more:
+            if not page.more:
                 return
-            last = portion.entries[-1][0]
+            last = page.entries[-1][0]
             start, end = (start, last) if reverse else (last + b"\0", end)
             await self._conditions.pause()
 
-    async def _stretch(self, start: bytes, end: bytes) -> bytes | None:
+    async def _record_range(self, start: bytes, end: bytes) -> bytes | None:
         """Walk through partitions from `start` on; where to go on, when the rest of one is not wanted."""
         table, partitioner = self._table, self._table.keyspace.partitioner
         standing: bytes | None = None
@@ -162,8 +162,8 @@ class _Reading:
             wanted = RingScan(
                 keyspace=table.keyspace.name, family=table.name, start=start, end=end, after=after, limit=self._limit
             )
-            portion = await self._executor.scan(wanted, self._conditions.level)
-            for tail, records in portion.rows:
+            page = await self._executor.scan(wanted, self._conditions.level)
+            for tail, records in page.rows:
                 if tail != standing:
                     if partition is not None and not skipped and self._finish(partition) is Next.STOP:
                         return None
@@ -175,7 +175,7 @@ class _Reading:
                 if verdict is Next.STOP:
                     return None
                 skipped = verdict is Next.PARTITION
-            after = portion.resume
+            after = page.resume
             if after is None:
                 if partition is not None and not skipped:
                     self._finish(partition)

@@ -12,8 +12,8 @@ from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import already_exists
 from docstore.widecolumn.model.executor import (
     PartitionRead,
-    Portion,
-    RingPortion,
+    RecordPage,
+    RingPage,
     RingScan,
     RowWrite,
     Seen,
@@ -97,30 +97,30 @@ class MemoryExecutor:
 
     async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
         for part in seen:
-            if await self.read(part.wanted, level) != part.portion:
+            if await self.read(part.wanted, level) != part.page:
                 return None
         return await self.apply(writes, level)
 
-    async def read(self, wanted: PartitionRead, level: Level) -> Portion:
+    async def read(self, wanted: PartitionRead, level: Level) -> RecordPage:
         self.reads += 1
         row = self._row(wanted.keyspace, wanted.family, wanted.key)
         paths = list(row.irange(wanted.start, wanted.end, (True, False), wanted.reverse))
         limit = min(wanted.limit, self.largest)
         head = [(path, row[path]) for path in row.irange(b"\0", b"\x20", (True, False))] if wanted.head else []
-        return Portion([(path, row[path]) for path in paths[:limit]], len(paths) > limit, head)
+        return RecordPage([(path, row[path]) for path in paths[:limit]], len(paths) > limit, head)
 
-    async def scan(self, wanted: RingScan, level: Level) -> RingPortion:
+    async def scan(self, wanted: RingScan, level: Level) -> RingPage:
         self.reads += 1
         rows: list[tuple[bytes, list[tuple[bytes, bytes]]]] = []
         limit = min(wanted.limit, self.largest)
         for given, (tail, path, record) in enumerate(self._walk(wanted)):
             if given == limit:
                 last_tail, records = rows[-1]
-                return RingPortion(rows, (last_tail, records[-1][0]))
+                return RingPage(rows, (last_tail, records[-1][0]))
             if not rows or rows[-1][0] != tail:
                 rows.append((tail, []))
             rows[-1][1].append((path, record))
-        return RingPortion(rows, None)
+        return RingPage(rows, None)
 
     def _walk(self, wanted: RingScan) -> Iterator[tuple[bytes, bytes, bytes]]:
         for tail, row in self._rows[wanted.keyspace, wanted.family].items():

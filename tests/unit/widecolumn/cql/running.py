@@ -8,7 +8,7 @@ from typing import Any
 
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.run.execution import Request, Surroundings, execute
-from docstore.widecolumn.cql.run.prepared_cache import Statements
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.run.results import Result, Rows
 from docstore.widecolumn.cql.types.native import CqlType
 from tests.unit.widecolumn.cql.memory_executor import MemoryExecutor
@@ -23,8 +23,8 @@ class Cql:
     def __init__(self, largest: int = 1 << 30) -> None:
         self.executor = MemoryExecutor(largest)
         self.keyspace: str | None = "k"
-        self._statements = Statements()
-        self._surroundings = Surroundings(dice=random.Random(1).randbytes)
+        self._statements = PreparedCache()
+        self._surroundings = Surroundings(rng=random.Random(1).randbytes)
         self.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 
     def run(self, text: str, *values: bytes | None, **request: Any) -> Result:

@@ -8,7 +8,7 @@ from pathlib import Path
 from docstore.widecolumn.cql.run.results import Rows
 from tests.unit.widecolumn.cql.running import Cql
 
-CHAPTER = Path(__file__).resolve().parents[3] / "docs" / "cql.md"
+CHAPTER = Path(__file__).resolve().parents[4] / "docs" / "cql.md"
 
 
 def test_the_blog_of_the_chapter_is_as_it_says() -> None:

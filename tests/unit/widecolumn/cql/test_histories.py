@@ -119,12 +119,12 @@ def table() -> Cql:
 
 @settings(deadline=None, max_examples=60)
 @given(statements, st.randoms(use_true_random=False), st.integers(1, 4))
-def test_any_order_of_statements_gives_the_rows_of_the_model(history: Any, dice: Any, size: int) -> None:
+def test_any_order_of_statements_gives_the_rows_of_the_model(history: Any, rng: Any, size: int) -> None:
     model, cql, shuffled = Model(), table(), table()
     for statement in history:
         carry_out(cql, model, statement)
     again = list(history) + list(history[:2])
-    dice.shuffle(again)
+    rng.shuffle(again)
     for statement in again:
         carry_out(shuffled, Model(), statement)
     expected = model.rows()

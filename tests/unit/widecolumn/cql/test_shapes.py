@@ -8,7 +8,7 @@ import pytest
 
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.run.prepare import Prepared
-from docstore.widecolumn.cql.run.prepared_cache import Statements
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.run.shapes import shape_of
 from docstore.widecolumn.cql.statements import Constant, Kind
 from tests.unit.widecolumn.cql.running import Cql
@@ -54,7 +54,7 @@ class Kept:
     """What is prepared on a table with columns of several types."""
 
     def __init__(self) -> None:
-        self.cql, self.statements = Cql(), Statements()
+        self.cql, self.statements = Cql(), PreparedCache()
         self.cql.run(TABLE)
 
     def prepare(self, text: str) -> Prepared:

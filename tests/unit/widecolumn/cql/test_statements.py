@@ -31,7 +31,7 @@ def cql() -> Cql:
 
 
 def test_a_statement_is_prepared_once_and_bound_often(cql: Cql) -> None:
-    surroundings = Surroundings(dice=random.Random(1).randbytes)
+    surroundings = Surroundings(rng=random.Random(1).randbytes)
     insert = asyncio.run(prepare(cql.executor, "INSERT INTO t (a, b, v) VALUES (?, ?, :text) USING TTL ?", "k"))
     assert [(variable.name, variable.type.name) for variable in insert.variables] == [
         ("a", "int"), ("b", "int"), ("v", "text"), ("[ttl]", "int"),
@@ -254,9 +254,9 @@ def test_reads_at_any_are_refused(cql: Cql) -> None:
 def test_many_tombstones_are_told_of_and_too_many_fail(cql: Cql) -> None:
     for b in range(30):
         cql.run(f"DELETE FROM t WHERE a = 1 AND b = {b}")
-    few = Surroundings(dice=random.randbytes, tombstone_warning=10, tombstone_limit=20)
+    few = Surroundings(rng=random.randbytes, tombstone_warning=10, tombstone_limit=20)
     prepared = asyncio.run(prepare(cql.executor, "SELECT * FROM t WHERE a = 1", "k"))
-    many = Surroundings(dice=random.randbytes, tombstone_warning=10)
+    many = Surroundings(rng=random.randbytes, tombstone_warning=10)
     found = asyncio.run(execute(cql.executor, many, prepared, Request()))
     assert isinstance(found, Rows)
     assert found.warnings == ("Read 0 live rows and 30 tombstone cells for query SELECT * FROM t WHERE a = 1",)

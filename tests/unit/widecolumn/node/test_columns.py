@@ -371,7 +371,7 @@ def test_a_row_that_grows_too_large_is_told_of_once() -> None:
         for name in "abcdef":
             reply = await node.wide({"wcInsert": "S", "key": "k", "superColumn": "s", "column": name, "value": ""})
             assert "warnings" not in reply
-        assert node.node.wide.settings.figures.wide_partitions == 2
+        assert node.node.wide.settings.metrics.wide_partitions == 2
         node.node.wide.settings.fail_tombstones = 2
         for name in "abc":
             await node.wide({"wcRemove": "F", "key": "k", "column": name})

@@ -41,24 +41,24 @@ def _without_default_times(reply: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _command(dice: random.Random, names: tuple[Any, ...]) -> dict[str, Any]:
-    key = dice.choice(("k", b"k", b"\0\xff", "l", "m", "", 5) if dice.random() < 0.2 else ("k", "l"))
-    command: dict[str, Any] = {"key": key, "column": dice.choice(names)}
-    if dice.random() < 0.5:
+def _command(rng: random.Random, names: tuple[Any, ...]) -> dict[str, Any]:
+    key = rng.choice(("k", b"k", b"\0\xff", "l", "m", "", 5) if rng.random() < 0.2 else ("k", "l"))
+    command: dict[str, Any] = {"key": key, "column": rng.choice(names)}
+    if rng.random() < 0.5:
         command = {"wcGet": "F", **command}
-        if dice.random() < 0.3:
-            command["bytesAs"] = dice.choice(("string", "binary", "other"))
-    elif dice.random() < 0.1:
-        return {"wcRemove": "F", **command, "timestamp": Int64(dice.randrange(5))}
-    elif dice.random() < 0.02:
-        return {"wcRemove": "F", "key": key, "timestamp": Int64(dice.randrange(3))}
+        if rng.random() < 0.3:
+            command["bytesAs"] = rng.choice(("string", "binary", "other"))
+    elif rng.random() < 0.1:
+        return {"wcRemove": "F", **command, "timestamp": Int64(rng.randrange(5))}
+    elif rng.random() < 0.02:
+        return {"wcRemove": "F", "key": key, "timestamp": Int64(rng.randrange(3))}
     else:
-        command = {"wcInsert": "F", **command, "value": dice.choice(_VALUES)}
-        command["timestamp"] = "x" if dice.random() < 0.05 else dice.choice((int, Int64, Int64))(dice.randrange(9))
-        if dice.random() < 0.1:
-            command["ttl"] = dice.choice((0, 100))
-    if dice.random() < 0.2:
-        command["consistency"] = dice.choice(("ONE", "one", "QUORUM", "ALL", "SOME"))
+        command = {"wcInsert": "F", **command, "value": rng.choice(_VALUES)}
+        command["timestamp"] = "x" if rng.random() < 0.05 else rng.choice((int, Int64, Int64))(rng.randrange(9))
+        if rng.random() < 0.1:
+            command["ttl"] = rng.choice((0, 100))
+    if rng.random() < 0.2:
+        command["consistency"] = rng.choice(("ONE", "one", "QUORUM", "ALL", "SOME"))
     return command
 
 
@@ -76,7 +76,7 @@ def _state(node: WideNode) -> tuple[list[tuple[bytes, bytes]], int, int, Any]:
 @pytest.mark.parametrize("warnings", [False, True])
 def test_the_short_way_does_what_the_general_way_does(compare: str, warnings: bool) -> None:
     async def told() -> None:
-        dice = random.Random(compare)
+        rng = random.Random(compare)
         short, general = WideNode(), WideNode()
         for node in (short, general):
             await node.begin({"createColumnFamily": "F", "compareWith": compare})
@@ -84,33 +84,33 @@ def test_the_short_way_does_what_the_general_way_does(compare: str, warnings: bo
                 settings = node.node.wide.settings
                 settings.warn_rows, settings.warn_bytes, settings.warn_value = 1, 30, 40
         for _ in range(250):
-            command = _command(dice, _NAMES[compare])
+            command = _command(rng, _NAMES[compare])
             mine = await short.reply(command, "ks")
             # A field that says nothing is enough to be left to the general way.
             other = await general.reply({**command, "superColumn": None}, "ks")
             assert _without_default_times(mine) == _without_default_times(other), command
         assert _state(short) == _state(general)
-        assert short.node.wide.settings.figures == general.node.wide.settings.figures
+        assert short.node.wide.settings.metrics == general.node.wide.settings.metrics
 
     asyncio.run(asyncio.wait_for(told(), 60))
 
 
 def test_plain_mutations_of_a_batch_do_what_others_do() -> None:
     async def told() -> None:
-        dice = random.Random(1)
+        rng = random.Random(1)
         short, general = WideNode(), WideNode()
         for node in (short, general):
             await node.begin({"createColumnFamily": "F", "compareWith": "LongType"}, {"createColumnFamily": "G"})
         for _ in range(40):
             mutations = []
-            for _ in range(dice.randrange(1, 300)):
-                family = dice.choice("FFFG")
-                name: Any = Int64(dice.randrange(50)) if family == "F" else dice.choice(("a", b"\0", b"\xff"))
-                insert = {"name": name, "value": dice.choice(("v", b"w", ""))}
-                if dice.random() < 0.9:
-                    insert["timestamp"] = Int64(dice.randrange(6))
-                mutations.append({"key": dice.choice("klm"), "columnFamily": family, "insert": insert})
-            at = Int64(dice.randrange(6))
+            for _ in range(rng.randrange(1, 300)):
+                family = rng.choice("FFFG")
+                name: Any = Int64(rng.randrange(50)) if family == "F" else rng.choice(("a", b"\0", b"\xff"))
+                insert = {"name": name, "value": rng.choice(("v", b"w", ""))}
+                if rng.random() < 0.9:
+                    insert["timestamp"] = Int64(rng.randrange(6))
+                mutations.append({"key": rng.choice("klm"), "columnFamily": family, "insert": insert})
+            at = Int64(rng.randrange(6))
             mine = await short.reply({"wcBatchMutate": 1, "mutations": mutations, "timestamp": at}, "ks")
             odd = [{**each, "insert": {**each["insert"], "ttl": None}} for each in mutations]  # type: ignore[dict-item]
             other = await general.reply({"wcBatchMutate": 1, "mutations": odd, "timestamp": at}, "ks")

@@ -12,7 +12,7 @@ from bson.int64 import Int64
 from docstore.collection.rows import row_size, stored_cells
 from docstore.widecolumn.model.column_families import DEFAULT_PARTITIONER
 from docstore.widecolumn.model.keys import row_tail
-from docstore.widecolumn.node.tombstone_gc import Collector
+from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
 from tests.unit.widecolumn.node.wide_columns import WideNode
 
 FAMILY = {"createColumnFamily": "F", "compareWith": "UTF8Type", "gcGraceSeconds": 100}
@@ -30,7 +30,7 @@ def told(story: Story, *, replicated: bool) -> None:
         now = [1_000_000.0]
         node.node.wide._wall_clock = lambda: now[0]
         await node.begin(FAMILY, SUPER)
-        await story(node, now, Collector(node.node).run_pass)
+        await story(node, now, TombstoneCollector(node.node).run_pass)
         for name in ("F", "S"):
             collection = node.node.store.collection(f"ks.{name}")
             assert collection is not None

@@ -15,7 +15,7 @@ from docstore.aggregation.expressions.parse import evaluate_early
 from docstore.aggregation.update_pipeline import compile_update
 from docstore.bson.walk import DATE, TIMESTAMP, Value, elements
 from docstore.errors import Code, CommandError
-from docstore.query.context import PLAIN, Language
+from docstore.query.context import PLAIN, QueryContext
 from docstore.query.projection.projection import Compute
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import int64_bytes
@@ -28,33 +28,33 @@ _SYSTEM_VARIABLES = frozenset(
 class _AggregationExpressions:
     """Serves `docstore.query.context.Expressions`."""
 
-    def test(self, value: Value, language: Language) -> Callable[[bytes], bool]:
-        return compile_test(value, language)
+    def test(self, value: Value, query_context: QueryContext) -> Callable[[bytes], bool]:
+        return compile_test(value, query_context)
 
-    def implied(self, value: Value, language: Language) -> Implied | None:
-        return implied_by(value, language)
+    def implied(self, value: Value, query_context: QueryContext) -> Implied | None:
+        return implied_by(value, query_context)
 
-    def compute(self, value: Value, language: Language) -> Compute:
-        return compile_field(value, language)
+    def compute(self, value: Value, query_context: QueryContext) -> Compute:
+        return compile_field(value, query_context)
 
-    def update(self, stages: Sequence[bytes], language: Language) -> Callable[[bytes], bytes]:
-        return compile_update(stages, language)
+    def update(self, stages: Sequence[bytes], query_context: QueryContext) -> Callable[[bytes], bytes]:
+        return compile_update(stages, query_context)
 
 
 _EXPRESSIONS = _AggregationExpressions()
 
 
-def language(
+def new_context(
     *,
     variables: Mapping[str, Value | None] | None = None,
     collation: Collation | None = None,
-    dice: Callable[[], float] | None = None,
-) -> Language:
+    rng: Callable[[], float] | None = None,
+) -> QueryContext:
     """A language that serves expressions."""
-    return Language(collation=collation, variables=variables or {}, dice=dice, expressions=_EXPRESSIONS)
+    return QueryContext(collation=collation, variables=variables or {}, rng=rng, expressions=_EXPRESSIONS)
 
 
-def with_expressions(given: Language) -> Language:
+def with_expressions(given: QueryContext) -> QueryContext:
     """The language, serving expressions."""
     return given if given.expressions is not None else replace(given, expressions=_EXPRESSIONS)
 
@@ -64,7 +64,7 @@ def system_variables(now: int, timestamp: int) -> dict[str, Value | None]:
     return {"NOW": (DATE, int64_bytes(now)), "CLUSTER_TIME": (TIMESTAMP, timestamp.to_bytes(8, "little"))}
 
 
-def with_let(given: Language, let: bytes) -> Language:
+def with_let(given: QueryContext, let: bytes) -> QueryContext:
     """The language with the variables of a command's `let`; each may use those before it.
 
     Errors: FailedToParse for a name, 4738901 for one of the system's, 4890500 for an expression that names a field.
@@ -74,7 +74,7 @@ def with_let(given: Language, let: bytes) -> Language:
         if name in _SYSTEM_VARIABLES:
             raise CommandError(4738901, f"the variable {name} cannot be set")
         _check_name(name)
-        variables[name] = evaluate_early((code, data), language=replace(given, variables=variables))
+        variables[name] = evaluate_early((code, data), query_context=replace(given, variables=variables))
     return replace(given, variables=variables)
 
 
@@ -87,7 +87,7 @@ def _check_name(name: str) -> None:
         raise CommandError(Code.FailedToParse, f"Invalid 'let' parameter: {error.message}") from None
 
 
-def with_constants(given: Language, constants: bytes) -> Language:
+def with_constants(given: QueryContext, constants: bytes) -> QueryContext:
     """The language with the constants (`c`) of an update statement: values, not expressions.
 
     Errors: 17275 for a variable of the system, FailedToParse for an empty name.

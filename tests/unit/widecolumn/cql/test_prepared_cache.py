@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from docstore.widecolumn.cql.run.prepared_cache import Statements
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from tests.unit.widecolumn.cql.running import Cql
 
 TEXT = "SELECT * FROM t"
 
 
 def test_a_statement_is_prepared_anew_when_its_table_has_changed() -> None:
-    cql, statements = Cql(), Statements()
+    cql, statements = Cql(), PreparedCache()
 
     def prepared() -> object:
         return asyncio.run(statements.prepare(cql.executor, TEXT, "k"))
@@ -31,7 +31,7 @@ def test_a_statement_is_prepared_anew_when_its_table_has_changed() -> None:
 
 
 def test_the_statement_longest_unused_is_given_up() -> None:
-    cql, statements = Cql(), Statements(limit=2)
+    cql, statements = Cql(), PreparedCache(limit=2)
     cql.run("CREATE TABLE t (a int PRIMARY KEY)")
 
     def prepared(number: int) -> object:

@@ -44,14 +44,14 @@ def encoded(found: ShardVersion) -> bytes:
 def test_an_operation_with_a_known_version_is_let_in_without_waiting() -> None:
     async def test() -> None:
         async with cluster() as made:
-            ownership = made.members["shard1"].shard.ownership
-            first = ownership.enter(NAMESPACE, encoded(version(made, "shard1")), write=False)
+            shard_filter = made.members["shard1"].shard.shard_filter
+            first = shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=False)
             if isinstance(first, Awaitable):
                 await first
-            assert ownership.enter(NAMESPACE, encoded(version(made, "shard1")), write=True) is None
+            assert shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=True) is None
             await made.move("5", "shard2")
-            await ownership.refresh(NAMESPACE)
-            owned = ownership.enter(NAMESPACE, encoded(version(made, "shard1")), write=False)
+            await shard_filter.refresh(NAMESPACE)
+            owned = shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=False)
             assert not isinstance(owned, Awaitable)
             assert owned is not None
             assert owned.matches(bson.encode({"id": "4"}))
@@ -63,10 +63,11 @@ def test_an_operation_with_a_known_version_is_let_in_without_waiting() -> None:
 def test_one_request_serves_all_who_wait_for_the_routing() -> None:
     async def test() -> None:
         async with cluster() as made:
-            ownership = made.members["shard1"].shard.ownership
-            ownership.forget(NAMESPACE)
+            shard_filter = made.members["shard1"].shard.shard_filter
+            shard_filter.forget(NAMESPACE)
             before = made.network.seen.count(("config:1", "_configsvrGetRouting"))
-            waiting = [ownership.enter(NAMESPACE, encoded(version(made, "shard1")), write=True) for _ in range(20)]
+            shard1 = encoded(version(made, "shard1"))
+            waiting = [shard_filter.check_version(NAMESPACE, shard1, write=True) for _ in range(20)]
             await asyncio.gather(*(each for each in waiting if isinstance(each, Awaitable)))
             assert made.network.seen.count(("config:1", "_configsvrGetRouting")) == before + 1
 
@@ -95,9 +96,9 @@ def test_a_routing_older_than_what_was_given_away_is_not_used(monkeypatch: pytes
                     made.members["shard1"].kill()
                     await made.restart("shard1")
                     asked.clear()
-                ownership = made.members["shard1"].shard.ownership
-                ownership.forget(NAMESPACE)
-                known = await ownership.refresh(NAMESPACE)
+                shard_filter = made.members["shard1"].shard.shard_filter
+                shard_filter.forget(NAMESPACE)
+                known = await shard_filter.refresh(NAMESPACE)
                 assert known.version == version(made, "shard1")
                 assert asked.count("shard1") == 4
 
@@ -107,12 +108,12 @@ def test_a_routing_older_than_what_was_given_away_is_not_used(monkeypatch: pytes
 def test_a_forgotten_routing_is_read_again_even_by_who_was_reading_it() -> None:
     async def test() -> None:
         async with cluster() as made:
-            ownership = made.members["shard1"].shard.ownership
-            ownership.forget(NAMESPACE)
+            shard_filter = made.members["shard1"].shard.shard_filter
+            shard_filter.forget(NAMESPACE)
             held = made.network.held["_configsvrGetRouting"] = asyncio.Event()
-            reading = asyncio.ensure_future(ownership.refresh(NAMESPACE))
+            reading = asyncio.ensure_future(shard_filter.refresh(NAMESPACE))
             await asyncio.sleep(0.01)
-            ownership.forget(NAMESPACE)
+            shard_filter.forget(NAMESPACE)
             before = made.network.seen.count(("config:1", "_configsvrGetRouting"))
             held.set()
             await reading
@@ -125,9 +126,9 @@ def test_operations_without_a_version_see_everything() -> None:
     async def test() -> None:
         async with cluster() as made:
             await made.move("5", "shard2")
-            ownership = made.members["shard1"].shard.ownership
-            assert ownership.enter(NAMESPACE, None, write=False) is None
-            assert ownership.enter(NAMESPACE, None, write=True) is None
+            shard_filter = made.members["shard1"].shard.shard_filter
+            assert shard_filter.check_version(NAMESPACE, None, write=False) is None
+            assert shard_filter.check_version(NAMESPACE, None, write=True) is None
 
     run(test)
 
