@@ -51,7 +51,7 @@ class Loader(threading.Thread):
             self.failure = failure
 
     def post(self, number: int) -> dict[str, Any]:
-        tags = [f"tag{self.dice.randrange(10)}" for _ in range(self.rng.randint(1, 4))]
+        tags = [f"tag{self.rng.randrange(10)}" for _ in range(self.rng.randint(1, 4))]
         return {"_id": ObjectId(), "id": str(number), "tags": tags}
 
     def insert(self, posts: Any, batch: list[dict[str, Any]]) -> None:
