@@ -32,8 +32,7 @@ _WIDTHS = {"s": 6, "c": 12, "id": 9}
 _THREADS = {"MainThread": "main"}
 _IDS = {
     "Connection accepted": 22943, "Connection ended": 22944, "client metadata": 51800, "Slow query": 51803,
-    "Waiting for connections": 23016, "Options set by command line": 21951, "Build Info": 23403,
-    "MongoDB starting": 4615611,
+    "Waiting for connections": 23016, "Build Info": 23403,
 }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
-"""Whether the kernel runs as machine code.
+"""The form in which the kernel runs: compiled or interpreted.
 
 The modules of `docstore.bson` and `docstore.kernel` that run per document are pure-Python-mode Cython: compiled where
-there was a C compiler, interpreted otherwise, with the same results. DOCSTORE_KERNEL=interpreted in the environment has
-the `.py` files run in any case.
+there was a C compiler, interpreted otherwise, with the same results, many times slower. DOCSTORE_KERNEL=interpreted in
+the environment has the `.py` files run in any case. The log says at start which form runs, and so does `buildInfo`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def prefer_sources_where_asked(*packages: str) -> None:
 
 
 def kernel_form() -> str:
-    """ "compiled" or "interpreted": the form in which this process runs the kernel."""
+    """How this process runs the kernel, which is compiled as a whole or not at all: "compiled" or "interpreted"."""
     from docstore.bson import walk
 
     return "interpreted" if str(walk.__file__).endswith(".py") else "compiled"

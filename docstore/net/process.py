@@ -13,6 +13,7 @@ import asyncio
 import importlib.util
 import logging
 import os
+import platform
 import resource
 import signal
 import sys
@@ -20,7 +21,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import docstore
 from docstore import log
+from docstore.bson.compilation import kernel_form
 from docstore.log import component
 from docstore.net.allocator import bound_free_memory
 from docstore.net.garbage import GarbageCollection
@@ -188,6 +191,8 @@ async def _supervise(name: str, main: Main, report: Callable[[str], None]) -> in
     loop.set_exception_handler(_handle_exception)
     process = Process(name, report)
     _handle_signals(loop, process)
+    build = {"version": docstore.__version__, "python": platform.python_version(), "kernel": kernel_form()}
+    LOG.info("Build Info", buildInfo=build)
     LOG.info("Process started", name=name, pid=os.getpid(), loop=type(loop).__module__)
     try:
         await main(process)

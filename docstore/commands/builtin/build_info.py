@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 
 import docstore
+from docstore.bson.compilation import kernel_form
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Result, Role
@@ -20,7 +21,11 @@ def run(_context: Context, _arguments: Arguments) -> Result:
         "javascriptEngine": "v8",
         "sysInfo": "deprecated",
         "versionArray": [*map(int, COMPATIBLE_VERSION.split(".")), 0],
-        "docstore": {"version": docstore.__version__, "python": platform.python_version()},
+        "docstore": {
+            "version": docstore.__version__,
+            "python": platform.python_version(),
+            "kernel": kernel_form(),
+        },
         "buildEnvironment": {"target_arch": platform.machine(), "target_os": platform.system().lower()},
         "bits": 64,
         "debug": False,

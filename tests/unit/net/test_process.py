@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from docstore.bson.compilation import kernel_form
 from docstore.net.sockets import bind
 from tests.harness.waiting import wait_until
 
@@ -163,6 +164,18 @@ def test_the_log_tells_what_happened_in_the_real_servers_shape(program: list[str
     ready = next(line for line in lines if line["msg"] == "Waiting for connections")
     assert ready["attr"]["line"] == f"thing ready host=127.0.0.1 port=4 pid={process.pid}"
     assert (ready["s"], ready["c"]) == ("I", "CONTROL")
+
+
+@pytest.mark.parametrize("asked", [None, "interpreted"])
+def test_the_log_says_in_which_form_the_kernel_runs(
+    program: list[str], tmp_path: Path, asked: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if asked is not None:
+        monkeypatch.setenv("DOCSTORE_KERNEL", asked)
+    log = tmp_path / "log"
+    finish(start(program, "--port", "1", "--logpath", str(log)))
+    build = next(line for line in map(json.loads, log.read_text().splitlines()) if line["msg"] == "Build Info")
+    assert build["attr"]["buildInfo"]["kernel"] == (asked or kernel_form())
 
 
 def test_the_port_of_another_process_is_refused_before_anything_listens() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from docstore.bson import walk
 from docstore.commands.client_connection import ClientConnection
 from tests.unit.node.local import LocalNode
 
@@ -87,3 +90,12 @@ def test_idle_connections_and_cursors_are_shown_when_asked_for() -> None:
         assert (idle["type"], idle["ns"], idle["cursor"]["nDocsReturned"]) == ("idleCursor", "test.c", 1)
 
     asyncio.run(story())
+
+
+def test_the_build_says_in_which_form_the_kernel_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(form: str) -> None:
+        assert (await LocalNode().run({"buildInfo": 1}, "admin"))["docstore"]["kernel"] == form
+
+    asyncio.run(story("compiled" if walk.__file__.endswith(".so") else "interpreted"))
+    monkeypatch.setattr(walk, "__file__", "walk.py")
+    asyncio.run(story("interpreted"))
