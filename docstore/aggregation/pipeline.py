@@ -33,7 +33,7 @@ from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
-from docstore.query.filter.special_conditions import has_words
+from docstore.query.filter.special_conditions import has_text_search
 from docstore.query.filter.tree import And, Filter, conjunction
 from docstore.query.find import FindQuery, Hint
 from docstore.query.metadata import Measure, measures_of
@@ -183,8 +183,8 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) 
             assert declaration.parse_nesting is not None, "a stage is parsed in one of two ways"
             parsed.extend(declaration.parse_nesting(value, nesting))
         _check_place(declaration, place)
-    if any(isinstance(stage, Match) and has_words(stage.filter) for stage in parsed[1:]) or (
-        place is Place.FACET and parsed and isinstance(parsed[0], Match) and has_words(parsed[0].filter)
+    if any(isinstance(stage, Match) and has_text_search(stage.filter) for stage in parsed[1:]) or (
+        place is Place.FACET and parsed and isinstance(parsed[0], Match) and has_text_search(parsed[0].filter)
     ):
         raise CommandError(17313, "$match with $text is only allowed as the first pipeline stage")
     for number, (declaration, _) in enumerate(declarations):

@@ -109,7 +109,7 @@ class Index:
         self._covered: Predicate | None = coverage_of(spec)
         # The top-level fields on which the entries of a document depend; None where that is not plain to see.
         self.reads: frozenset[bytes] | None = None
-        if spec.partial is None and spec.wildcard is None and spec.words is None:
+        if spec.partial is None and spec.wildcard is None and spec.text is None:
             self.reads = frozenset(path.partition(".")[0].encode() for path, _ in spec.fields)
 
     @property
@@ -143,9 +143,9 @@ class Index:
         return self.spec.geometry
 
     @property
-    def words(self) -> TextKeys | None:
-        """What an index of words holds."""
-        return self.spec.words
+    def text(self) -> TextKeys | None:
+        """What a text index holds."""
+        return self.spec.text
 
     @property
     def sparse(self) -> bool:

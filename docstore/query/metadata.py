@@ -1,4 +1,4 @@
-"""What `$meta` tells of the documents of a find: how near they are, and how well they fit a search for words.
+"""What `$meta` tells of the documents of a find: how near they are, and how well they fit a text search.
 
 These are functions of the document as it is stored, so they can be had of it wherever it has not been changed.
 """
@@ -33,8 +33,8 @@ def measures_of(tree: Filter) -> Mapping[str, Measure]:
             "geoNearPoint": lambda raw: found[1] if (found := nearest(near, raw)) else None,
         }
     if isinstance(special, TextSearch):
-        sought = special.sought
-        return {"textScore": lambda raw: double_value(sought.score(raw))}
+        matcher = special.matcher
+        return {"textScore": lambda raw: double_value(matcher.score(raw))}
     return {}
 
 

@@ -20,7 +20,7 @@ from docstore.commands.shared.view_stages import find_stages, natural_sort
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.special_conditions import has_words, nearness
+from docstore.query.filter.special_conditions import has_text_search, nearness
 from docstore.query.filter.tree import Filter
 from docstore.query.geo.distances import DistanceOrder
 from docstore.query.projection.parse import parse_projection
@@ -67,7 +67,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     order = _order(args["sort"], tree, query_context) if merge else None
     wanted = args["projection"] if order is not None else _NOTHING
     projection = None if wanted == _NOTHING else parse_projection(wanted, query_context=query_context, tree=tree)
-    if projection is not None and has_words(tree) and b"textScore" in wanted:
+    if projection is not None and has_text_search(tree) and b"textScore" in wanted:
         raise not_supported("projection of sorted documents of several shards", "textScore")
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
     add: dict[str, Any] = {}

@@ -11,7 +11,7 @@ import pymongo
 import pytest
 from pymongo.database import Database
 
-from tests.differential import documents, expressions, filters, geometry, nearness, pipelines, updates, words
+from tests.differential import documents, expressions, filters, geometry, nearness, pipelines, text_search, updates
 from tests.differential.pair import OPTIONS, Command, Pair
 from tests.harness.reference import reference_server
 
@@ -129,31 +129,31 @@ def test_nearness(reference: Database[dict[str, Any]]) -> None:
     check(reference, cases)
 
 
-def test_words(reference: Database[dict[str, Any]]) -> None:
+def test_text_search(reference: Database[dict[str, Any]]) -> None:
     async def cases(pair: Pair) -> AsyncIterator[tuple[str, Command]]:
-        for specification in words.SPECIFICATIONS:
+        for specification in text_search.SPECIFICATIONS:
             await pair.fill(made=[])
             yield "made", {"createIndexes": "made", "indexes": [{"name": "n", **specification}]}
             yield f"listed after {specification}", {"listIndexes": "made"}
-        for one, other in words.AGAIN:
+        for one, other in text_search.AGAIN:
             await pair.fill(made=[])
             yield "made", {"createIndexes": "made", "indexes": [{"name": "n", **one}]}
             yield f"again after {one}", {"createIndexes": "made", "indexes": [{"name": "n", **other}]}
         await pair.fill(made=[])
         await pair.both({"createIndexes": "made", "indexes": [{"key": {"t": "text", "a": 1}, "name": "n"}]})
-        for number, document in enumerate(words.STORED):
+        for number, document in enumerate(text_search.STORED):
             yield "stored", {"insert": "made", "documents": [{"_id": number, **document}]}
-        await pair.fill(texts=words.TEXTS)
+        await pair.fill(texts=text_search.TEXTS)
         yield "without an index", {"find": "texts", "filter": {"$text": {"$search": "fox"}}}
-        for specification in words.OVER:
-            await pair.fill(texts=words.TEXTS)
+        for specification in text_search.OVER:
+            await pair.fill(texts=text_search.TEXTS)
             yield "index", {"createIndexes": "texts", "indexes": [{"name": "n", **specification}]}
-            for condition in words.QUERIES["$text"]:
-                for asked in words.FINDS:
+            for condition in text_search.QUERIES["$text"]:
+                for asked in text_search.FINDS:
                     yield f"over {specification}", {"find": "texts", "filter": condition, "batchSize": 100, **asked}
-            for command in words.OTHERS:
+            for command in text_search.OTHERS:
                 yield f"over {specification}", command
-        await pair.fill(texts=words.TEXTS[:2])
+        await pair.fill(texts=text_search.TEXTS[:2])
         await pair.both({"createIndexes": "texts", "indexes": [{"key": {"a": 1, "t": "text"}, "name": "n"}]})
         for beside in ({}, {"a": 0}, {"a": {"$gt": -1}}, {"a": {"$in": [0]}}, {"a": {"$in": [0, 1]}}, {"a": None}):
             yield "beside", {"find": "texts", "filter": {"$text": {"$search": "fox"}, **beside}}

@@ -22,8 +22,8 @@ from tests.differential.geometry import GEOMETRY
 from tests.differential.nearness import NEAR
 from tests.differential.pipelines import ACCUMULATORS, STAGES, WINDOW_FUNCTIONS
 from tests.differential.scripted import SCRIPTED
+from tests.differential.text_search import QUERIES
 from tests.differential.updates import UPDATES
-from tests.differential.words import QUERIES
 
 
 def test_the_table_of_names_is_as_generated() -> None:

@@ -87,7 +87,7 @@ def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> Com
 
 def index_values(index: Index, raw: bytes, key: bytes) -> list[Value]:
     """The value for each field of the index that makes up the document's encoded key `key`: cells and terms too."""
-    if index.geometry is None and index.words is None:
+    if index.geometry is None and index.text is None:
         return key_values(index.key_pattern, raw, key)
     found: list[Value] = []
     for path, direction in index.fields:

@@ -1,4 +1,4 @@
-"""The options of indexes of geometry, checked as MongoDB does; and which options those and indexes of words have."""
+"""The options of indexes of geometry, checked as MongoDB does; and which options those and text indexes have."""
 
 from __future__ import annotations
 

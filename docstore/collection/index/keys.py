@@ -10,7 +10,7 @@ from collections.abc import Callable
 from docstore.bson import ARRAY, INT64, NULL, OBJECT, Value, get_field
 from docstore.collection.index.geo_keys import KeysOf, geometry_keys
 from docstore.collection.index.spec import IndexSpec
-from docstore.collection.index.text_keys import ARRAY_BESIDE_WORDS, word_entries
+from docstore.collection.index.text_keys import ARRAY_BESIDE_TEXT, text_entries
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.hashing import hashed_key
 from docstore.kernel.keys.pattern import KeyPattern
@@ -23,7 +23,7 @@ from docstore.query.text.terms import NOT_A_LANGUAGE
 ARRAY_UNDER_HASH = 16766
 
 REFUSALS = (
-    frozenset((Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH, ARRAY_BESIDE_WORDS, NOT_GEOMETRY))
+    frozenset((Code.CannotIndexParallelArrays, ARRAY_UNDER_HASH, ARRAY_BESIDE_TEXT, NOT_GEOMETRY))
     | NOT_PAIRS
     | NOT_A_LANGUAGE
 )
@@ -34,8 +34,8 @@ def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
     """The keys of any document that the index covers."""
     if spec.geometry is not None:
         return geometry_keys(spec, spec.geometry)
-    if spec.words is not None:
-        return word_entries(spec, spec.words)
+    if spec.text is not None:
+        return text_entries(spec, spec.text)
     if spec.wildcard is None and not spec.hashed:
         return pattern.marked_keys
     keys = spec.wildcard.keys if spec.wildcard is not None else _hashed_keys(spec, pattern)

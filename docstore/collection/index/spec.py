@@ -1,7 +1,7 @@
 """What an index is to be: a specification parsed from the `createIndexes` form, with the reference's refusals.
 
 Kinds: ascending and descending keys over dotted paths, hashed ones, wildcard indexes (`$**`), and those of geometry
-(`2d`, `2dsphere`, `docstore.collection.index.geo_options`) and of words (`text`,
+(`2d`, `2dsphere`, `docstore.collection.index.geo_options`) and of text (`text`,
 `docstore.collection.index.text_options`). Options: `unique`, `sparse`, `hidden`, `partialFilterExpression`,
 `expireAfterSeconds`, `wildcardProjection`, and `background`, which has had no meaning since 4.2 and is only kept. What
 MongoDB has and this server lacks is refused by name; what neither has is refused as MongoDB does.
@@ -9,11 +9,12 @@ MongoDB has and this server lacks is refused by name; what neither has is refuse
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isnan
 
 from docstore.bson import BOOL, OBJECT, STRING, Value, document_from, elements, from_python
-from docstore.collection.index.geo_options import SPECIAL_KINDS, SPECIAL_OPTIONS, check_type, geometry_of, kept_special
+from docstore.collection.index.geo_options import check_type, geometry_of, kept_special
+from docstore.collection.index.key_fields import is_wildcard, key_fields
 from docstore.collection.index.options import (
     collation_of,
     expire_seconds,
@@ -23,7 +24,7 @@ from docstore.collection.index.options import (
     shown,
     wildcard_paths,
 )
-from docstore.collection.index.text_options import TextIndexSpec, words_of
+from docstore.collection.index.text_options import TextIndexSpec, text_index_of
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.tree import Filter
@@ -39,40 +40,8 @@ MAX_KEY_FIELDS = 32
 
 _INVALID_OPTION = 197  # InvalidIndexSpecificationOption
 _FLAGS = frozenset(("unique", "sparse", "hidden", "background"))
-_ORDER = (
-    "background",
-    "unique",
-    "hidden",
-    "partialFilterExpression",
-    "sparse",
-    "expireAfterSeconds",
-    "weights",
-    "default_language",
-    "language_override",
-    "textIndexVersion",
-    "2dsphereIndexVersion",
-    "bits",
-    "min",
-    "max",
-    "wildcardProjection",
-    "collation",
-    "coarsestIndexedLevel",
-    "finestIndexedLevel",
-)
-"""The options that are kept, in the order in which they are listed."""
-_DROPPED = frozenset(("ns", "dropDups"))
-"""What old clients say and no server has heard since."""
-_LACKING = frozenset(
-    (
-        "storageEngine",
-        "prepareUnique",
-        "clustered",
-        "originalSpec",
-    )
-)
-_KNOWN = _FLAGS | _DROPPED | _LACKING | SPECIAL_OPTIONS | frozenset(_ORDER) | {"v", "key", "name"}
-_REFERENCES = frozenset(("$id", "$ref", "$db"))
-_WILDCARD = "$**"
+_SHOWN_IF_SET = ("unique", "hidden")
+_LACKING = frozenset(("storageEngine", "prepareUnique", "clustered", "originalSpec"))
 _SPHERE_VERSION = "2dsphereIndexVersion"
 
 
@@ -82,7 +51,7 @@ class IndexSpec:
 
     `raw` is the document as `listIndexes` shows it and the oplog carries it; `key` the key pattern in it, with the
     directions as they were given; `fields` the same as (dotted path, 1 or -1; 0 for a field of another kind).
-    `partial` is the filter of a partial index, `expire_after` in seconds; `wildcard`, `geometry` and `words` are what
+    `partial` is the filter of a partial index, `expire_after` in seconds; `wildcard`, `geometry` and `text` are what
     an index of that kind holds. `others` are the special options that it was given, whether it has a use for them or
     not.
     """
@@ -99,13 +68,13 @@ class IndexSpec:
     expire_after: int | None = None
     collation: Collation | None = None
     geometry: GeoKeys | None = None
-    words: TextKeys | None = None
+    text: TextKeys | None = None
     others: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def over_values(self) -> bool:
-        """Whether its keys are the values of its paths or their hashes: no wildcard, geometry or words."""
-        return self.wildcard is None and self.geometry is None and self.words is None
+        """Whether its keys are the values of its paths or their hashes: no wildcard, geometry or text."""
+        return self.wildcard is None and self.geometry is None and self.text is None
 
     @property
     def hashed(self) -> bool:
@@ -139,45 +108,37 @@ def parse_index_spec(
     `ignore_unknown`: options that no server knows are left out. `default_collation` is that of an index which names
     none: its collection's.
     """
-    found = _checked_fields(raw, ignore_unknown)
-    fields = _key_fields(raw, found["key"][1])
-    name = text_of(found["name"])
-    if fields == (("_id", 1),) and encode_key(found["key"]) == encode_key((OBJECT, ID_INDEX.key)):
-        _check_id_index(raw, found)
-        return id_index(collation_of(raw, found["collation"]) if "collation" in found else default_collation)
-    _check_name(raw, name, found["key"])
+    options = _checked_options(raw, ignore_unknown)
+    key, name = options["key"], text_of(options["name"])
+    fields = key_fields(raw, key[1])
+    if fields == (("_id", 1),) and encode_key(key) == encode_key((OBJECT, ID_INDEX.key)):
+        _check_id_index(raw, options)
+        return id_index(_collation_of(raw, options, default_collation))
+    _check_name(raw, name, key)
     expire_after = (
-        expire_seconds(raw, found["expireAfterSeconds"], len(fields)) if "expireAfterSeconds" in found else None
+        expire_seconds(raw, options["expireAfterSeconds"], len(fields)) if "expireAfterSeconds" in options else None
     )
-    flags = {flag: _is_set(found[flag]) for flag in _FLAGS & found.keys()}
-    collation = collation_of(raw, found.pop("collation")) if "collation" in found else default_collation
-    filtering = found.get("partialFilterExpression")
-    partial = None if filtering is None else partial_filter(raw, filtering, collation)
-    if partial is not None and flags.get("sparse"):
-        raise refused(raw, 'cannot mix "partialFilterExpression" and "sparse" options')
-    geometry = geometry_of(raw, found["key"][1], found, collation)
-    words = words_of(raw, found["key"][1], fields, found, collation)
-    if words is not None:
-        fields, found["key"] = words.fields, (OBJECT, words.key)
-    wildcard = _wildcard_of(raw, found, fields, flags)
-    _check_build(raw, fields, wildcard or geometry or words, flags)
-    special = _special_options(found, geometry, words)
-    kept: dict[str, Value] = {flag: (BOOL, b"\1" if flags[flag] else b"\0") for flag in flags}
-    kept |= special
-    kept |= {option: found[option] for option in ("partialFilterExpression", "wildcardProjection") if option in found}
+    flags = {flag: _is_set(options[flag]) for flag in _FLAGS & options.keys()}
+    collation = _collation_of(raw, options, default_collation)
+    partial = _partial_of(raw, options, flags, collation)
+    geometry = geometry_of(raw, key[1], options, collation)
+    text = text_index_of(raw, key[1], fields, options, collation)
+    if text is not None:
+        fields, key = text.fields, (OBJECT, text.key)
+    wildcard = _wildcard_of(raw, options, fields, flags)
+    _check_build(raw, fields, wildcard or geometry or text, flags)
+    special = _special_options(options, geometry, text)
+    listed = {flag: (BOOL, b"\1" if on else b"\0") for flag, on in flags.items() if on or flag not in _SHOWN_IF_SET}
+    listed |= special | {name: options[name] for name in _LISTED_AS_GIVEN & options.keys()}
     if collation is not None:
-        kept["collation"] = (OBJECT, collation.raw)
+        listed["collation"] = (OBJECT, collation.raw)
     if expire_after is not None:
-        kept["expireAfterSeconds"] = from_python(expire_after)
-    for flag in ("unique", "hidden"):
-        if not flags.get(flag):
-            kept.pop(flag, None)
-    version = 1 if "v" in found and number_of(found["v"]) == 1 else 2
-    head = [("v", *from_python(version)), ("key", *found["key"]), ("name", *found["name"])]
+        listed["expireAfterSeconds"] = from_python(expire_after)
+    listed |= {"v": from_python(_version_of(options)), "key": key, "name": options["name"]}
     return IndexSpec(
         name,
-        document_from(head + [(option, *kept[option]) for option in _ORDER if option in kept]),
-        found["key"][1],
+        _listed(listed),
+        key[1],
         fields,
         flags.get("unique", False),
         flags.get("sparse", False),
@@ -187,115 +148,68 @@ def parse_index_spec(
         expire_after,
         collation,
         geometry,
-        None if words is None else words.keys,
+        None if text is None else text.keys,
         tuple(sorted((option, encode_key(value)) for option, value in special.items() if option != _SPHERE_VERSION)),
     )
 
 
+def _collation_of(raw: bytes, options: dict[str, Value], default: Collation | None) -> Collation | None:
+    return collation_of(raw, options["collation"]) if "collation" in options else default
+
+
+def _partial_of(
+    raw: bytes, options: dict[str, Value], flags: dict[str, bool], collation: Collation | None
+) -> Filter | None:
+    if "partialFilterExpression" not in options:
+        return None
+    partial = partial_filter(raw, options["partialFilterExpression"], collation)
+    if flags.get("sparse"):
+        raise refused(raw, 'cannot mix "partialFilterExpression" and "sparse" options')
+    return partial
+
+
 def _special_options(
-    found: dict[str, Value], geometry: GeoKeys | None, words: TextIndexSpec | None
+    options: dict[str, Value], geometry: GeoKeys | None, text: TextIndexSpec | None
 ) -> dict[str, Value]:
     """The options that only special indexes have, with those that such an index has without saying so."""
-    special = kept_special(found) | dict(words.options if words is not None else {})
+    special = kept_special(options) | dict(text.options if text is not None else {})
     if isinstance(geometry, SphereKeys):
         special[_SPHERE_VERSION] = from_python(geometry.version)
     return special
 
 
-def _checked_fields(raw: bytes, ignore_unknown: bool) -> dict[str, Value]:
+def _checked_options(raw: bytes, ignore_unknown: bool) -> dict[str, Value]:
     """The options by name, each of the right type; key and name are there."""
-    found: dict[str, Value] = {}
+    options: dict[str, Value] = {}
     for name, code, data in elements(raw):
-        value = (code, data)
-        if name not in _KNOWN:
-            if ignore_unknown:
-                continue
+        check = _OPTIONS.get(name)
+        if check is not None:
+            check(raw, name, (code, data))
+            options[name] = (code, data)
+        elif not ignore_unknown:
             raise refused(raw, f"The field '{name}' is not valid for an index specification.", _INVALID_OPTION)
-        if name == "key" and code != OBJECT:
-            raise refused(raw, f"The field 'key' must be an object, but got {TYPE_NAMES[code]}", Code.TypeMismatch)
-        if name == "key":
-            _key_fields(raw, data)
-        elif name == "name" and code != STRING:
-            raise refused(raw, f"The field 'name' must be a string, but got {TYPE_NAMES[code]}", Code.TypeMismatch)
-        elif name == "v":
-            _check_version(raw, value)
-        elif name in SPECIAL_OPTIONS:
-            check_type(raw, name, value)
-        elif name in _FLAGS:
-            _check_flag(raw, name, value)
-        elif name == "collation":
-            collation_of(raw, value)
-        elif name == "partialFilterExpression":
-            partial_filter(raw, value)
-        found[name] = value
     for name in ("key", "name"):
-        if name not in found:
+        if name not in options:
             raise refused(
                 raw, f"The '{name}' field is a required property of an index specification", Code.FailedToParse
             )
-    for name in sorted(_LACKING & found.keys()):
+    for name in sorted(_LACKING & options.keys()):
         raise CommandError(Code.NotImplemented, f"indexes with the option '{name}' are not supported")
-    return found
+    return options
 
 
-def _key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
-    fields: list[tuple[str, int]] = []
-    plugin: str | None = None
-    for path, code, data in elements(key):
-        direction = _direction(raw, path, (code, data))
-        if code == STRING:
-            kind = text_of((code, data))
-            if plugin is not None and plugin != kind:
-                raise refused(raw, "Can't use more than one index plugin for a single index.")
-            plugin = kind
-        is_wildcard = path == _WILDCARD or path.endswith("." + _WILDCARD)
-        names = path.split(".")
-        if not path:
-            raise refused(raw, "Index keys cannot be an empty field.")
-        if "" in names:
-            raise refused(raw, "Index keys cannot contain an empty field.")
-        named = names[:-1] if is_wildcard and (plugin is None or (plugin == "text" and len(names) == 1)) else names
-        if any(name.startswith("$") and (place == 0 or name not in _REFERENCES) for place, name in enumerate(named)):
-            raise refused(raw, "Index key contains an illegal field name: field name starts with '$'.")
-        if is_wildcard and direction < 0:
-            raise refused(raw, "A numeric value in a $** index key pattern must be positive.")
-        fields.append((path, 0 if is_wildcard else direction))
-    if not fields:
-        raise refused(raw, "Index keys cannot be empty.")
-    if plugin != "text" and len(fields) > 1 and any(path.split(".")[-1] == _WILDCARD for path, _ in fields):
-        raise refused(raw, "wildcard indexes do not allow compounding")
-    if len({path for path, _ in fields}) < len(fields):
-        raise refused(raw, "Index keys cannot name a field twice.")
-    return tuple(fields)
+def _check_key(raw: bytes, name: str, value: Value) -> None:
+    if value[0] != OBJECT:
+        raise refused(raw, f"The field 'key' must be an object, but got {TYPE_NAMES[value[0]]}", Code.TypeMismatch)
+    key_fields(raw, value[1])
 
 
-def _direction(raw: bytes, path: str, value: Value) -> int:
-    """1 or -1, and 0 for a hashed field."""
-    code = value[0]
-    if code == STRING:
-        kind = text_of(value)
-        if not kind:
-            raise refused(raw, "Values in the index key pattern cannot be empty strings")
-        if kind == "wildcard":
-            raise refused(raw, "The key pattern value for a 'wildcard' index must be a non-zero number, not a string.")
-        if kind == "geoHaystack":
-            raise refused(raw, "GeoHaystack indexes cannot be created in version 5.0 and above")
-        if kind != "hashed" and kind not in SPECIAL_KINDS:
-            raise refused(raw, f"Unknown index plugin '{kind}'")
-        return 0
-    if code not in NUMBERS:
-        raise refused(
-            raw,
-            f"Values in v:2 index key pattern cannot be of type {TYPE_NAMES[code]}. "
-            "Only numbers > 0, numbers < 0, and strings are allowed.",
-        )
-    number = number_of(value)
-    if number == 0 or isnan(number):
-        raise refused(raw, f"Values in the index key pattern cannot be {'NaN' if isnan(number) else 0}.")
-    return 1 if number > 0 else -1
+def _check_string(raw: bytes, name: str, value: Value) -> None:
+    if value[0] != STRING:
+        raise refused(raw, f"The field '{name}' must be a string, but got {TYPE_NAMES[value[0]]}", Code.TypeMismatch)
 
 
-def _check_version(raw: bytes, value: Value) -> None:
+def _check_version(raw: bytes, name: str, value: Value) -> None:
     if value[0] not in NUMBERS:
         raise refused(raw, f"The field 'v' must be a number, but got {TYPE_NAMES[value[0]]}", Code.TypeMismatch)
     version = number_of(value)
@@ -303,6 +217,10 @@ def _check_version(raw: bytes, value: Value) -> None:
         raise refused(raw, "Index version must be representable as a 32-bit integer", Code.BadValue)
     if version not in (1, 2):
         raise refused(raw, f"Invalid index specification {shown(raw)}; cannot create an index with v={version:g}")
+
+
+def _version_of(options: dict[str, Value]) -> int:
+    return 1 if "v" in options and number_of(options["v"]) == 1 else 2
 
 
 def _check_flag(raw: bytes, name: str, value: Value) -> None:
@@ -315,12 +233,56 @@ def _check_flag(raw: bytes, name: str, value: Value) -> None:
     )
 
 
+def _check_partial(raw: bytes, name: str, value: Value) -> None:
+    partial_filter(raw, value)
+
+
+def _check_collation(raw: bytes, name: str, value: Value) -> None:
+    collation_of(raw, value)
+
+
+def _check_later(raw: bytes, name: str, value: Value) -> None:
+    """What is checked beside other options, or is refused whatever it is, or means nothing."""
+
+
+_OPTIONS: dict[str, Callable[[bytes, str, Value], None]] = {
+    # What is kept, in the order in which it is listed.
+    "v": _check_version,
+    "key": _check_key,
+    "name": _check_string,
+    "background": _check_flag,
+    "unique": _check_flag,
+    "hidden": _check_flag,
+    "partialFilterExpression": _check_partial,
+    "sparse": _check_flag,
+    "expireAfterSeconds": _check_later,
+    "weights": check_type,
+    "default_language": check_type,
+    "language_override": check_type,
+    "textIndexVersion": check_type,
+    "2dsphereIndexVersion": check_type,
+    "bits": check_type,
+    "min": check_type,
+    "max": check_type,
+    "wildcardProjection": _check_later,
+    "collation": _check_collation,
+    "coarsestIndexedLevel": check_type,
+    "finestIndexedLevel": check_type,
+    # What old clients say and no server has heard since.
+    "ns": _check_later,
+    "dropDups": _check_later,
+    **dict.fromkeys(_LACKING, _check_later),
+}
+"""Every option that there is: (specification, name, value) -> None, or the refusal of the value by itself."""
+_LISTED_AS_GIVEN = frozenset(("partialFilterExpression", "wildcardProjection"))
+
+
 def _is_set(value: Value) -> bool:
     return value[1] == b"\1" if value[0] == BOOL else number_of(value) != 0
 
 
-def _check_id_index(raw: bytes, found: dict[str, Value]) -> None:
-    for option in found:
+def _check_id_index(raw: bytes, options: dict[str, Value]) -> None:
+    for option in options:
         if option not in ("v", "key", "name", "collation", "ns"):
             raise CommandError(
                 _INVALID_OPTION, f"The field '{option}' is not valid for an _id index specification. {shown(raw)}"
@@ -342,20 +304,20 @@ def _check_name(raw: bytes, name: str, key: Value) -> None:
 
 
 def _wildcard_of(
-    raw: bytes, found: dict[str, Value], fields: tuple[tuple[str, int], ...], flags: dict[str, bool]
+    raw: bytes, options: dict[str, Value], fields: tuple[tuple[str, int], ...], flags: dict[str, bool]
 ) -> WildcardPaths | None:
     path = fields[0][0]
-    projection = found.get("wildcardProjection")
-    if path.split(".")[-1] != _WILDCARD:
+    projection = options.get("wildcardProjection")
+    if not is_wildcard(path):
         if projection is not None:
             raise refused(raw, "The field 'wildcardProjection' is only allowed in a 'wildcard' index", Code.BadValue)
         return None
     for option in ("unique", "sparse"):
         if flags.get(option):
             raise refused(raw, f"Index type 'wildcard' does not support the {option} option")
-    if "expireAfterSeconds" in found:
+    if "expireAfterSeconds" in options:
         raise refused(raw, "Index type 'wildcard' cannot be a TTL index")
-    if "v" in found and number_of(found["v"]) == 1:
+    if _version_of(options) == 1:
         raise refused(raw, "'wildcard' index plugin is not allowed with index version v:1")
     return wildcard_paths(raw, path, projection)
 
@@ -378,11 +340,12 @@ def _check_build(
 
 def _with(raw: bytes, option: str, value: Value | None) -> bytes:
     """The listed form with another value for one of its options."""
-    kept = {name: (code, data) for name, code, data in elements(raw)}
-    kept.pop(option, None)
-    if value is not None:
-        kept[option] = value
-    return document_from([(name, *kept[name]) for name in ("v", "key", "name", *_ORDER) if name in kept])
+    kept = {name: (code, data) for name, code, data in elements(raw) if name != option}
+    return _listed(kept if value is None else kept | {option: value})
+
+
+def _listed(options: dict[str, Value]) -> bytes:
+    return document_from([(name, *options[name]) for name in _OPTIONS if name in options])
 
 
 ID_INDEX = IndexSpec(

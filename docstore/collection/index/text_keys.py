@@ -1,4 +1,4 @@
-"""The encoded keys of a document in an index of words: one for each of its terms, between those of the other fields."""
+"""The encoded keys of a document in a text index: one for each of its terms, between those of the other fields."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from docstore.query.geo.values_at_path import values_at
 from docstore.query.text.terms import TextKeys
 from docstore.query.value.values import display, string_value
 
-ARRAY_BESIDE_WORDS = 201
+ARRAY_BESIDE_TEXT = 201
 
 _NULL: Value = (NULL, b"")
 
 
-def word_entries(spec: IndexSpec, words: TextKeys) -> KeysOf:
+def text_entries(spec: IndexSpec, text: TextKeys) -> KeysOf:
     """The keys of any document that the index covers. Errors: `NOT_A_LANGUAGE`, 201 for an array in another field."""
     place = [path for path, _ in spec.fields].index(TERMS)
     before = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[:place]]
@@ -28,7 +28,7 @@ def word_entries(spec: IndexSpec, words: TextKeys) -> KeysOf:
     def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
         head = b"".join(_beside(raw, path, pattern) for path, pattern in before)
         tail = b"".join(_beside(raw, path, pattern) for path, pattern in behind)
-        found = sorted(head + encode_key(string_value(term)) + tail for term in words.scores(raw))
+        found = sorted(head + encode_key(string_value(term)) + tail for term in text.scores(raw))
         return found, several if len(found) > 1 else 0, b""
 
     return keys
@@ -38,5 +38,5 @@ def _beside(raw: bytes, path: str, pattern: KeyPattern) -> bytes:
     found = list(values_at((OBJECT, raw), path.split("."))) or [_NULL]
     if len(found) > 1 or found[0][0] == ARRAY:
         shown = display((OBJECT, raw))
-        raise CommandError(ARRAY_BESIDE_WORDS, f"Field '{path}' of text index contains an array in document: {shown}")
+        raise CommandError(ARRAY_BESIDE_TEXT, f"Field '{path}' of text index contains an array in document: {shown}")
     return pattern.encode(found)

@@ -1,6 +1,6 @@
-"""Indexes of words: their options, checked as MongoDB does, and the form in which they are kept.
+"""Text indexes: their options, checked as MongoDB does, and the form in which they are kept.
 
-Whatever fields an index of words has, their place in its key pattern is taken by `_fts` and `_ftsx`; `weights` names
+Whatever fields a text index has, their place in its key pattern is taken by `_fts` and `_ftsx`; `weights` names
 them.
 """
 
@@ -26,7 +26,7 @@ _VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class TextIndexSpec:
-    """What is kept of an index of words: its key pattern, the fields that entries have, and the options as listed."""
+    """What is kept of a text index: its key pattern, the fields that entries have, and the options as listed."""
 
     keys: TextKeys
     key: bytes
@@ -34,14 +34,14 @@ class TextIndexSpec:
     options: Mapping[str, Value]
 
 
-def words_of(
+def text_index_of(
     raw: bytes,
     key: bytes,
     fields: Sequence[tuple[str, int]],
     options: Mapping[str, Value],
     collation: Collation | None,
 ) -> TextIndexSpec | None:
-    """The specification of an index of words; None for another one. Errors: CannotCreateIndex, and NotImplemented for
+    """The specification of a text index; None for another one. Errors: CannotCreateIndex, and NotImplemented for
     the forms of servers before 3.2.
     """
     kinds = kinds_of(key)
@@ -51,36 +51,54 @@ def words_of(
     refuse_collation(raw, "text", collation)
     if places[-1] - places[0] >= len(places):
         raise refused(raw, "'text' fields in index must all be adjacent")
-    weights = {kinds[place][0]: 1 for place in places if kinds[place][0] != TERMS}
-    for path, code, data in elements(options["weights"][1]) if "weights" in options else ():
-        weights[path] = _weight(raw, path, (code, data))
-    if not weights:
-        raise refused(raw, "text index option 'weights' must specify fields or the wildcard")
+    weights = _weights(raw, [kinds[place][0] for place in places], options)
     _check_version(raw, options)
-    name = text_of(options["default_language"]) if "default_language" in options else "english"
+    name = _text_option(options, "default_language", "english")
     language = language_named(name)
     if language is None:
         raise refused(raw, "default_language is not valid")
-    override = text_of(options["language_override"]) if "language_override" in options else "language"
-    if not override or override.startswith("$") or "." in override:
-        raise refused(raw, "language_override is not valid")
-    ordered = tuple(sorted(weights.items()))
-    before, behind = list(fields[: places[0]]), [each for each in fields[places[-1] + 1 :] if each[0] != _SCORES]
-    given = {path: (code, data) for path, code, data in elements(key)}
-    kept: list[tuple[str, int, bytes]] = [(path, *given[path]) for path, _ in before]
-    kept += [(TERMS, *string_value("text")), (_SCORES, *from_python(1))]
-    kept += [(path, *given[path]) for path, _ in behind]
+    override = _override(raw, options)
+    before, behind = fields[: places[0]], [each for each in fields[places[-1] + 1 :] if each[0] != _SCORES]
     return TextIndexSpec(
-        TextKeys(ordered, language, override),
-        document_from(kept),
+        TextKeys(weights, language, override),
+        _key_of(key, [path for path, _ in before], [path for path, _ in behind]),
         (*before, (TERMS, 0), *behind),
         {
-            "weights": (OBJECT, document_from([(path, *integer_value(weight)) for path, weight in ordered])),
+            "weights": (OBJECT, document_from([(path, *integer_value(weight)) for path, weight in weights])),
             "default_language": string_value(name),
             "language_override": string_value(override),
             "textIndexVersion": from_python(_VERSION),
         },
     )
+
+
+def _weights(raw: bytes, paths: Sequence[str], options: Mapping[str, Value]) -> tuple[tuple[str, int], ...]:
+    """(path, weight) of all fields in the order of their names: those of the key pattern and those of `weights`."""
+    weights = {path: 1 for path in paths if path != TERMS}
+    for path, code, data in elements(options["weights"][1]) if "weights" in options else ():
+        weights[path] = _weight(raw, path, (code, data))
+    if not weights:
+        raise refused(raw, "text index option 'weights' must specify fields or the wildcard")
+    return tuple(sorted(weights.items()))
+
+
+def _override(raw: bytes, options: Mapping[str, Value]) -> str:
+    """The field that names the language of a document."""
+    override = _text_option(options, "language_override", "language")
+    if not override or override.startswith("$") or "." in override:
+        raise refused(raw, "language_override is not valid")
+    return override
+
+
+def _text_option(options: Mapping[str, Value], name: str, default: str) -> str:
+    return text_of(options[name]) if name in options else default
+
+
+def _key_of(key: bytes, before: Sequence[str], behind: Sequence[str]) -> bytes:
+    """The key pattern as it is kept: one pair of fields where the text fields were, between the other ones."""
+    given = {path: (path, code, data) for path, code, data in elements(key)}
+    text = [(TERMS, *string_value("text")), (_SCORES, *from_python(1))]
+    return document_from([*(given[path] for path in before), *text, *(given[path] for path in behind)])
 
 
 def _check_version(raw: bytes, options: Mapping[str, Value]) -> None:

@@ -37,7 +37,7 @@ from docstore.query.metadata import keyed_by
 from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
 from docstore.query.plan.near import near_plan
 from docstore.query.plan.plan import choose, over_distinct
-from docstore.query.plan.text import words_plan
+from docstore.query.plan.text import text_plan
 from docstore.query.sort import UNSORTED, Sort
 from docstore.storage import Family
 
@@ -119,7 +119,7 @@ def plan_query(
     visible = [] if coll is None else [index for index in coll.indexes.values() if not index.hidden]
     special = special_condition(tree, visible)
     if isinstance(special, TextSearch):
-        return words_plan(tree, special, visible, sort, hint)
+        return text_plan(tree, special, visible, sort, hint)
     if special is not None and (sort.natural or (hint is not None and hint.natural)):
         raise CommandError(Code.BadValue, "geoNear expression not allowed with $natural")
     if coll is None:

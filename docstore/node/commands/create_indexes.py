@@ -98,7 +98,7 @@ def _conflicts(spec: IndexSpec, known: list[IndexSpec]) -> bool:
                 )
             return True
     for other in known:
-        if spec.words is not None and other.words is not None and other.key != spec.key:
+        if spec.text is not None and other.text is not None and other.key != spec.key:
             raise CommandError(
                 Code.CannotCreateIndex,
                 f'only one text index per collection allowed, found existing text index "{other.name}"',

@@ -56,12 +56,12 @@ def filter_document(tree: Filter) -> dict[str, Any]:
             return {path: condition}
 
 
-def _search(words: TextSearch) -> dict[str, Any]:
+def _search(text: TextSearch) -> dict[str, Any]:
     return {
-        "$search": words.search,
-        "$language": words.sought.language or words.language or "",
-        "$caseSensitive": words.exactness.case,
-        "$diacriticSensitive": words.exactness.diacritics,
+        "$search": text.search,
+        "$language": text.matcher.language or text.language or "",
+        "$caseSensitive": text.exactness.case,
+        "$diacriticSensitive": text.exactness.diacritics,
     }
 
 

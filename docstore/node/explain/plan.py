@@ -163,8 +163,8 @@ def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) ->
             return Stage("FETCH", condition, inputs=[_id_scan(value)])
         case CollectionScan(direction):
             return Stage("COLLSCAN", condition, {"direction": "forward" if direction > 0 else "backward"})
-        case IndexScan(words=TextSearch() as words) as scan:
-            stage = _text_match(scan, words)
+        case IndexScan(text=TextSearch() as text) as scan:
+            stage = _text_match(scan, text)
             return stage if condition is None else Stage("FETCH", condition, inputs=[stage])
         case IndexScan() as scan:
             if covered:
@@ -189,10 +189,10 @@ def _near_scan(access: NearScan) -> Stage:
     return Stage(name, details={name: details[name] for name in ("keyPattern", "indexName", "indexVersion")})
 
 
-def _text_match(access: IndexScan, words: TextSearch) -> Stage:
+def _text_match(access: IndexScan, text: TextSearch) -> Stage:
     index = access.index
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
-    search, _ = words.sought.settled
+    search, _ = text.matcher.settled
     details: dict[str, Any] = {
         "indexPrefix": {path: _value_of(found) for path, found in _prefix(access)},
         "indexName": index.name,
@@ -213,7 +213,7 @@ def _value_of(bounds: FieldBounds) -> Any:
 
 
 def _prefix(access: IndexScan) -> list[tuple[str, FieldBounds]]:
-    """The bounds of the fields before the words."""
+    """The bounds of the fields before the text."""
     return [
         (path, found) for (path, direction), found in zip(access.index.fields, access.bounds, strict=False) if direction
     ]
@@ -289,7 +289,7 @@ def index_details(index: Index) -> dict[str, Any]:
 
 def _multikey_paths(index: Index) -> dict[str, list[str]] | None:
     """Which parts of the paths are arrays, as far as it is known without looking into the documents."""
-    if index.spec.hashed or index.wildcard is not None or index.words is not None:
+    if index.spec.hashed or index.wildcard is not None or index.text is not None:
         return None
     if isinstance(index.geometry, PlaneKeys):
         return None

@@ -51,7 +51,7 @@ def compile_filter(tree: Filter) -> Predicate:
         case DocumentTest(test):
             return path_predicates.Call(test)
         case TextSearch():
-            return path_predicates.Call(tree.sought.finds)
+            return path_predicates.Call(tree.matcher.finds)
         case ElemMatchObject(path, inner):
             return path_predicates.ElemMatch(path, compile_filter(inner))
         case ElemMatchValue(path, inner):

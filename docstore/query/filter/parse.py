@@ -13,7 +13,7 @@ from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.bits import BIT_OPERATORS
 from docstore.query.filter.path_operators import FIELD_OPERATORS, parse_equality, parse_regex_operator
-from docstore.query.filter.text_operator import parse_words
+from docstore.query.filter.text_operator import parse_text
 from docstore.query.filter.tree import (
     MATCH_ALL,
     Always,
@@ -141,7 +141,7 @@ def _top_level(name: str, value: Value, query_context: QueryContext) -> Filter |
         case "$where":
             return parse_where(value, query_context)
         case "$text":
-            return parse_words(value)
+            return parse_text(value)
         case "$sampleRate":
             return _parse_sample_rate(value, query_context)
         case "$jsonSchema":

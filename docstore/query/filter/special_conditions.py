@@ -1,4 +1,4 @@
-"""Conditions that only an index of their own kind meets, nearness and searches for words: where they may stand.
+"""Conditions that only an index of their own kind meets, nearness and text searches: where they may stand.
 
 What asks for one is planned by itself (`docstore.query.plan.near`, `docstore.query.plan.text`).
 """
@@ -15,28 +15,32 @@ from docstore.query.plan.index_bounds import IndexInfo
 def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) -> Near | TextSearch | None:
     """What of these a filter asks for, in the conjunction at its top. `indexes`: those that there are.
 
-    Errors: BadValue for one in the wrong place or one too many, NoQueryExecutionPlans for words in a disjunction,
-    IndexNotFound for words without an index of words.
+    Errors: BadValue for one in the wrong place or one too many, NoQueryExecutionPlans for `$text` in a disjunction,
+    IndexNotFound for `$text` without a text index.
     """
     found = list(_special(tree))
     if not found:
         return None
-    near = [node for node in found if isinstance(node, Near)]
-    words = [node for node in found if isinstance(node, TextSearch)]
-    if words and indexes is not None and all(index.words is None for index in indexes):
+    searches_text = any(isinstance(node, TextSearch) for node in found)
+    if searches_text and indexes is not None and all(index.text is None for index in indexes):
         raise CommandError(Code.IndexNotFound, "text index required for $text query")
-    top = tree.children if isinstance(tree, And) else (tree,)
-    if any(node not in top for node in near):
+    _check_places(found, tree.children if isinstance(tree, And) else (tree,))
+    return found[0]
+
+
+def _check_places(found: Sequence[Near | TextSearch], top: Sequence[Filter]) -> None:
+    """Refuse more than one of the conditions, and one that is not in the conjunction at the top."""
+    misplaced = [node for node in found if node not in top]
+    if any(isinstance(node, Near) for node in misplaced):
         raise CommandError(Code.BadValue, "geo $near must be top-level expr")
     if any(_negates(child) for child in top):
         raise CommandError(Code.BadValue, "text expression not allowed in nor")
-    if near and words:
+    if len({type(node) for node in found}) > 1:
         raise CommandError(Code.BadValue, "text and geoNear not allowed in same query")
     if len(found) > 1:
-        raise CommandError(Code.BadValue, f"Too many {'geoNear' if near else 'text'} expressions")
-    if any(node not in top for node in words):
+        raise CommandError(Code.BadValue, f"Too many {'geoNear' if isinstance(found[0], Near) else 'text'} expressions")
+    if misplaced:
         raise CommandError(Code.NoQueryExecutionPlans, "Failed to produce a solution for TEXT under OR")
-    return found[0]
 
 
 def nearness(tree: Filter) -> Near | None:
@@ -45,8 +49,8 @@ def nearness(tree: Filter) -> Near | None:
     return found if isinstance(found, Near) else None
 
 
-def has_words(tree: Filter) -> bool:
-    """Whether a filter searches for words, wherever that stands."""
+def has_text_search(tree: Filter) -> bool:
+    """Whether there is a `$text` anywhere in a filter."""
     return any(isinstance(node, TextSearch) for node in _special(tree))
 
 
@@ -62,7 +66,7 @@ def _special(tree: Filter) -> Iterator[Near | TextSearch]:
 
 
 def _negates(tree: Filter) -> bool:
-    """Whether a search for words stands in a negation."""
+    """Whether a text search stands in a negation."""
     match tree:
         case And(children) | Or(children):
             return any(map(_negates, children))

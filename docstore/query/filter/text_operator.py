@@ -1,4 +1,4 @@
-"""`$text`: the search for words in a filter, and where it may stand in one."""
+"""`$text`: the text search in a filter, and where it may stand in one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docstore.query.value.values import is_true, text_of, type_name
 _OPTIONS = {"$search": STRING, "$language": STRING, "$caseSensitive": BOOL, "$diacriticSensitive": BOOL}
 
 
-def parse_words(value: Value) -> TextSearch:
+def parse_text(value: Value) -> TextSearch:
     """The condition of a `$text`. Errors: BadValue, NoSuchKey without `$search`, TypeMismatch."""
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$text expects an object")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.walk import Value
 from docstore.query.text.languages import Exactness
-from docstore.query.text.search import Sought
+from docstore.query.text.search import TextMatcher
 from docstore.query.value.collation import Collation, holds_strings
 
 if TYPE_CHECKING:
@@ -118,16 +118,16 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class TextSearch:
-    """A search for words, which only an index of words answers; without a `language` it is in that of the index.
+    """A text search, which only a text index answers; without a `language` it is in that of the index.
 
-    The plan says in `sought` which index that is.
+    The plan says in `matcher` which index that is.
     """
 
     search: str
     language: str | None
     exactness: Exactness
     argument: Value
-    sought: Sought = field(default_factory=Sought, compare=False)
+    matcher: TextMatcher = field(default_factory=TextMatcher, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,8 @@ class IndexScan:
     wildcard: WildcardBounds | None = field(default=None, compare=False)
     checked: bool = False
     once: int = 0
-    words: TextSearch | None = field(default=None, compare=False)
-    """The search for words whose terms are looked up."""
+    text: TextSearch | None = field(default=None, compare=False)
+    """The text search whose terms are looked up."""
 
     def field_ranges(self) -> list[list[tuple[bytes, bytes]]]:
         """For each of the bounded fields the sorted ranges of its key bytes, as they stand in the index."""

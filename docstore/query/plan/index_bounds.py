@@ -80,7 +80,7 @@ class IndexInfo(Protocol):
     def geometry(self) -> GeoKeys | None: ...
 
     @property
-    def words(self) -> TextKeys | None: ...
+    def text(self) -> TextKeys | None: ...
 
     @property
     def collation(self) -> Collation | None: ...
@@ -96,7 +96,7 @@ class Coverage:
 
 def covers(tree: Filter, index: IndexInfo) -> Coverage:
     """How far the index holds all that the filter can find."""
-    if index.wildcard is not None or index.geometry is not None or index.words is not None:
+    if index.wildcard is not None or index.geometry is not None or index.text is not None:
         return Coverage(index.partial is None or implies(tree, index.partial), False)
     if index.partial is not None:
         implied = implies(tree, index.partial)
@@ -137,7 +137,7 @@ def asked_of(tree: Filter, collation: Collation | None) -> Filter:
 
 def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
     """Bounds of the leading fields of an index that is not a wildcard index."""
-    if index.words is not None:
+    if index.text is not None:
         return []
     if index.geometry is not None:
         return _geometry_bounds(tree, index)

@@ -1,6 +1,6 @@
-"""The plan of a search for words: the entries of the index of words for each of its terms.
+"""The plan of a text search: the entries of the text index for each of its terms.
 
-The filter has to fix all fields before the words to one value. A search that asks for more than one of its terms looks
+The filter has to fix all fields before the text to one value. A search that asks for more than one of its terms looks
 at the documents.
 """
 
@@ -23,21 +23,21 @@ from docstore.query.text.search import Search, parse_search
 from docstore.query.value.values import string_value
 
 
-def words_plan(tree: Filter, words: TextSearch, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
-    """The plan of a filter with `words` in the conjunction at its top; they are told which index it is, of which there
-    is one. Errors: BadValue beside a hint or the natural order, NoQueryExecutionPlans.
+def text_plan(tree: Filter, text: TextSearch, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
+    """The plan of a filter with `text` in the conjunction at its top; it is told which index it is, of which there is
+    one. Errors: BadValue beside a hint or the natural order, NoQueryExecutionPlans.
     """
     if hint is not None:
         raise CommandError(Code.BadValue, "text and hint not allowed in same query")
     if sort.natural:
         raise CommandError(Code.BadValue, "text expression not allowed with $natural sort order")
-    index = next(index for index in indexes if index.words is not None)
-    assert index.words is not None
-    language = index.words.language if words.language is None else language_named(words.language)
+    index = next(index for index in indexes if index.text is not None)
+    assert index.text is not None
+    language = index.text.language if text.language is None else language_named(text.language)
     if language is None:
-        raise CommandError(Code.BadValue, f'unsupported language: "{words.language}" for text index version 3')
-    search = parse_search(words.search, language, words.exactness)
-    words.sought.settle(search, index.words)
+        raise CommandError(Code.BadValue, f'unsupported language: "{text.language}" for text index version 3')
+    search = parse_search(text.search, language, text.exactness)
+    text.matcher.settle(search, index.text)
     bounds = _bounds(tree, index, search)
     if bounds is None or not covers(tree, index).bounded:
         raise CommandError(
@@ -47,15 +47,15 @@ def words_plan(tree: Filter, words: TextSearch, indexes: Sequence[IndexInfo], so
         )
     if not search.looked_up:
         return Plan(Eof(), None, True)
-    left: list[Filter] = [child for child in tree.children if child is not words] if isinstance(tree, And) else []
+    left: list[Filter] = [child for child in tree.children if child is not text] if isinstance(tree, And) else []
     if not search.is_plain:
-        left.append(words)
+        left.append(text)
     rest = residual(conjunction(left), bounds, None) if left else None
-    return Plan(replace(index_scan(index, bounds, 1), words=words), rest, not sort)
+    return Plan(replace(index_scan(index, bounds, 1), text=text), rest, not sort)
 
 
 def _bounds(tree: Filter, index: IndexInfo, search: Search) -> list[FieldBounds] | None:
-    """Those of the fields before the words, and the terms; None where one of these is not fixed to one value."""
+    """Those of the fields before the text, and the terms; None where one of these is not fixed to one value."""
     found: list[FieldBounds] = []
     fixed = equalities(tree)
     for path, direction in index.fields:
@@ -64,4 +64,4 @@ def _bounds(tree: Filter, index: IndexInfo, search: Search) -> list[FieldBounds]
         if path not in fixed:
             return None
         found += field_bounds(tree, [(path, direction)])
-    raise AssertionError("an index of words has a field for them")
+    raise AssertionError("a text index has a field for them")

@@ -1,1 +1,1 @@
-"""Words in texts: what an index of words holds of a document, and what a search for words finds in it."""
+"""Words in texts: what a text index holds of a document, and what a text search finds in it."""

@@ -1,4 +1,4 @@
-"""The languages of indexes of words: how a text is taken apart into words, and what of a word counts.
+"""The languages of text indexes: how a text is taken apart into words, and what of a word counts.
 
 TextSearch lie between dashes, quotation marks, punctuation, pattern characters and white space, as Unicode has them; in
 English an apostrophe is part of a word. A word counts as its stem, without regard to case and diacritics unless these

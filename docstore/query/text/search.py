@@ -1,4 +1,4 @@
-"""A search for words: its text taken apart, and what it says of a document.
+"""A text search: its text taken apart, and what it says of a document.
 
 A document is found that has one of the terms, all of the phrases, and none of what stands behind a minus sign. Phrases
 are looked for in the texts as they stand. The words of a phrase are terms too.
@@ -92,8 +92,8 @@ def parse_search(text: str, language: TextLanguage, exactness: Exactness) -> Sea
     )
 
 
-class Sought:
-    """What a condition looks for, once a plan has found the index that answers it."""
+class TextMatcher:
+    """What tests and scores documents for a `$text`, once a plan has found the index that answers it."""
 
     def __init__(self) -> None:
         self._found: tuple[Search, TextKeys] | None = None

@@ -1,4 +1,4 @@
-"""The words that a search for words passes over, by language: what is so common that it says nothing."""
+"""The words that a text search passes over, by language: what is so common that it says nothing."""
 
 from __future__ import annotations
 

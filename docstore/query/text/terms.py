@@ -1,4 +1,4 @@
-"""What an index of words holds of a document: its terms, each with its score.
+"""What a text index holds of a document: its terms, each with its score.
 
 A text gives a term the more, the oftener it stands in it and the larger a part of its words it is: the first time
 counts 1, the second 1/2, the third 1/4 and so on; that is weighed by half of one plus the part of the words; a text
@@ -27,7 +27,7 @@ Text = tuple[str, int, TextLanguage]
 
 @dataclass(frozen=True, slots=True)
 class TextKeys:
-    """The fields of an index of words with their weights, where a text without a field of its own has the weight of
+    """The fields of a text index with their weights, where a text without a field of its own has the weight of
     `EVERYWHERE`. `override` is the field by which a document names its language.
     """
 

@@ -1,4 +1,4 @@
-"""Indexes of words: ordinary indexes, whose keys are terms."""
+"""Text indexes: ordinary indexes, whose keys are terms."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_the_index_leads_to_all_that_a_search_finds(texts: list[Any], search: st
     tree = parse_filter(bson.encode(condition))
     plan_query(coll, tree)
     index = coll.indexes["words"]
-    assert index.words is not None
-    expected = [n for n, raw in enumerate(coll.documents(store.engine)) if tree.sought.finds(raw)]  # type: ignore[union-attr]
+    assert index.text is not None
+    expected = [n for n, raw in enumerate(coll.documents(store.engine)) if tree.matcher.finds(raw)]  # type: ignore[union-attr]
     assert sorted(ids(find(coll, store, condition))) == expected
     check(store)
 

@@ -35,7 +35,7 @@ class Index:
     partial: Filter | None = None
     wildcard: WildcardPaths | None = None
     geometry: GeoKeys | None = None
-    words: TextKeys | None = None
+    text: TextKeys | None = None
     collation: Collation | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Words of texts and searches for them, without a real server: `tests/differential/words` has cases judged by one."""
+"""Terms of texts and searches for them; `tests/differential/text_search` has cases judged by a real server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from docstore.errors import Code, CommandError
 from docstore.query.text.languages import LOOSE, Exactness, TextLanguage, language_named
-from docstore.query.text.search import Sought, parse_search
+from docstore.query.text.search import TextMatcher, parse_search
 from docstore.query.text.terms import TextKeys
 from tests.unit.query.raw import raw
 
@@ -110,11 +110,11 @@ def test_what_a_search_finds(text: str, exactness: Exactness, found: bool) -> No
 
 
 def test_nothing_is_known_before_there_is_an_index() -> None:
-    sought = Sought()
-    assert sought.language is None
+    matcher = TextMatcher()
+    assert matcher.language is None
     with pytest.raises(CommandError) as refused:
-        sought.score(raw({"t": "x"}))
+        matcher.score(raw({"t": "x"}))
     assert refused.value.code == Code.IndexNotFound
-    sought.settle(parse_search("fox quick", ENGLISH, LOOSE), keys(t=2))
-    assert sought.language == "english"
-    assert sought.score(raw({"t": "The quick brown fox"})) == pytest.approx(8 / 3)
+    matcher.settle(parse_search("fox quick", ENGLISH, LOOSE), keys(t=2))
+    assert matcher.language == "english"
+    assert matcher.score(raw({"t": "The quick brown fox"})) == pytest.approx(8 / 3)

@@ -1,4 +1,4 @@
-"""Indexes of words and searches in them."""
+"""Text indexes and searches in them."""
 
 from __future__ import annotations
 

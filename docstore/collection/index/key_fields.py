@@ -1,0 +1,83 @@
+"""The key pattern of an index specification: its fields, and what no key pattern may be."""
+
+from __future__ import annotations
+
+from math import isnan
+
+from docstore.bson import STRING, Value, elements
+from docstore.collection.index.geo_options import SPECIAL_KINDS
+from docstore.collection.index.options import number_of, refused
+from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of
+
+_REFERENCES = frozenset(("$id", "$ref", "$db"))
+_WILDCARD = "$**"
+
+
+def key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
+    """(dotted path, 1 or -1; 0 for a field of another kind) of a key pattern. Errors: CannotCreateIndex."""
+    fields: list[tuple[str, int]] = []
+    plugin: str | None = None
+    for path, code, data in elements(key):
+        direction = _direction(raw, (code, data))
+        if code == STRING:
+            kind = text_of((code, data))
+            if plugin is not None and plugin != kind:
+                raise refused(raw, "Can't use more than one index plugin for a single index.")
+            plugin = kind
+        _check_path(raw, path, plugin)
+        if is_wildcard(path):
+            if direction < 0:
+                raise refused(raw, "A numeric value in a $** index key pattern must be positive.")
+            direction = 0
+        fields.append((path, direction))
+    if not fields:
+        raise refused(raw, "Index keys cannot be empty.")
+    if plugin != "text" and len(fields) > 1 and any(is_wildcard(path) for path, _ in fields):
+        raise refused(raw, "wildcard indexes do not allow compounding")
+    if len({path for path, _ in fields}) < len(fields):
+        raise refused(raw, "Index keys cannot name a field twice.")
+    return tuple(fields)
+
+
+def is_wildcard(path: str) -> bool:
+    """Whether a field of a key pattern stands for all paths, or for all below one."""
+    return path == _WILDCARD or path.endswith("." + _WILDCARD)
+
+
+def _check_path(raw: bytes, path: str, plugin: str | None) -> None:
+    """Refuse a path that no field has. `plugin`: the kind of the index as far as its key has been read."""
+    names = path.split(".")
+    if not path:
+        raise refused(raw, "Index keys cannot be an empty field.")
+    if "" in names:
+        raise refused(raw, "Index keys cannot contain an empty field.")
+    may_be_wildcard = plugin is None or (plugin == "text" and len(names) == 1)
+    named = names[:-1] if may_be_wildcard and is_wildcard(path) else names
+    if any(name.startswith("$") and (place == 0 or name not in _REFERENCES) for place, name in enumerate(named)):
+        raise refused(raw, "Index key contains an illegal field name: field name starts with '$'.")
+
+
+def _direction(raw: bytes, value: Value) -> int:
+    """1 or -1, and 0 for a field of a kind that is named by a string."""
+    code = value[0]
+    if code == STRING:
+        kind = text_of(value)
+        if not kind:
+            raise refused(raw, "Values in the index key pattern cannot be empty strings")
+        if kind == "wildcard":
+            raise refused(raw, "The key pattern value for a 'wildcard' index must be a non-zero number, not a string.")
+        if kind == "geoHaystack":
+            raise refused(raw, "GeoHaystack indexes cannot be created in version 5.0 and above")
+        if kind != "hashed" and kind not in SPECIAL_KINDS:
+            raise refused(raw, f"Unknown index plugin '{kind}'")
+        return 0
+    if code not in NUMBERS:
+        raise refused(
+            raw,
+            f"Values in v:2 index key pattern cannot be of type {TYPE_NAMES[code]}. "
+            "Only numbers > 0, numbers < 0, and strings are allowed.",
+        )
+    number = number_of(value)
+    if number == 0 or isnan(number):
+        raise refused(raw, f"Values in the index key pattern cannot be {'NaN' if isnan(number) else 0}.")
+    return 1 if number > 0 else -1
