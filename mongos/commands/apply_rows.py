@@ -10,7 +10,8 @@ from docstore.errors import Code, CommandError
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.errors import family_absent
 from docstore.widecolumn.model.internal_requests import bytes_of, writes_of
-from mongos.widecolumn.executor import RouterExecutor, SchemaIsStale
+from mongos.widecolumn.executor import RouterExecutor
+from mongos.widecolumn.shard_requests import SchemaIsStale
 
 _ATTEMPTS = 3
 

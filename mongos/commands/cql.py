@@ -22,17 +22,20 @@ from docstore.widecolumn.cql.run.execution import Surroundings
 from docstore.widecolumn.cql.statements import Describe, SchemaChange, Select, Use
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, level_named
 from mongos.router import router_of
-from mongos.widecolumn.executor import RouterExecutor, SchemaIsStale
-from mongos.widecolumn.schema_changes import copy_definition
+from mongos.widecolumn.executor import RouterExecutor
+from mongos.widecolumn.shard_requests import SchemaIsStale
 
 _ATTEMPTS = 10
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     statement = parser.parse(args.value)
-    if not isinstance(statement, Select) or level_named(args["consistency"]) in SERIAL_LEVELS:
-        context.read_preference = PRIMARY
-    executor = RouterExecutor(context, fresh=isinstance(statement, SchemaChange | Use | Describe))
+    serial = not isinstance(statement, Select) or level_named(args["consistency"]) in SERIAL_LEVELS
+    executor = RouterExecutor(
+        context,
+        read_preference=PRIMARY if serial else context.read_preference,
+        fresh=isinstance(statement, SchemaChange | Use | Describe),
+    )
     router = router_of(context)
     surroundings = Surroundings(rng=os.urandom, pause=_pause)
     for attempt in range(_ATTEMPTS):
@@ -41,7 +44,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         except SchemaIsStale as stale:
             if attempt:
                 # The definition was read just before: the shard that has another is behind.
-                await copy_definition(router, stale.keyspace, stale.family)
+                await executor.copy_definition(stale.keyspace, stale.family)
         except CqlError:
             if not executor.used_kept:
                 raise

@@ -10,18 +10,18 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.commands.shared import wide_column as parameters
 from mongos.widecolumn.hints.writes import hinted
-from mongos.widecolumn.reads import read_keyspace, read_ring, read_row, read_rows
-from mongos.widecolumn.schema_changes import (
+from mongos.widecolumn.row_commands import read_ring, read_row, read_rows, write_batch, write_row
+from mongos.widecolumn.schema_commands import (
     alter_family,
     create_family,
     create_keyspace,
+    describe_keyspace,
     describe_keyspaces,
     drop_family,
     drop_keyspace,
     load_storage_conf,
     truncate,
 )
-from mongos.widecolumn.writes import write_batch, write_row
 
 Run = Callable[[Context, Arguments], Any]
 
@@ -50,7 +50,7 @@ COMMANDS: tuple[Command, ...] = (
     _write("wcInsert", hinted(write_row), "insert a column into a row", parameters.INSERT, **_ROW),
     _write("wcRemove", hinted(write_row), "delete a column, a super column or a row", parameters.REMOVE, **_ROW),
     _write("wcBatchMutate", hinted(write_batch), "insert and delete columns of many rows", parameters.BATCH_MUTATE),
-    _read("describeKeyspace", read_keyspace, "a keyspace and its column families"),
+    _read("describeKeyspace", describe_keyspace, "a keyspace and its column families"),
     _write(
         "createColumnFamily", create_family, "make a column family", parameters.CREATE_COLUMN_FAMILY,
         value=Type.STRING, role=Role.PRIMARY,

@@ -14,15 +14,39 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_to_python
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, column_family, keyspace_from_options
+from docstore.widecolumn.model.comparator_registry import Registry, Unordered, full_name
+from docstore.widecolumn.model.comparators import Comparator
 from docstore.widecolumn.model.definition_commands import digest_of
+from docstore.widecolumn.model.errors import MarshalError
 from docstore.widecolumn.model.executor import StoredFamily
-from mongos.widecolumn.comparator_registry import AnyComparator
 
 if TYPE_CHECKING:
     from mongos.router import Router
 
 _OWN_DATABASES = ("admin", "config", "local")
-_COMPARATORS = AnyComparator()
+
+
+class _NamedComparator:
+    """A class that only has a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def validate(self, value: bytes) -> None:
+        raise MarshalError(f"{self.name} is not known here")
+
+    def compare(self, a: bytes, b: bytes) -> int:
+        raise MarshalError(f"{self.name} is not known here")
+
+
+class _AnyComparator(Registry):
+    """Finds a comparator for every name: nothing is compared here, and the judgement is left to the shards."""
+
+    def find(self, name: str) -> Comparator:
+        return Unordered(_NamedComparator(full_name(name)))
+
+
+COMPARATORS = _AnyComparator()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,5 +111,5 @@ def _schema_of(name: str, shown: RawBSONDocument) -> Schema:
 def _definition_of(keyspace: Keyspace, shown: Any) -> Definition:
     identity = shown["uuid"].as_uuid()
     raw: bytes = shown["options"].raw
-    family: ColumnFamily = column_family(shown["name"], document_to_python(raw)["columnFamily"], _COMPARATORS)
+    family: ColumnFamily = column_family(shown["name"], document_to_python(raw)["columnFamily"], COMPARATORS)
     return Definition(StoredFamily(keyspace, family, identity), digest_of(identity, raw))

@@ -1,4 +1,5 @@
-"""Plans of the wide-column mode carried out over the shards (`docstore.widecolumn.model.executor.Executor`).
+"""The wide-column mode over the shards: plans (`docstore.widecolumn.model.executor.Executor`), and the commands of the
+column model, which go to shards by the same methods (`mongos.widecolumn.shard_requests`).
 
 One request has one timestamp, however often it is tried: a write that is sent again changes nothing. What a plan was
 made by is said with every request to a shard; where that has another definition, the plan is made anew.
@@ -6,55 +7,39 @@ made by is said with every request to a shard; where that has another definition
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
 from time import time
-from typing import Any, TypeVar
+from typing import Any
 
 import bson
 from bson.binary import Binary
 
-from docstore.bson import get_field
-from docstore.commands.concerns import PRIMARY
-from docstore.commands.context import Context
+from docstore.bson import append_fields, documents_array, get_field
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import Level
-from docstore.widecolumn.model.errors import STALE_SCHEMA, family_absent
+from docstore.widecolumn.model.errors import family_absent
 from docstore.widecolumn.model.executor import PartitionRead, RecordPage, RingPage, RingScan, RowWrite, Seen, Stored
 from docstore.widecolumn.model.mutations import pack_entries, unpack_entries
 from docstore.widecolumn.model.record_pages import seen_document, unpack_rows
 from docstore.widecolumn.model.requests import RowRange
-from mongos.router import router_of
-from mongos.routing.cache import version_for
-from mongos.routing.requests import ShardReply, versioned
+from mongos.routing.requests import ShardReply
 from mongos.routing.shards import each
-from mongos.routing.targeting import Target
 from mongos.widecolumn.hints.writes import can_wait, keep
-from mongos.widecolumn.owners import owner_of, parts_of
-from mongos.widecolumn.reads import warnings_of
+from mongos.widecolumn.owners import parts_of
+from mongos.widecolumn.replies import warnings_of
 from mongos.widecolumn.schema_executor import RouterSchema
-from mongos.widecolumn.shard_requests import TIMESTAMPS, by_routing, from_members
-from mongos.widecolumn.writes import account, to_primaries
-
-T = TypeVar("T")
-
-
-class SchemaIsStale(Exception):
-    """A shard has another definition of the column family than the one that the plan was made by."""
-
-    def __init__(self, keyspace: str, family: str) -> None:
-        super().__init__(f"{keyspace}.{family}")
-        self.keyspace = keyspace
-        self.family = family
+from mongos.widecolumn.shard_requests import TIMESTAMPS, SchemaIsStale
 
 
 class RouterExecutor(RouterSchema):
     """Satisfies `Executor` for one request."""
 
-    def __init__(self, context: Context, *, fresh: bool = False) -> None:
-        super().__init__(router_of(context), fresh=fresh)
-        self._context = context
-        self._timestamp = TIMESTAMPS.next()
+    @cached_property
+    def _timestamp(self) -> int:
+        return TIMESTAMPS.next()
 
     def now(self) -> int:
         return int(time())
@@ -67,19 +52,17 @@ class RouterExecutor(RouterSchema):
         for write in writes:
             families.setdefault((write.keyspace, write.family), []).append(write)
 
-        async def family(place: tuple[str, str]) -> list[str]:
-            return await self._apply(*place, families[place], level)
-
-        async def all_of_them() -> list[list[str]]:
-            return await each(list(families), family)
+        async def family(place: tuple[str, str]) -> list[ShardReply]:
+            command = {"_wcApply": place[1], "consistency": level.value}
+            return await self._write_plan(*place, families[place], command)
 
         try:
-            found = await to_primaries(self._context, level, all_of_them)
+            answers = await self.writing(level, lambda: each(list(families), family))
         except CommandError as error:
             if not can_wait(error, level):
                 raise
             return await self._keep(families, level)
-        return [warning for warnings in found for warning in warnings]
+        return warnings_of([answer for found in answers for answer in found])
 
     async def _keep(self, families: Mapping[tuple[str, str], Sequence[RowWrite]], level: Level) -> list[str]:
         """Keep the writes as hints, one for each column family. Errors: Unavailable."""
@@ -88,60 +71,36 @@ class RouterExecutor(RouterSchema):
             found = await self.family(keyspace, name)
             if found is None:
                 raise family_absent(name)
-            command = {
-                "_wcApply": name,
-                "familyId": Binary(found.id.bytes),
-                "writes": [_write_document(write) for write in writes],
-            }
-            if await keep(self._router, keyspace, bson.encode(command), level):
+            hint = _with_writes(bson.encode({"_wcApply": name, "familyId": Binary(found.id.bytes)}), _documents(writes))
+            if await keep(self.router, keyspace, hint, level):
                 warnings.append(f"the write to {keyspace}.{name} waits for a primary as a hint")
         return warnings
-
-    async def _apply(self, keyspace: str, family: str, writes: Sequence[RowWrite], level: Level) -> list[str]:
-        async def attempt(routing: Routing) -> list[str]:
-            groups: dict[str, list[tuple[Target, RowWrite]]] = {}
-            for write in writes:
-                target = owner_of(routing, write.key)
-                groups.setdefault(target.shards[0], []).append((target, write))
-
-            async def one(shard: str) -> ShardReply:
-                rows = [_write_document(write) for _, write in groups[shard]]
-                command = {"_wcApply": family, "writes": rows, "consistency": level.value}
-                return await self._ask(keyspace, routing, shard, command, family)
-
-            answers = await each(list(groups), one)
-            for target, write in (placed for group in groups.values() for placed in group):
-                await account(self._router, routing, target, _size(write))
-            return warnings_of(answers)
-
-        return await self._routed(keyspace, family, attempt)
 
     async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
         """Sent once: what has been done is not as it was seen any more."""
         if not writes:
             return []
-        (write,) = writes
+        ((keyspace, family, *_),) = writes
         command = {
-            "_wcApply": write.family,
-            "writes": [_write_document(write)],
+            "_wcApply": family,
             "seen": [seen_document(part) for part in seen],
             "consistency": level.value,
         }
+        answers = await self.writing(
+            level, lambda: self._write_plan(keyspace, family, writes, command, repeatable=False)
+        )
+        return None if get_field(answers[0].body, "outdated") else warnings_of(answers)
 
-        async def attempt(routing: Routing) -> ShardReply:
-            target = owner_of(routing, write.key)
-            shard = target.shards[0]
-            answer = await self._ask(write.keyspace, routing, shard, command, write.family, repeatable=False)
-            await account(
-                self._router, routing, target, sum(len(part.path) + len(part.record) for part in write.entries)
+    async def _write_plan(
+        self, keyspace: str, family: str, writes: Sequence[RowWrite], command: Mapping[str, Any], *,
+        repeatable: bool = True,
+    ) -> list[ShardReply]:  # fmt: skip
+        base = await self._plan_request(keyspace, family, command)
+        rows = list(zip((write.key for write in writes), _documents(writes), strict=True))
+        with _planned(keyspace, family):
+            return await self.write_at_owners(
+                f"{keyspace}.{family}", rows, partial(_with_writes, base), repeatable=repeatable
             )
-            return answer
-
-        async def applied() -> ShardReply:
-            return await self._routed(write.keyspace, write.family, attempt)
-
-        answer = await to_primaries(self._context, level, applied)
-        return None if get_field(answer.body, "outdated") else warnings_of([answer])
 
     async def read(self, wanted: PartitionRead, level: Level) -> RecordPage:
         command = {
@@ -154,15 +113,12 @@ class RouterExecutor(RouterSchema):
             "head": wanted.head,
             "consistency": level.value,
         }
-
-        async def attempt(routing: Routing) -> ShardReply:
-            shard = owner_of(routing, wanted.key).shards[0]
-            return await self._ask(wanted.keyspace, routing, shard, command, wanted.family, reading=True)
-
-        reading = self._routed(wanted.keyspace, wanted.family, attempt)
-        answer = await from_members(self._context, level, reading)
+        request = await self._plan_request(wanted.keyspace, wanted.family, command)
+        namespace = f"{wanted.keyspace}.{wanted.family}"
+        with _planned(wanted.keyspace, wanted.family):
+            answer = await self.reading(level, lambda: self.read_at_owner(namespace, wanted.key, request))
         more = get_field(answer.body, "more")
-        assert more is not None, "a portion says whether there is more"
+        assert more is not None, "a page says whether there is more"
         return RecordPage(_stored(answer, "entries"), more[1] == b"\1", _stored(answer, "head"))
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPage:
@@ -176,7 +132,8 @@ class RouterExecutor(RouterSchema):
                 if left <= 0:
                     return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
                 command = _scan_command(wanted, part, after, left, level)
-                answer = await self._ask(wanted.keyspace, routing, shard, command, wanted.family, reading=True)
+                request = await self._plan_request(wanted.keyspace, wanted.family, command)
+                (answer,) = await self.ask(routing, [shard], request, reading=True)
                 found = unpack_rows(_binary(answer, "rows"))
                 rows += found
                 left -= sum(len(records) for _, records in found)
@@ -185,50 +142,34 @@ class RouterExecutor(RouterSchema):
                     return RingPage(rows, (_binary(answer, "row"), _binary(answer, "path")))
             return RingPage(rows, None)
 
-        return await from_members(self._context, level, self._routed(wanted.keyspace, wanted.family, attempt))
+        with _planned(wanted.keyspace, wanted.family):
+            return await self.reading(level, lambda: self.routed(f"{wanted.keyspace}.{wanted.family}", attempt))
 
-    async def _routed(self, keyspace: str, family: str, attempt: Callable[[Routing], Awaitable[T]]) -> T:
-        """`by_routing`. SchemaIsStale where the column family is gone, or its keyspace."""
-        try:
-            return await by_routing(self._router, f"{keyspace}.{family}", attempt)
-        except CommandError as error:
-            if error.code != Code.NamespaceNotFound:
-                raise
-            raise SchemaIsStale(keyspace, family) from error
-
-    async def _ask(
-        self, keyspace: str, routing: Routing, shard: str, command: Mapping[str, Any], family: str, *,
-        reading: bool = False, repeatable: bool = True,
-    ) -> ShardReply:  # fmt: skip
-        """One request to one shard. SchemaIsStale where that works by another definition of `family`."""
-        context = self._context
-        body = versioned(bson.encode(await self._with_schema(keyspace, family, command)), version_for(routing, shard))
-        try:
-            return await (await self._router.shards.get(shard)).command(
-                keyspace,
-                body,
-                read_preference=context.read_preference if reading else PRIMARY,
-                repeatable=repeatable,
-                deadline=context.deadline,
-            )
-        except CommandError as error:
-            if STALE_SCHEMA in error.extra:
-                raise SchemaIsStale(keyspace, family) from error
-            raise
-
-    async def _with_schema(self, keyspace: str, family: str, command: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _plan_request(self, keyspace: str, family: str, command: Mapping[str, Any]) -> bytes:
+        """The request with the definition that its plan was made by. SchemaIsStale where there is none."""
         definition = await self._definition(keyspace, family)
         if definition is None:
-            raise SchemaIsStale(keyspace, family)
-        return {**command, "schema": Binary(definition.digest)}
+            raise SchemaIsStale(f"{keyspace}.{family}")
+        return bson.encode({**command, "schema": Binary(definition.digest)})
 
 
-def _size(write: RowWrite) -> int:
-    return sum(len(entry.path) + len(entry.record) for entry in write.entries)
+@contextmanager
+def _planned(keyspace: str, family: str) -> Iterator[None]:
+    """SchemaIsStale where a column family is not there that a plan was made for."""
+    try:
+        yield
+    except CommandError as error:
+        if error.code != Code.NamespaceNotFound:
+            raise
+        raise SchemaIsStale(f"{keyspace}.{family}") from error
 
 
-def _write_document(write: RowWrite) -> dict[str, Any]:
-    return {"key": Binary(write.key), "entries": Binary(pack_entries(write.entries))}
+def _documents(writes: Sequence[RowWrite]) -> list[bytes]:
+    return [bson.encode({"key": Binary(write.key), "entries": Binary(pack_entries(write.entries))}) for write in writes]
+
+
+def _with_writes(base: bytes, documents: Sequence[bytes]) -> bytes:
+    return append_fields(base, b"\x04writes\0" + documents_array(documents))
 
 
 def _scan_command(

@@ -24,10 +24,13 @@ def home_of(routing: Routing) -> str:
     return routing.primary
 
 
-def owner_of(routing: Routing, key: bytes) -> Target:
-    """The shard of a row, and the chunk where there are chunks. NamespaceNotFound."""
+def owner_of(routing: Routing, key: bytes | None) -> Target:
+    """The shard of a row, and the chunk where there are chunks. NamespaceNotFound.
+
+    A key that is None could not be read: the shard of the definitions says what is wrong with it.
+    """
     collection = routing.collection
-    if collection is None or collection.partitioner is None:
+    if key is None or collection is None or collection.partitioner is None:
         return Target((home_of(routing),))
     chunk = collection.chunks.chunk_at(collection.key.key_of(ring_document(collection.partitioner, key)))
     return Target((chunk.shard,), chunk)

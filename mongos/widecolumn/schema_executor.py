@@ -1,4 +1,9 @@
-"""Definitions as plans of the wide-column mode read and change them through a router."""
+"""Definitions read and changed through a router.
+
+The primary shard of a keyspace has the definitions; column families are spread over all shards from their creation, and
+the shards that own rows follow the definitions there. A plan's change (`_wcDefine`) and a client's command that is
+passed on take the same steps: only the request differs that the shard of the definitions gets.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +11,34 @@ from typing import Any
 
 import bson
 
+from docstore.commands.concerns import ReadPreference
+from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
+from docstore.sharding import requests
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
+from docstore.widecolumn.model.errors import family_absent
 from docstore.widecolumn.model.executor import StoredFamily
-from mongos.router import Router
-from mongos.routing.cache import version_for
-from mongos.routing.requests import versioned
-from mongos.routing.shards import each
-from mongos.widecolumn.definition_cache import Definition, Schema
+from mongos.routing.requests import ShardReply
+from mongos.routing.shards import Shard
+from mongos.routing.targeting import primary_of
+from mongos.widecolumn.definition_cache import Definition, Schema, stored_schema
 from mongos.widecolumn.owners import home_of, owners_of
-from mongos.widecolumn.schema_changes import (
-    allow_spreading,
-    copy_definition,
-    drop_family_of,
-    forget_keyspace,
-    place_keyspace,
-)
+from mongos.widecolumn.shard_requests import ShardRequests
 
 
-class RouterSchema:
+def mark_of(keyspace: str) -> str:
+    """What a request that concerns a keyspace as a whole is routed by."""
+    return f"{keyspace}.system.keyspace"
+
+
+class RouterSchema(ShardRequests):
     """The part of an executor that reads and changes definitions. `fresh`: they are read before they are used."""
 
-    def __init__(self, router: Router, *, fresh: bool = False) -> None:
+    def __init__(self, context: Context, *, read_preference: ReadPreference | None = None, fresh: bool = False) -> None:
+        super().__init__(context, read_preference=read_preference)
         self.used_kept = False
         """Whether definitions were used that may be old."""
-        self._router = router
         self._fresh = fresh
         self._read: dict[str, Schema | None] = {}
 
@@ -42,7 +49,7 @@ class RouterSchema:
 
     async def keyspaces(self) -> list[Keyspace]:
         command = {"find": "databases", "projection": {"_id": 1}, "batchSize": 100_000}
-        answer = await self._router.config.command("config", command, repeatable=True)
+        answer = await self.router.config.command("config", command, repeatable=True)
         names = sorted(row["_id"] for row in answer.decoded()["cursor"]["firstBatch"])
         found = [await self.keyspace(name) for name in names]
         return [keyspace for keyspace in found if keyspace is not None]
@@ -62,34 +69,41 @@ class RouterSchema:
     async def _schema(self, keyspace: str) -> Schema | None:
         if keyspace in self._read:
             return self._read[keyspace]
-        kept = None if self._fresh else self._router.definitions.known(keyspace)
+        kept = None if self._fresh else self.router.definitions.known(keyspace)
         if kept is not None:
             self.used_kept = True
             return kept
-        self._read[keyspace] = schema = await self._router.definitions.read(self._router, keyspace)
+        self._read[keyspace] = schema = await self.router.definitions.read(self.router, keyspace)
         return schema
 
     async def _definition(self, keyspace: str, name: str) -> Definition | None:
         schema = await self._schema(keyspace)
         if schema is not None and name not in schema.families and keyspace not in self._read:
-            self._read[keyspace] = schema = await self._router.definitions.read(self._router, keyspace)
+            self._read[keyspace] = schema = await self.router.definitions.read(self.router, keyspace)
         return None if schema is None else schema.families.get(name)
 
-    def _changed(self, keyspace: str) -> None:
-        self._router.definitions.forget(keyspace)
+    def changed(self, keyspace: str) -> None:
+        """Forget the definitions of a keyspace."""
+        self.router.definitions.forget(keyspace)
         self._read.pop(keyspace, None)
 
     async def create_keyspace(self, keyspace: Keyspace) -> None:
-        shard = await place_keyspace(self._router, keyspace.name)
+        shard = await self.place_keyspace(keyspace.name)
         await shard.command(keyspace.name, {"_wcDefine": "", "keyspace": keyspace.to_options(), "create": True})
-        self._changed(keyspace.name)
+        self.changed(keyspace.name)
+
+    async def place_keyspace(self, name: str) -> Shard:
+        """The shard of a keyspace, whose database is made when it is not there."""
+        namespace = mark_of(name)
+        await self.router.cache.refresh(namespace)
+        await self.router.ensure_database(namespace)
+        return await self.router.shards.get(primary_of(await self.router.cache.get(namespace)))
 
     async def alter_keyspace(self, keyspace: Keyspace) -> None:
         """On its shard first, then wherever rows of it are."""
-        command = {"_wcDefine": "", "keyspace": keyspace.to_options()}
-        home = await self._home(keyspace.name)
-        await self._define(home, keyspace.name, command)
-        for shard in await self._router.shards.all():
+        command = bson.encode({"_wcDefine": "", "keyspace": keyspace.to_options()})
+        home = (await self.at_home(mark_of(keyspace.name), command, repeatable=False)).shard
+        for shard in await self.router.shards.all():
             if shard.name == home:
                 continue
             try:
@@ -97,45 +111,97 @@ class RouterSchema:
             except CommandError as error:
                 if error.code != Code.NamespaceNotFound:
                     raise
-        self._changed(keyspace.name)
+        self.changed(keyspace.name)
 
     async def drop_keyspace(self, name: str) -> None:
-        await forget_keyspace(self._router, name)
-        self._changed(name)
+        """On all shards, and what the config servers know of its database."""
+        await self.router.config.command("admin", requests.drop_database(name), repeatable=True)
+        self.router.cache.forget_database(name)
+        self.changed(name)
 
     async def create_family(self, keyspace: str, family: ColumnFamily) -> StoredFamily:
-        await allow_spreading(self._router, keyspace)
-        command = {"_wcDefine": family.name, "family": family.to_options(), "create": True}
-        await self._define(await self._home(keyspace), keyspace, command)
-        self._router.cache.forget(f"{keyspace}.{family.name}")
-        self._changed(keyspace)
+        await self.spread_family(keyspace, family.name, _definition_command(family, create=True))
         made = await self.family(keyspace, family.name)
         if made is None:
             raise CommandError(Code.NamespaceNotFound, f"{keyspace}.{family.name} has been dropped")
         return made
 
+    async def spread_family(self, keyspace: str, name: str, request: bytes) -> ShardReply:
+        """Have a column family made that is spread over the shards. Errors: NamespaceNotFound."""
+        home_of(await self.router.cache.get(mark_of(keyspace)))
+        await self.router.config.command("admin", requests.enable_sharding(keyspace), repeatable=True)
+        answer = await self.at_home(mark_of(keyspace), request, repeatable=False)
+        self.router.cache.forget(f"{keyspace}.{name}")
+        self.changed(keyspace)
+        return answer
+
     async def alter_family(self, keyspace: str, family: ColumnFamily) -> None:
-        command = {"_wcDefine": family.name, "family": family.to_options()}
-        await self._define(await self._home(keyspace), keyspace, command)
-        self._changed(keyspace)
-        await copy_definition(self._router, keyspace, family.name)
+        await self.at_home(mark_of(keyspace), _definition_command(family), repeatable=False)
+        await self.copy_definition(keyspace, family.name)
+
+    async def copy_definition(self, keyspace: str, name: str) -> None:
+        """Have the shards that own rows of a column family follow its definition, which has changed or may have.
+
+        A shard to which rows have moved meanwhile may have an older one from where they were, so the routing is
+        read again.
+        """
+        self.changed(keyspace)
+        namespace = f"{keyspace}.{name}"
+        told: set[str] = set()
+        while True:
+            routing = await self.router.cache.refresh(namespace)
+            home, *others = owners_of(routing)
+            left = [other for other in others if other not in told]
+            if not left:
+                return
+            schema, found = await self._stored_family(keyspace, name, home)
+            command = requests.hold_column_family(
+                namespace, found["uuid"], found["options"].raw, schema["keyspace"].raw
+            )  # fmt: skip
+            for other in left:
+                await (await self.router.shards.get(other)).command("admin", command, repeatable=True)
+            told.update(left)
 
     async def drop_family(self, keyspace: str, name: str) -> None:
-        await drop_family_of(self._router, keyspace, name)
-        self._changed(keyspace)
+        namespace = f"{keyspace}.{name}"
+        await self.router.cache.refresh(namespace)
+
+        async def attempt(routing: Routing) -> None:
+            home = home_of(routing)
+            await self._stored_family(keyspace, name, home)
+            if routing.collection is not None:
+                await self.router.config.command("admin", requests.drop_collection(namespace), repeatable=True)
+                return
+            await self.ask(routing, [home], bson.encode({"dropColumnFamily": name}), repeatable=False)
+
+        try:
+            await self.router.cache.routed(namespace, attempt)
+        finally:
+            self.router.cache.forget(namespace)
+        self.changed(keyspace)
+
+    async def _stored_family(self, keyspace: str, name: str, home: str) -> tuple[Any, Any]:
+        """The definitions on a shard and that of a column family among them. NamespaceNotFound."""
+        schema = await stored_schema(self.router, keyspace, home)
+        found = next((each for each in schema.get("families", ()) if each["name"] == name), None)
+        if found is None:
+            raise family_absent(name)
+        return schema, found
 
     async def truncate(self, keyspace: str, name: str) -> None:
-        async def attempt(routing: Routing) -> None:
-            async def one(shard: str) -> None:
-                body = versioned(bson.encode({"wcTruncate": name}), version_for(routing, shard))
-                await (await self._router.shards.get(shard)).command(keyspace, body, repeatable=True)
+        await self.truncate_at_owners(keyspace, name, bson.encode({"wcTruncate": name}))
 
-            await each(owners_of(routing), one)
+    async def truncate_at_owners(self, keyspace: str, name: str, request: bytes) -> ShardReply:
+        """On every shard that may have rows; the answer of that of the definitions. All of them must do it under one
+        routing, and a shard that is moving rows away gives that up, so no row gets past it.
+        """
 
-        await self._router.cache.routed(f"{keyspace}.{name}", attempt)
+        async def attempt(routing: Routing) -> ShardReply:
+            return (await self.ask(routing, owners_of(routing), request))[0]
 
-    async def _home(self, keyspace: str) -> str:
-        return home_of(await self._router.cache.get(f"{keyspace}.system.keyspace"))
+        return await self.routed(f"{keyspace}.{name}", attempt)
 
-    async def _define(self, shard: str, keyspace: str, command: dict[str, Any]) -> None:
-        await (await self._router.shards.get(shard)).command(keyspace, command)
+
+def _definition_command(family: ColumnFamily, *, create: bool = False) -> bytes:
+    command: dict[str, Any] = {"_wcDefine": family.name, "family": family.to_options()}
+    return bson.encode({**command, "create": True} if create else command)

@@ -1,26 +1,36 @@
-"""Requests of the wide-column mode on their way to shards, with versions, tried again while the routing is stale."""
+"""Requests of the wide-column mode on their way to shards, with versions, tried again while the routing is stale.
+
+One request of a client has one `ShardRequests`, whether it is a plan or a command that is passed on as it came. Reads
+go to the members that the client prefers, everything else to primaries.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from time import time
 from typing import TypeVar
 
+from docstore.bson import append_fields
 from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
-from docstore.widecolumn.model.errors import read_timed_out, unavailable
-from mongos.router import Router, router_of
-from mongos.routing.requests import ShardReply
+from docstore.widecolumn.model.errors import STALE_SCHEMA, read_timed_out, unavailable, write_timed_out
+from mongos.router import router_of
+from mongos.routing.cache import version_for
+from mongos.routing.requests import ShardReply, versioned
+from mongos.routing.shards import OutcomeUnknown, each
 from mongos.routing.targeting import Target
-from mongos.widecolumn.owners import home_of
+from mongos.widecolumn.owners import home_of, owner_of
 
 T = TypeVar("T")
-TELLING_SECONDS = 0.1
+_TELLING_SECONDS = 0.1
 """So much before a request's own time is over its answer is made, so that there is time to say what is known."""
+_FAILOVER_SECONDS = 5.0
 _NEAREST = ReadPreference(ReadMode.NEAREST)
+_NO_MEMBER = (Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound)
+_NO_TIME = (Code.NetworkTimeout, Code.MaxTimeMSExpired)
 
 
 class _Timestamps:
@@ -36,73 +46,146 @@ class _Timestamps:
 TIMESTAMPS = _Timestamps()
 
 
-def prefer_nearest(context: Context, level: Level = Level.ONE) -> None:
-    """Reads go to the nearest member, unless the client or the level says otherwise."""
-    if context.read_preference is PRIMARY and level not in SERIAL_LEVELS:
-        context.read_preference = _NEAREST
+class SchemaIsStale(Exception):
+    """A shard has another definition of the column family than the one that the plan was made by."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.keyspace, _, self.family = namespace.partition(".")
 
 
-async def from_members(context: Context, level: Level, work: Awaitable[T]) -> T:
-    """What a read gives. Errors: Unavailable where no member that may answer was found, TimedOut where none did."""
-    if context.deadline is not None:
-        context.deadline -= TELLING_SECONDS
-    try:
-        return await work
-    except CommandError as error:
-        if "wcException" in error.extra:
-            raise
-        if error.code in (Code.NetworkTimeout, Code.MaxTimeMSExpired):
-            raise read_timed_out(level.value, 1, 0) from error
-        if error.code in (Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound):
-            raise unavailable(level.value, 1, 0, write=False) from error
-        raise
+def nearest(context: Context, level: Level = Level.ONE) -> ReadPreference:
+    """What a read of the column model prefers: the nearest member, unless the client or the level says otherwise."""
+    return _NEAREST if context.read_preference is PRIMARY and level not in SERIAL_LEVELS else context.read_preference
 
 
-def keyspace_routed(context: Context) -> None:
-    """Route the request by its keyspace where it names no column family."""
-    if not context.namespace:
-        context.namespace = f"{context.db}.system.keyspace"
+class ShardRequests:
+    """See the module. `read_preference`: of reads; that of the client where it is not given."""
 
+    def __init__(self, context: Context, *, read_preference: ReadPreference | None = None) -> None:
+        self.router = router_of(context)
+        self.read_preference = context.read_preference if read_preference is None else read_preference
+        self._context = context
+        self._deadline = context.deadline
 
-async def at_home(context: Context, body: bytes, *, repeatable: bool) -> ShardReply:
-    """The answer of the shard that has the keyspace's definitions. Errors: NamespaceNotFound."""
-    return (await at_owner(context, body, lambda routing: Target((home_of(routing),)), repeatable=repeatable))[0]
-
-
-async def at_owner(
-    context: Context, body: bytes, owner: Callable[[Routing], Target], *, repeatable: bool = True
-) -> tuple[ShardReply, Routing, Target]:
-    """The answer of the one shard that `owner` names, and by what it was found. Errors: NamespaceNotFound."""
-    router = router_of(context)
-
-    async def attempt(routing: Routing) -> tuple[ShardReply, Routing, Target]:
-        target = owner(routing)
-        (answer,) = await router.ask(context, routing, target.shards, body, repeatable=repeatable)
-        return answer, routing, target
-
-    return await routed(context, attempt)
-
-
-async def routed(context: Context, attempt: Callable[[Routing], Awaitable[T]]) -> T:
-    """`by_routing`, by the keyspace where the request names no column family."""
-    keyspace_routed(context)
-    return await by_routing(router_of(context), context.namespace, attempt)
-
-
-async def by_routing(router: Router, namespace: str, attempt: Callable[[Routing], Awaitable[T]]) -> T:
-    """`RoutingCache.routed`, which also tries again where a shard does not know the namespace: it may have been dropped
-    and made elsewhere since the routing was read.
-    """
-
-    async def checked(routing: Routing) -> T:
+    async def reading(self, level: Level, work: Callable[[], Awaitable[T]]) -> T:
+        """What a read gives. Errors: Unavailable where no member that may answer was found, TimedOut where none did."""
+        self._deadline = self._telling_deadline()
         try:
-            return await attempt(routing)
+            return await work()
         except CommandError as error:
-            if error.code != Code.NamespaceNotFound:
+            if "wcException" in error.extra:
                 raise
-            fresh = await router.cache.refresh(namespace)
-            if (fresh.primary, fresh.version()) == (routing.primary, routing.version()):
-                raise
-            raise CommandError(Code.StaleConfig, f"{namespace} is elsewhere: {error.message}") from error
+            if error.code in _NO_TIME:
+                raise read_timed_out(level.value, 1, 0) from error
+            if error.code in _NO_MEMBER:
+                raise unavailable(level.value, 1, 0, write=False) from error
+            raise
 
-    return await router.cache.routed(namespace, checked)
+    async def writing(self, level: Level, work: Callable[[], Awaitable[T]]) -> T:
+        """The work, given up when a shard has had no primary for a while. Errors: Unavailable; TimedOut where a member
+        may have done its part.
+        """
+        own, limit = self._telling_deadline(), self.router.clock() + _FAILOVER_SECONDS
+        self._deadline = limit if own is None else min(limit, own)
+        try:
+            return await work()
+        except CommandError as error:
+            if "wcException" in error.extra:
+                raise
+            if isinstance(error, OutcomeUnknown):
+                raise write_timed_out(level.value, 1, 0, error.message) from error
+            if error.code not in (*_NO_MEMBER, *_NO_TIME, Code.NotWritablePrimary):
+                raise
+            raise unavailable(level.value, 1, 0, write=True) from error
+
+    def _telling_deadline(self) -> float | None:
+        asked = self._context.deadline
+        return None if asked is None else asked - _TELLING_SECONDS
+
+    async def ask(
+        self, routing: Routing, shards: Sequence[str], body: bytes | Callable[[str], bytes], *,
+        reading: bool = False, repeatable: bool = True,
+    ) -> list[ShardReply]:  # fmt: skip
+        """The same request to several shards side by side, on the keyspace that the routing is of."""
+        database = routing.namespace.partition(".")[0]
+
+        async def one(name: str) -> ShardReply:
+            shard = await self.router.shards.get(name)
+            request = versioned(body(name) if callable(body) else body, version_for(routing, name))
+            if self._context.max_time_ms and self._deadline is not None:
+                left = max(int((self._deadline - self.router.clock()) * 1000), 1)
+                request = append_fields(request, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
+            return await shard.command(
+                database, request, read_preference=self.read_preference if reading else PRIMARY,
+                repeatable=repeatable, deadline=self._deadline,
+            )  # fmt: skip
+
+        return await each(shards, one)
+
+    async def at_home(self, namespace: str, body: bytes, *, reading: bool = False, repeatable: bool) -> ShardReply:
+        """The answer of the shard that has the keyspace's definitions. Errors: NamespaceNotFound."""
+
+        async def attempt(routing: Routing) -> ShardReply:
+            return (await self.ask(routing, [home_of(routing)], body, reading=reading, repeatable=repeatable))[0]
+
+        return await self.routed(namespace, attempt)
+
+    async def read_at_owner(self, namespace: str, key: bytes | None, body: bytes) -> ShardReply:
+        """The answer of the shard that has a row. Errors: NamespaceNotFound."""
+
+        async def attempt(routing: Routing) -> ShardReply:
+            return (await self.ask(routing, owner_of(routing, key).shards, body, reading=True))[0]
+
+        return await self.routed(namespace, attempt)
+
+    async def write_at_owners(
+        self, namespace: str, rows: Sequence[tuple[bytes | None, bytes]], body: Callable[[Sequence[bytes]], bytes], *,
+        repeatable: bool = True,
+    ) -> list[ShardReply]:  # fmt: skip
+        """Send rows, each with its key and what is written to it, to their owners: `body` makes the request of those of
+        one shard. Errors: NamespaceNotFound.
+        """
+
+        async def attempt(routing: Routing) -> list[ShardReply]:
+            groups: dict[str, list[bytes]] = {}
+            written: dict[bytes, tuple[Target, int]] = {}
+            for key, raw in rows:
+                target = owner_of(routing, key)
+                groups.setdefault(target.shards[0], []).append(raw)
+                if target.chunk is not None:
+                    low = target.chunk.min.key
+                    written[low] = target, written.get(low, (target, 0))[1] + len(raw)
+            answers = await self.ask(routing, list(groups), lambda shard: body(groups[shard]), repeatable=repeatable)
+            for target, size in written.values():
+                await self._account(routing, target, size)
+            return answers
+
+        return await self.routed(namespace, attempt)
+
+    async def _account(self, routing: Routing, target: Target, size: int) -> None:
+        """Tell the autosplit accounting of bytes that were written to a chunk, and have it look where it is due."""
+        autosplit = self.router.autosplit
+        if target.chunk is not None and autosplit.add(routing, target.chunk, size):
+            await autosplit.look(routing, target.chunk)
+
+    async def routed(self, namespace: str, attempt: Callable[[Routing], Awaitable[T]]) -> T:
+        """`RoutingCache.routed`, which also tries again where a shard does not know the namespace: it may have been
+        dropped and made elsewhere since the routing was read. SchemaIsStale ends it.
+        """
+        cache = self.router.cache
+
+        async def checked(routing: Routing) -> T:
+            try:
+                return await attempt(routing)
+            except CommandError as error:
+                if STALE_SCHEMA in error.extra:
+                    raise SchemaIsStale(namespace) from error
+                if error.code != Code.NamespaceNotFound:
+                    raise
+                fresh = await cache.refresh(namespace)
+                if (fresh.primary, fresh.version()) == (routing.primary, routing.version()):
+                    raise
+                raise CommandError(Code.StaleConfig, f"{namespace} is elsewhere: {error.message}") from error
+
+        return await cache.routed(namespace, checked)

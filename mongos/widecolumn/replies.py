@@ -1,0 +1,54 @@
+"""Replies of several shards put together to one, as the client of one node would get it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import bson
+
+from docstore.bson import (
+    ARRAY,
+    array_documents,
+    document_from,
+    document_to_python,
+    documents_array,
+    from_python,
+    get_field,
+)
+from docstore.widecolumn.model.replies import check_reply_size
+from mongos.routing.requests import ShardReply
+
+_ADDED = ("shards", "partitionsRead", "keysExamined", "tombstones")
+
+
+def rows_of(answer: ShardReply) -> list[bytes]:
+    """The rows that a shard has given, as documents."""
+    listed = get_field(answer.body, "rows")
+    assert listed is not None, "the reply lists rows"
+    return array_documents(listed[1])
+
+
+def joined(rows: Sequence[bytes], answers: Sequence[ShardReply]) -> bytes:
+    """One reply of several: the rows, and what the shards say besides."""
+    check_reply_size(sum(map(len, rows)))
+    fields: list[tuple[str, int, bytes]] = [("rows", ARRAY, documents_array(rows))]
+    warnings = warnings_of(answers)
+    if warnings:
+        fields.append(("warnings", *from_python(warnings)))
+    explained = [document_to_python(found[1]) for answer in answers if (found := get_field(answer.body, "explain"))]
+    if explained:
+        fields.append(("explain", *from_python(_added(explained, answers))))
+    return document_from(fields)
+
+
+def _added(explained: Sequence[dict[str, Any]], answers: Sequence[ShardReply]) -> dict[str, Any]:
+    whole = dict(explained[0])
+    whole.update((name, sum(each[name] for each in explained)) for name in _ADDED)
+    return {**whole, "shards": len({answer.shard for answer in answers})}
+
+
+def warnings_of(answers: Iterable[ShardReply]) -> list[str]:
+    """The warnings of all shards."""
+    found = [get_field(answer.body, "warnings") for answer in answers]
+    return [text for value in found if value is not None for text in bson.decode(value[1]).values()]

@@ -1,0 +1,59 @@
+"""Requests of the wide-column mode to shards: how long they are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
+from docstore.commands.context import Context
+from docstore.sharding.routing import Routing
+from docstore.widecolumn.model.consistency import Level
+from mongos.routing.requests import ShardReply
+from mongos.widecolumn.shard_requests import ShardRequests
+
+SECONDARY = ReadPreference(ReadMode.SECONDARY)
+ROUTING = Routing("ks.F", "one", None)
+
+
+class Shard:
+    def __init__(self) -> None:
+        self.asked: list[tuple[float | None, ReadPreference]] = []
+
+    async def command(self, db: str, body: bytes, **options: Any) -> ShardReply:
+        self.asked.append((options["deadline"], options["read_preference"]))
+        return ShardReply("one", "here:1", body)
+
+
+def requests_to(shard: Shard, *, deadline: float | None) -> ShardRequests:
+    async def get(name: str) -> Shard:
+        return shard
+
+    router = SimpleNamespace(shards=SimpleNamespace(get=get), clock=lambda: 100.0)
+    context = SimpleNamespace(node=router, read_preference=SECONDARY, deadline=deadline, max_time_ms=0)
+    return ShardRequests(cast(Context, context))
+
+
+def ask(requests: ShardRequests, *, reading: bool) -> Any:
+    return lambda: requests.ask(ROUTING, ["one"], b"\5\0\0\0\0", reading=reading)
+
+
+def test_every_read_of_a_request_has_the_same_time_left() -> None:
+    """However many pages a statement reads, the time for its answer is set apart once."""
+    shard = Shard()
+    requests = requests_to(shard, deadline=130.0)
+
+    async def pages() -> None:
+        for _ in range(3):
+            await requests.reading(Level.ONE, ask(requests, reading=True))
+
+    asyncio.run(pages())
+    assert shard.asked == [(129.9, SECONDARY)] * 3
+
+
+def test_a_write_goes_to_the_primary_and_is_given_up_before_a_long_deadline() -> None:
+    shard = Shard()
+    requests = requests_to(shard, deadline=130.0)
+    asyncio.run(requests.writing(Level.ONE, ask(requests, reading=False)))
+    assert shard.asked == [(105.0, PRIMARY)]
