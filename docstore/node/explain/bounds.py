@@ -7,7 +7,7 @@ shown as bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf, nan
 from typing import Any
 
@@ -166,27 +166,42 @@ def _folded(text: bytes) -> str:
 
 
 def _value(key: bytes, folded: bool) -> str | None:
-    """The text of a whole encoded value."""
-    if not key:
+    """The text of a whole encoded value; None for a cut between values, and for what is rare."""
+    if field_end(key, 0, 0) != len(key):
         return None
     kind, rest = key[0], key[1:]
-    if kind in _CONSTANTS:
-        return None if rest else _CONSTANTS[kind]
-    if kind in (_POSITIVE, _NEGATIVE) and len(rest) == 9:
-        magnitude = rest if kind == _POSITIVE else rest.translate(INVERTED)
-        if magnitude[8]:
-            return None
-        number = _DOUBLE.unpack(magnitude[:8])[0] * (1 if kind == _POSITIVE else -1)
-        return str(int(number)) if number == int(number) else repr(number)
-    if kind == _TEXT and rest.endswith(b"\0") and b"\0" not in rest[:-1]:
-        return _folded(rest[:-1]) if folded else f'"{_text(rest[:-1])}"'
-    if kind == _REGEX and rest.endswith(b"\0") and rest.count(b"\0") == 2:
-        pattern, options, _ = rest.split(b"\0")
-        return f"/{_text(pattern)}/{_text(options)}"
-    if kind == _BINARY and len(rest) >= 5 and len(rest) == 5 + int.from_bytes(rest[:4], "big"):
-        return f"BinData({rest[4]}, {rest[5:].hex().upper()})"
-    if kind == 0x60 and len(rest) == 12:
-        return f"ObjectId('{ObjectId(rest)}')"
-    if kind == 0x70 and len(rest) == 8:
-        return f"new Date({int.from_bytes(rest, 'big') - (1 << 63)})"
-    return None
+    if folded and kind == _TEXT:
+        return _folded(rest[:-1])
+    shown = _SHOWN.get(kind)
+    return _CONSTANTS.get(kind) if shown is None else shown(rest)
+
+
+def _positive(magnitude: bytes) -> str | None:
+    """A number whose key has no part beyond the nearest double."""
+    return None if magnitude[8] else _number_text(_DOUBLE.unpack(magnitude[:8])[0])
+
+
+def _negative(inverted: bytes) -> str | None:
+    magnitude = inverted.translate(INVERTED)
+    return None if magnitude[8] else _number_text(-_DOUBLE.unpack(magnitude[:8])[0])
+
+
+def _number_text(number: float) -> str:
+    return str(int(number)) if number == int(number) else repr(number)
+
+
+def _regex(key: bytes) -> str:
+    pattern, options, _ = key.split(b"\0")
+    return f"/{_text(pattern)}/{_text(options)}"
+
+
+_SHOWN: dict[int, Callable[[bytes], str | None]] = {
+    _NEGATIVE: _negative,
+    _POSITIVE: _positive,
+    _TEXT: lambda key: f'"{_text(key[:-1])}"',
+    _BINARY: lambda key: f"BinData({key[4]}, {key[5:].hex().upper()})",
+    0x60: lambda key: f"ObjectId('{ObjectId(key)}')",
+    0x70: lambda key: f"new Date({int.from_bytes(key, 'big') - (1 << 63)})",
+    _REGEX: _regex,
+}
+"""The text of a value by its class, from what stands behind the class in its key."""

@@ -99,50 +99,62 @@ def find_stages(
     """The stages of a find, outermost first. `owned`: documents of other shards are filtered out; `covered`: the index
     answers without the documents.
     """
-    stage = access_stage(plan, covered=covered, sort=query.sort)
-    if stage.name == "EOF":
-        return stage
+    access = access_stage(plan, covered=covered, sort=query.sort)
+    if access.name == "EOF":
+        return access
     if query.between is not None:
-        (stage if covered else stage.inputs[0]).details["indexBounds"] = {}
+        (access if covered else access.inputs[0]).details["indexBounds"] = {}
+    builder = _FindBuilder(query, access, projection, covered)
     if owned:
-        stage = Stage("SHARDING_FILTER", inputs=[stage])
-    sorts = bool(query.sort.fields) and not plan.provides_sort
-    projected = query.return_key or projection is None or not elements(projection)
-    if sorts and covered and not projected:
-        assert projection is not None
-        stage, projected = _projection_stage(query, projection, stage, covered=True), True
-    if sorts:
-        details: dict[str, Any] = {"sortPattern": _sort_pattern(query.sort), "memLimit": SORT_MEMORY_BYTES}
-        if query.limit:
-            details["limitAmount"] = query.limit + query.skip
-        stage = Stage(
-            "SORT", details={**details, "type": "default" if query.sort.measures else "simple"}, inputs=[stage]
-        )
+        builder.put("SHARDING_FILTER")
+    if sorts := bool(query.sort.fields) and not plan.provides_sort:
+        builder.sort()
     if query.skip:
-        stage = Stage("SKIP", details={"skipAmount": query.skip}, inputs=[stage])
-    if query.return_key:
-        stage = Stage("RETURN_KEY", inputs=[stage])
-    elif not projected:
-        assert projection is not None
-        stage = _projection_stage(query, projection, stage, covered=covered)
+        builder.put("SKIP", skipAmount=query.skip)
+    builder.project()
     if query.limit and not sorts:
-        stage = Stage("LIMIT", details={"limitAmount": query.limit}, inputs=[stage])
+        builder.put("LIMIT", limitAmount=query.limit)
     if isinstance(query.filter, Or) and query.hint is None:
-        stage = Stage("SUBPLAN", inputs=[stage])
-    return stage
+        builder.put("SUBPLAN")
+    return builder.stage
+
+
+class _FindBuilder:
+    """Puts the stages of a find over each other; `stage` is the outermost so far."""
+
+    def __init__(self, query: FindQuery, access: Stage, projection: bytes | None, covered: bool) -> None:
+        self.stage = access
+        self._query = query
+        self._projection = projection if projection is not None and elements(projection) else None
+        self._covered = covered
+
+    def put(self, name: str, **details: Any) -> None:
+        self.stage = Stage(name, details=details, inputs=[self.stage])
+
+    def sort(self) -> None:
+        """The sort. Where an index answers, what is sorted is projected already."""
+        if self._covered and not self._query.return_key:
+            self.project()
+        sort = self._query.sort
+        details: dict[str, Any] = {"sortPattern": _sort_pattern(sort), "memLimit": SORT_MEMORY_BYTES}
+        if self._query.limit:
+            details["limitAmount"] = self._query.limit + self._query.skip
+        self.put("SORT", **details, type="default" if sort.measures else "simple")
+
+    def project(self) -> None:
+        """The projection, unless there is none or it is there already."""
+        if self._query.return_key:
+            self.put("RETURN_KEY")
+        elif self._projection is not None:
+            kind = "DEFAULT" if not _is_simple(self._projection) else "COVERED" if self._covered else "SIMPLE"
+            # The values that distinct collects are shown as no field at all.
+            shown = document_to_python(self._projection) if self._query.needs is None else {}
+            self.put(f"PROJECTION_{kind}", transformBy=shown)
+            self._projection = None
 
 
 def _sort_pattern(sort: Sort) -> dict[str, Any]:
     return {path: {"$meta": path[1:]} if path.startswith("$") else direction for path, direction in sort.fields}
-
-
-def _projection_stage(query: FindQuery, projection: bytes, below: Stage, *, covered: bool) -> Stage:
-    name = "PROJECTION_DEFAULT" if not _is_simple(projection) else "PROJECTION_SIMPLE"
-    if covered and name == "PROJECTION_SIMPLE":
-        name = "PROJECTION_COVERED"
-    # The values that distinct collects are shown as no field at all.
-    shown = document_to_python(projection) if query.needs is None else {}
-    return Stage(name, details={"transformBy": shown}, inputs=[below])
 
 
 def _is_simple(projection: bytes) -> bool:

@@ -7,14 +7,13 @@ for each that it gives after having gathered, and for noticing the end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from docstore.collection.read.execute import PlanStats
 from docstore.kernel.scan.fetch import Examined
 from docstore.node.explain.plan import Stage, inputs_shown
-
-_WRITES = frozenset(("UPDATE", "DELETE"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def _measured(stage: Stage, run: Run) -> tuple[dict[str, Any], ExecutionStats]:
         inputs = [_branch(each, run, place) for place, each in enumerate(stage.inputs)]
     else:
         inputs = [_measured(each, run) for each in stage.inputs]
-    own, extra = _stats(stage, run, [execution_stats for _, execution_stats in inputs])
+    own, extra = _STATS.get(stage.name, _passing)(stage, run, [stats for _, stats in inputs])
     shown: dict[str, Any] = {"stage": stage.name}
     if stage.condition is not None:
         shown["filter"] = stage.condition
@@ -79,68 +78,33 @@ def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], Executi
     return {"stage": stage.name} | execution_stats.shown() | stage.details | extra, execution_stats
 
 
-def _stats(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> tuple[ExecutionStats, dict[str, Any]]:
+Measured = tuple[ExecutionStats, dict[str, Any]]
+"""(figures of a stage, what else it shows)."""
+
+
+def _eof(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    return ExecutionStats(1, 0, True), {}
+
+
+def _lookup(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
     stats = run.stats
-    keys, documents = stats.keys_examined, stats.docs_examined
-    end = int(stats.exhausted)
-    below = inputs[0] if inputs else ExecutionStats(0, 0, stats.exhausted)
-    match stage.name:
-        case "EOF":
-            return ExecutionStats(1, 0, True), {}
-        case "IDHACK" | "GEO_NEAR_2D" | "GEO_NEAR_2DSPHERE":
-            examined = {"keysExamined": keys, "docsExamined": documents}
-            return ExecutionStats(documents + end, stats.matched, stats.exhausted), examined
-        case "COLLSCAN":
-            return ExecutionStats(documents + 1 + end, stats.matched, stats.exhausted), {"docsExamined": documents}
-        case "IXSCAN":
-            given = stats.matched if stats.covered or stats.counted else documents
-            return _index_stats(stage, stats.examined, given, stats.exhausted)
-        case "DISTINCT_SCAN":
-            given = stats.matched if stats.covered else documents
-            works = keys + int(stats.exhausted and not stats.examined.ended_by_key)
-            return ExecutionStats(works, given, stats.exhausted), {"keysExamined": keys}
-        case "PROJECTION_COVERED" if stats.sorts:
-            return below, {}
-        case "COUNT_SCAN":
-            return ExecutionStats(keys, stats.matched, stats.exhausted), {"keysExamined": keys}
-        case "OR":
-            given = sum(each.advanced for each in inputs)
-            return ExecutionStats(sum(each.works for each in inputs), documents, stats.exhausted), {
-                "dupsTested": given,
-                "dupsDropped": given - documents,
-            }
-        case "SORT_MERGE":
-            works = sum(each.works for each in inputs)
-            return ExecutionStats(works + documents, documents, stats.exhausted), {
-                "dupsTested": sum(each.advanced for each in inputs),
-                "dupsDropped": stats.examined.keys - documents,
-            }
-        case "TEXT_MATCH":
-            rejected = {"docsRejected": documents - stats.matched}
-            return ExecutionStats(below.works, stats.matched, stats.exhausted), rejected
-        case "FETCH":
-            fetched = {"docsExamined": documents, "alreadyHasObj": 0}
-            return ExecutionStats(below.works, stats.matched, stats.exhausted), fetched
-        case "SORT":
-            # It gathers all, then gives; noticing the end of its input is the beginning of giving.
-            return ExecutionStats(below.works + stats.returned + 1, stats.returned, True), {
-                "totalDataSizeSorted": stats.sorted_bytes,
-                "usedDisk": False,
-                "spills": 0,
-            }
-        case "LIMIT":
-            return ExecutionStats(below.works + (0 if below.ended else 1), stats.returned, True), {}
-        case "COUNT":
-            return ExecutionStats(max(1, below.works), 0, True), {"nCounted": stats.returned, "nSkipped": stats.skipped}
-        case "RECORD_STORE_FAST_COUNT":
-            return ExecutionStats(1, 0, True), {"nCounted": stats.returned, "nSkipped": stats.skipped}
-        case _ if stage.name in _WRITES:
-            return _write_figures(stage, run, below)
-        case _:
-            return ExecutionStats(below.works, min(below.advanced, stats.returned), below.ended), {}
+    examined = {"keysExamined": stats.keys_examined, "docsExamined": stats.docs_examined}
+    return ExecutionStats(stats.docs_examined + int(stats.exhausted), stats.matched, stats.exhausted), examined
 
 
-def _index_stats(stage: Stage, examined: Examined, given: int, ended: bool) -> tuple[ExecutionStats, dict[str, Any]]:
+def _collection_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    stats = run.stats
+    works = stats.docs_examined + 1 + int(stats.exhausted)
+    return ExecutionStats(works, stats.matched, stats.exhausted), {"docsExamined": stats.docs_examined}
+
+
+def _index_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    stats = run.stats
+    given = stats.matched if stats.covered or stats.counted else stats.docs_examined
+    return _index_stats(stage, stats.examined, given, stats.exhausted)
+
+
+def _index_stats(stage: Stage, examined: Examined, given: int, ended: bool) -> Measured:
     several = bool(stage.details["isMultiKey"])
     tested = examined.keys - examined.seeks - examined.ended_by_key if several else 0
     return ExecutionStats(examined.keys + int(ended and not examined.ended_by_key), given, ended), {
@@ -151,14 +115,116 @@ def _index_stats(stage: Stage, examined: Examined, given: int, ended: bool) -> t
     }
 
 
-def _write_figures(stage: Stage, run: Run, below: ExecutionStats) -> tuple[ExecutionStats, dict[str, Any]]:
+def _distinct_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    stats = run.stats
+    given = stats.matched if stats.covered else stats.docs_examined
+    works = stats.keys_examined + int(stats.exhausted and not stats.examined.ended_by_key)
+    return ExecutionStats(works, given, stats.exhausted), {"keysExamined": stats.keys_examined}
+
+
+def _count_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    stats = run.stats
+    return ExecutionStats(stats.keys_examined, stats.matched, stats.exhausted), {"keysExamined": stats.keys_examined}
+
+
+def _covered_projection(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    return (inputs[0], {}) if run.stats.sorts else _passing(stage, run, inputs)
+
+
+def _or(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    tested, documents = sum(each.advanced for each in inputs), run.stats.docs_examined
+    works = sum(each.works for each in inputs)
+    dropped = {"dupsTested": tested, "dupsDropped": tested - documents}
+    return ExecutionStats(works, documents, run.stats.exhausted), dropped
+
+
+def _sort_merge(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    tested, documents = sum(each.advanced for each in inputs), run.stats.docs_examined
+    works = sum(each.works for each in inputs) + documents
+    dropped = {"dupsTested": tested, "dupsDropped": run.stats.examined.keys - documents}
+    return ExecutionStats(works, documents, run.stats.exhausted), dropped
+
+
+def _text_match(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    stats = run.stats
+    rejected = {"docsRejected": stats.docs_examined - stats.matched}
+    return ExecutionStats(_below(run, inputs).works, stats.matched, stats.exhausted), rejected
+
+
+def _fetch(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    stats = run.stats
+    fetched = {"docsExamined": stats.docs_examined, "alreadyHasObj": 0}
+    return ExecutionStats(_below(run, inputs).works, stats.matched, stats.exhausted), fetched
+
+
+def _sort(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    # It gathers all, then gives; noticing the end of its input is the beginning of giving.
+    returned = run.stats.returned
+    sorting = {"totalDataSizeSorted": run.stats.sorted_bytes, "usedDisk": False, "spills": 0}
+    return ExecutionStats(_below(run, inputs).works + returned + 1, returned, True), sorting
+
+
+def _limit(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    return ExecutionStats(_works_to_the_end(_below(run, inputs)), run.stats.returned, True), {}
+
+
+def _count(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    counted = {"nCounted": run.stats.returned, "nSkipped": run.stats.skipped}
+    return ExecutionStats(max(1, _below(run, inputs).works), 0, True), counted
+
+
+def _fast_count(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    return ExecutionStats(1, 0, True), {"nCounted": run.stats.returned, "nSkipped": run.stats.skipped}
+
+
+def _delete(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    return _write(run, inputs), {"nWouldDelete": run.stats.matched}
+
+
+def _update(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
     matched = run.stats.matched
-    given = matched if run.returns_matches else 0
-    execution_stats = ExecutionStats(below.works + (0 if below.ended else 1), given, True)
-    if stage.name == "DELETE":
-        return execution_stats, {"nWouldDelete": matched}
-    return execution_stats, {
-        "nMatched": matched,
-        "nWouldModify": matched,
-        "nWouldUpsert": int(run.upserts and not matched),
-    }
+    upserts = int(run.upserts and not matched)
+    return _write(run, inputs), {"nMatched": matched, "nWouldModify": matched, "nWouldUpsert": upserts}
+
+
+def _write(run: Run, inputs: list[ExecutionStats]) -> ExecutionStats:
+    given = run.stats.matched if run.returns_matches else 0
+    return ExecutionStats(_works_to_the_end(_below(run, inputs)), given, True)
+
+
+def _passing(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
+    """A stage that gives on what it takes."""
+    below = _below(run, inputs)
+    return ExecutionStats(below.works, min(below.advanced, run.stats.returned), below.ended), {}
+
+
+def _below(run: Run, inputs: list[ExecutionStats]) -> ExecutionStats:
+    return inputs[0] if inputs else ExecutionStats(0, 0, run.stats.exhausted)
+
+
+def _works_to_the_end(below: ExecutionStats) -> int:
+    return below.works + (0 if below.ended else 1)
+
+
+_STATS: dict[str, Callable[[Stage, Run, list[ExecutionStats]], Measured]] = {
+    "COLLSCAN": _collection_scan,
+    "COUNT": _count,
+    "COUNT_SCAN": _count_scan,
+    "DELETE": _delete,
+    "DISTINCT_SCAN": _distinct_scan,
+    "EOF": _eof,
+    "FETCH": _fetch,
+    "GEO_NEAR_2D": _lookup,
+    "GEO_NEAR_2DSPHERE": _lookup,
+    "IDHACK": _lookup,
+    "IXSCAN": _index_scan,
+    "LIMIT": _limit,
+    "OR": _or,
+    "PROJECTION_COVERED": _covered_projection,
+    "RECORD_STORE_FAST_COUNT": _fast_count,
+    "SORT": _sort,
+    "SORT_MERGE": _sort_merge,
+    "TEXT_MATCH": _text_match,
+    "UPDATE": _update,
+}
+"""The figures of a stage: (stage, execution, figures of its inputs). Others pass on what they take."""
