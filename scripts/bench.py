@@ -7,7 +7,8 @@ on both sides; the servers are alone on their machine but for each other, and on
 
 Beside the ratio stands the processor time that each server took for a unit of work, in microseconds: unlike the rates
 it does not depend on what else the machine does. `--start` measures the start to the first answer and the memory of an
-idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`).
+idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`), `--saturate` small operations on a
+standalone, a set's primary and a shard (`saturate`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import pymongo
 from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
-from scripts import bench_wide
+from scripts import bench_wide, saturate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
 
@@ -308,11 +309,17 @@ def main() -> int:
     parser.add_argument("--only", default="", help="workloads whose name holds this text")
     parser.add_argument("--start", action="store_true", help="measure start-up and memory")
     parser.add_argument("--wide", action="store_true", help="measure columns and CQL beside documents")
+    parser.add_argument(
+        "--saturate", action="store_true", help="measure what an operation costs a standalone, set, shard"
+    )
     options = parser.parse_args()
     with ExitStack() as stack:
         scratch_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="docstore-bench-")))
         if options.start:
             measure_start(stack, scratch_directory)
+            return 0
+        if options.saturate:
+            saturate.compare(scratch_directory, options.only, options.rounds)
             return 0
         if options.wide:
             client = stack.enter_context(pymongo.MongoClient(start_ours(stack, scratch_directory / "ours")))

@@ -24,7 +24,7 @@ _MOST_BYTES = 1024
 _MOST_KINDS = 8
 _KIND = slice(4, 20)
 """Where the command's name stands, and some of what it is asked about."""
-_FREE = frozenset(("$clusterTime", "lsid", "txnNumber"))
+_FREE = frozenset(("$clusterTime", "lsid", "shardVersion", "txnNumber"))
 """Fields of the envelope that may have another value; the types are the same, so what the types decide is decided."""
 _OWN = ""
 """Stands for the command's own field, where that holds a text: of a statement, say."""
@@ -91,6 +91,8 @@ class RequestTemplate:
                 arguments.value = convert(context.command.name, Type.STRING, code, data, context.db)
             elif reader == "$clusterTime":
                 context.cluster_time = data
+            elif reader == "shardVersion":
+                context.shard_version = data
             elif not _take_session_field(context, reader, data):
                 return False
         for parameter, code, data in own:

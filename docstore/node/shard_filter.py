@@ -10,7 +10,7 @@ snapshot before its next await. After every pause a write enters again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import Protocol
 
 from docstore.kernel.match.predicate import Predicate
@@ -39,3 +39,26 @@ class ShardFilter(Protocol):
 
     def is_known(self, namespace: str, owned: Owned | None) -> bool:
         """Whether nothing has been heard since that could have changed it."""
+
+
+_ALL_OWNED = (True, None)
+_MUST_WAIT = (False, None)
+
+
+def enter_at_once(
+    shard_filter: ShardFilter | None, namespace: str, shard_version: bytes | None, *, write: bool
+) -> tuple[bool, Predicate | None]:
+    """(whether an operation may go on without waiting, the filter of what is owned then, None where that is all).
+
+    For operations of a single step; one that must wait is to enter anew. Errors: StaleConfig.
+    """
+    if shard_filter is None:
+        return _ALL_OWNED
+    entered = shard_filter.check_version(namespace, shard_version, write=write)
+    if entered is None:
+        return _ALL_OWNED
+    if isinstance(entered, Predicate):
+        return True, entered
+    if isinstance(entered, Coroutine):
+        entered.close()
+    return _MUST_WAIT

@@ -110,8 +110,10 @@ class Shard:
         return self.identity.name
 
     def _committed(self, commit: Commit) -> None:
-        if any(change.ns == SYSTEM_VERSION for change in commit.changes):
-            self.load_identity()
+        for change in commit.changes:
+            if change.ns == SYSTEM_VERSION:
+                self.load_identity()
+                return
 
     async def client_of(self, shard: str) -> ReplicaSetClient:
         """A client of another shard; the caller closes it. ShardNotFound."""

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from inspect import isawaitable
 
@@ -22,6 +22,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import CATALOG_PREFIX, after_prefix
 from docstore.node.node import DataNode, node_of
+from docstore.node.shard_filter import enter_at_once
 from docstore.replicaset.standalone import Standalone
 from docstore.storage import Family
 from docstore.storage.engine import Reader
@@ -76,16 +77,7 @@ def newest(context: Context) -> tuple[bool, Predicate | None]:
     concern = context.read_concern
     if concern is not LOCAL and (concern.level not in _NEWEST or concern.after_cluster_time is not None):
         return False, None
-    shard_filter = node_of(context).shard_filter
-    if shard_filter is None:
-        return True, None
-    entered = shard_filter.check_version(context.namespace, context.shard_version, write=False)
-    if isinstance(entered, Awaitable):
-        # Whoever waits enters anew.
-        if isinstance(entered, Coroutine):
-            entered.close()
-        return False, None
-    return True, entered
+    return enter_at_once(node_of(context).shard_filter, context.namespace, context.shard_version, write=False)
 
 
 async def _view_when_owned(context: Context, node: DataNode, entering: Awaitable[Predicate | None]) -> View:

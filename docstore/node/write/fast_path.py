@@ -4,8 +4,10 @@ Most commands that write are of this kind: one document to insert, or one whose 
 changed by an update that the kernel applies. Each function does the whole command or answers None, having done nothing.
 
 Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, `let`, a
-hint, an array filter, an upsert) or meet (a validator, a collation, a view, a shard's ownership, a write lock, a
+hint, an array filter, an upsert) or meet (a validator, a collation, a view, a critical section, a write lock, a
 transaction number that the session has used before) is left to it, and errors of a write are the outcome's, as there.
+On a shard a request enters as it does there, in the step in which it writes: a stale version is refused, and a document
+that the shard does not own is not found.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import CommandError
+from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
+from docstore.node.shard_filter import enter_at_once
 from docstore.node.write.driver import Outcome, acknowledge, effective_concern, session_write
 from docstore.node.write.modification import check_updated
 from docstore.node.write.search import identity_in
@@ -37,25 +41,29 @@ Reply = bytes | Awaitable[bytes]
 
 
 class _Place(NamedTuple):
-    """A collection that can be written to at once; under which session and statement id; when that is acknowledged."""
+    """A collection that can be written to at once, and what of it this node owns; under which session and statement id;
+    when that is acknowledged.
+    """
 
     node: DataNode
     collection: Collection
+    owned: Predicate | None
     session: SessionWrite | None
     stmt_id: int | None
     concern: WriteConcern
 
     def find(self, identity: Value) -> tuple[int, bytes] | None:
-        return self.collection.look_up(self.node.engine, identity)
+        found = self.collection.look_up(self.node.engine, identity)
+        return found if found is None or self.owned is None or self.owned.matches(found[1]) else None
 
     def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session)
 
 
 def _place(context: Context, node: DataNode, arguments: Arguments) -> _Place | None:
-    """Where to write. Errors: those of the session and of the write concern."""
+    """Where to write. Errors: those of the session and of the write concern; StaleConfig."""
     store = node.store
-    if node.shard_filter is not None or store.write_lock.held or "let" in arguments:
+    if store.write_lock.held or "let" in arguments:
         return None
     collection = store.collection(context.namespace)
     if collection is None or collection.id_index.collation is not None or collection.options.validator is not None:
@@ -63,12 +71,13 @@ def _place(context: Context, node: DataNode, arguments: Arguments) -> _Place | N
     row = session_write(context, node)
     stmt_id = None
     if row is not None:
-        if context.session is None or context.session.stmt_ids is not None:
+        session = context.session
+        if session is None or session.stmt_ids == () or store.sessions.state(row.lsid).txn_number == row.txn_number:
             return None
-        if store.sessions.state(row.lsid).txn_number == row.txn_number:
-            return None
-        stmt_id = 0
-    return _Place(node, collection, row, stmt_id, effective_concern(context, node))
+        stmt_id = session.statement_id(0)
+    concern = effective_concern(context, node)
+    at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
+    return _Place(node, collection, owned, row, stmt_id, concern) if at_once else None
 
 
 def insert_one(context: Context, node: DataNode, arguments: Arguments, documents: list[bytes]) -> Reply | None:

@@ -4,8 +4,8 @@ Most commands of the column model are of this kind. Each function does the whole
 nothing.
 
 Always true: the outcome is that of the general way. Whatever else a request may carry (a super column, a TTL, a level
-above ONE, an explanation) or meet (a name that must be judged, a deletion of the row, a tombstone, a shard's ownership,
-a write lock) is left to it.
+above ONE, an explanation) or meet (a name that must be judged, a deletion of the row, a tombstone, a row that the shard
+does not own, a critical section, a write lock) is left to it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.kernel.columns.encoding import is_live, plain_bytes, plain_row
 from docstore.kernel.columns.mutations import plain_insert
+from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.snapshot import newest
+from docstore.node.shard_filter import enter_at_once
 from docstore.storage import Family
 from docstore.widecolumn.model.cells import NOT_DELETED, stamp_of
 from docstore.widecolumn.model.errors import not_found
 from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION
 from docstore.widecolumn.model.mutations import Entry
+from docstore.widecolumn.model.ring import place_document, place_of_tail
+from docstore.widecolumn.node.keyspaces import Found
 from docstore.widecolumn.node.row_writes import LOWEST_STAMP, growth_warnings, write_one
 from docstore.widecolumn.node.write_replies import reply_written
 
@@ -39,7 +43,7 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     """Insert one column at level ONE."""
     values = arguments.values
     found = node.wide.known(context.namespace)
-    if found is None or found.plain is None or node.shard_filter is not None or node.store.write_lock.held:
+    if found is None or found.plain is None or node.store.write_lock.held:
         return None
     named: Value | None = values.get("column")
     if named is None or not _INSERTED.issuperset(values) or values.get("consistency", _ONE) != _ONE:
@@ -63,6 +67,9 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
         # Who is to be told what, the general way knows.
         return None
     tail, path, record = plain
+    at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
+    if not at_once or not _is_owned(found, owned, tail):
+        return None
     update = write_one(node, found, tail, (Entry(path, record, len(path)),))
     if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
         return _WRITTEN + record[8:0:-1] + b"\0"
@@ -80,12 +87,12 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
         return None
     shown = values.get("bytesAs")
     at_once, owned = newest(context)
-    if shown not in (None, "string", "binary") or not at_once or owned is not None:
+    if shown not in (None, "string", "binary") or not at_once:
         return None
     form = found.plain.text if shown == "string" else found.plain.binary
     tail = plain_row(*values["key"])
     name = form.encode(*named)
-    if tail is None or name is None:
+    if tail is None or name is None or not _is_owned(found, owned, tail):
         return None
     get = node.engine.get
     prefix = found.collection.rows_prefix + tail
@@ -105,3 +112,8 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     if record is None:
         raise not_found()
     return enclosed(b"\x03column\0" + form.document(key, len(base), record, now))
+
+
+def _is_owned(found: Found, owned: Predicate | None, tail: bytes) -> bool:
+    """Whether this node owns the row, given as its part of keys."""
+    return owned is None or owned.matches(place_document(place_of_tail(found.keyspace.partitioner, tail)))

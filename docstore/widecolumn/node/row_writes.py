@@ -24,6 +24,7 @@ from docstore.log import component
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.node.read.snapshot import enter
+from docstore.node.shard_filter import enter_at_once
 from docstore.optime import OpTime
 from docstore.widecolumn.model.cells import stamp_of
 from docstore.widecolumn.model.column_families import Keyspace
@@ -79,13 +80,15 @@ def write_rows(
         needed = check_write(node, rows[0].found.keyspace, level)
     else:
         needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
-    free = node.shard_filter is None and not node.store.write_lock.held
-    if needed == 1 and len(rows) == 1 and free and guard is None:
+    writing = _Writing(context, node, rows, guard)
+    at_once, owned = False, None
+    if not node.store.write_lock.held:
+        at_once, owned = enter_at_once(node.shard_filter, writing.namespace, context.shard_version, write=True)
+    if needed == 1 and len(rows) == 1 and at_once and owned is None and guard is None:
         found, key, entries = rows[0]
         update = write_one(node, found, row_tail(found.keyspace.partitioner, key), entries)
         return growth_warnings(node, found, key, update)
-    writing = _Writing(context, node, rows, guard)
-    if free and writing.advance(None):
+    if at_once and writing.advance(owned):
         if needed == 1:
             return writing.warnings
         return _acknowledged(writing, level, needed)

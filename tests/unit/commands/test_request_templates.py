@@ -50,6 +50,7 @@ VALUES: dict[str, list[Any]] = {
     "txnNumber": [Int64(1), Int64(2), Int64(-1), 1],
     "$clusterTime": [{"clusterTime": Timestamp(1, 1)}, {"clusterTime": Timestamp(2, 1)}],
     "$db": ["test", "tesu", "a b"],
+    "shardVersion": [{"v": Timestamp(1, 0)}, {"v": Timestamp(2, 0)}, {}, 1],
     "maxTimeMS": [0, 5, 6, -1],
     "comment": ["one", "two"],
     "readConcern": [{"level": "local"}, {"level": "mocal"}],

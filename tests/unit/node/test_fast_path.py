@@ -6,12 +6,18 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+import bson
 import pytest
 from bson.int64 import Int64
+from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
 
-from docstore.errors import Code
+from docstore.errors import Code, CommandError
 from docstore.node.commands import delete, insert, update
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 from tests.unit.node.local import LocalNode, loop, session
+from tests.unit.node.scripted_shard_filter import ScriptedShardFilter
 
 _INDEXES: tuple[dict[str, Any], ...] = (
     {"key": {"a": 1}, "name": "a"},
@@ -27,6 +33,10 @@ _VALUES: tuple[Any, ...] = (0, 1, 2, Int64(7), 2.5, "x", "X", {"x": 1}, {"x": "y
 
 def _value(rng: random.Random) -> Any:
     return rng.choice(_VALUES)
+
+
+OWNED: dict[str, Any] = {"_id": {"$not": {"$mod": [3, 0]}}}
+VERSION = {"v": Timestamp(2, 1), "e": ObjectId(bytes(12))}
 
 
 def _command(rng: random.Random) -> dict[str, Any]:
@@ -48,30 +58,48 @@ def _comparable(reply: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in reply.items() if name not in ("opTime", "electionId")}
 
 
+def own_a_part(node: LocalNode) -> ScriptedShardFilter:
+    """Let the node own the documents that `OWNED` matches."""
+    installed = ScriptedShardFilter()
+    installed.owned = compile_filter(parse_filter(bson.encode(OWNED)))
+    node.node.shard_filter = installed
+    return installed
+
+
 async def _state(node: LocalNode) -> dict[str, Any]:
     store = node.node.store
     found = store.collection("test.c")
     assert found is not None
+    node.node.shard_filter = None
     report = store.validate(found)
     assert report.valid, report.errors
     return {"documents": await node.documents("c"), "count": found.count, "size": found.size}
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("replicated", [False, True])
+@pytest.mark.parametrize("role", ["standalone", "member", "shard"])
 def test_what_is_done_at_once_is_what_the_general_way_does(
-    seed: int, replicated: bool, monkeypatch: pytest.MonkeyPatch
+    seed: int, role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    replicated = role != "standalone"
+
     async def work() -> None:
         rng = random.Random(seed)
         quick, general = LocalNode(replicated=replicated), LocalNode(replicated=replicated)
         indexes = rng.sample(_INDEXES, 4)
         for node in (quick, general):
             await node.run({"createIndexes": "c", "indexes": indexes})
+            if role == "shard":
+                await node.insert("c", *({"_id": identity} for identity in range(12)))
+                own_a_part(node)
         for number in range(150):
             command = _command(rng)
             if replicated and rng.random() < 0.7:
                 command |= session(rng.randrange(3), number // 2)
+                if role == "shard":
+                    command["stmtIds"] = rng.choice(([0], [3], [0, 1], []))
+            if role == "shard" and rng.random() < 0.9:
+                command["shardVersion"] = VERSION
             replies = [await quick.reply(command)]
             with monkeypatch.context() as patch:
                 for module, name in ((insert, "insert_one"), (update, "update_one"), (delete, "delete_one")):
@@ -100,19 +128,63 @@ def test_a_statement_sent_again_is_not_done_again() -> None:
     loop(work())
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        {"insert": "c", "documents": [{"_id": 2}]},
-        {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]},
-        {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]},
-    ],
-)
+WRITES: list[dict[str, Any]] = [
+    {"insert": "c", "documents": [{"_id": 2}]},
+    {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]},
+    {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]},
+]
+
+
+@pytest.mark.parametrize("command", WRITES)
 def test_what_cannot_be_acknowledged_is_not_done(command: dict[str, Any]) -> None:
     async def work() -> None:
         node = LocalNode()
         await node.insert("c", {"_id": 1})
         assert (await node.reply({**command, "writeConcern": {"w": 2}}))["code"] == Code.BadValue
+        assert await node.documents("c") == [{"_id": 1}]
+
+    loop(work())
+
+
+@pytest.mark.parametrize("command", WRITES)
+@pytest.mark.parametrize("concern", [{"w": 1}, {"w": "majority"}])
+def test_what_a_router_sends_a_shard_is_done_at_once(
+    command: dict[str, Any], concern: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.insert("c", {"_id": 1})
+        own_a_part(node)
+        for module in (delete, insert, update):
+            monkeypatch.delattr(module, "run_statements")
+        routed = {**command, **session(), "stmtIds": [0], "writeConcern": concern, "shardVersion": VERSION}
+        assert (await node.run(routed))["n"] == 1
+
+    loop(work())
+
+
+@pytest.mark.parametrize("command", WRITES)
+def test_a_stale_version_is_refused_before_anything_is_done(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.insert("c", {"_id": 1})
+        stale = CommandError(Code.StaleConfig, "stale", extra={"ns": "test.c"})
+        own_a_part(node).answer = lambda _count: stale
+        assert (await node.reply({**command, **session(), "shardVersion": VERSION}))["code"] == Code.StaleConfig
+        node.node.shard_filter = None
+        assert await node.documents("c") == [{"_id": 1}]
+
+    loop(work())
+
+
+@pytest.mark.parametrize("command", WRITES[1:])
+def test_a_document_that_the_shard_does_not_own_is_not_found(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.insert("c", {"_id": 1})
+        own_a_part(node).owned = compile_filter(parse_filter(bson.encode({"_id": 2})))
+        assert (await node.run({**command, "shardVersion": VERSION}))["n"] == 0
+        node.node.shard_filter = None
         assert await node.documents("c") == [{"_id": 1}]
 
     loop(work())

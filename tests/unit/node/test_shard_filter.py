@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import bson
@@ -12,44 +11,20 @@ from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
 from docstore.errors import Code, CommandError
-from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from tests.unit.node.local import LocalNode, loop
+from tests.unit.node.scripted_shard_filter import ScriptedShardFilter
 
 VERSION = {"v": Timestamp(2, 1), "e": ObjectId()}
 STALE = CommandError(Code.StaleConfig, "stale", extra={"ns": "test.c"})
 
 
-class Owner:
-    """An ownership whose answers the test decides; it remembers who entered."""
-
-    def __init__(self) -> None:
-        self.entered: list[tuple[str, bool, bool]] = []
-        self.owned: Predicate | None = None
-        self.answer: Callable[[int], Any] = lambda _count: None
-        self.held: asyncio.Event | None = None
-
-    def check_version(
-        self, namespace: str, shard_version: bytes | None, *, write: bool
-    ) -> Predicate | Awaitable[Predicate | None] | None:
-        self.entered.append((namespace, shard_version is not None, write))
-        error = self.answer(len(self.entered))
-        if error is not None:
-            raise error
-        if self.held is not None and not self.held.is_set():
-            return self._wait(self.held)
-        return self.owned
-
-    async def _wait(self, held: asyncio.Event) -> None:
-        await held.wait()
-
-
-async def owned_node(count: int) -> tuple[LocalNode, Owner]:
+async def owned_node(count: int) -> tuple[LocalNode, ScriptedShardFilter]:
     """A node with documents {_id: n}, of which it owns the even ones below 100."""
     node = LocalNode()
     await node.insert("c", *({"_id": n} for n in range(count)))
-    owner = Owner()
+    owner = ScriptedShardFilter()
     owner.owned = compile_filter(parse_filter(bson.encode({"_id": {"$mod": [2, 0], "$lt": 100}})))
     node.node.shard_filter = owner
     return node, owner

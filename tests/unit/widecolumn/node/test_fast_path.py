@@ -6,14 +6,19 @@ import asyncio
 import random
 from typing import Any
 
+import bson
 import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
 
 from docstore.collection.rows import row_size, stored_cells
 from docstore.errors import CommandError
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 from docstore.widecolumn.model.column_families import DEFAULT_PARTITIONER
 from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.ring import place_of
+from tests.unit.node.scripted_shard_filter import ScriptedShardFilter
 from tests.unit.widecolumn.node.wide_columns import WideNode, time_uuid
 
 _NAMES: dict[str, tuple[Any, ...]] = {
@@ -73,14 +78,20 @@ def _state(node: WideNode) -> tuple[list[tuple[bytes, bytes]], int, int, Any]:
 
 
 @pytest.mark.parametrize("compare", _NAMES)
-@pytest.mark.parametrize("warnings", [False, True])
-def test_the_short_way_does_what_the_general_way_does(compare: str, warnings: bool) -> None:
+@pytest.mark.parametrize("case", ["plain", "warnings", "shard"])
+def test_the_short_way_does_what_the_general_way_does(compare: str, case: str) -> None:
     async def told() -> None:
         rng = random.Random(compare)
         short, general = WideNode(), WideNode()
         for node in (short, general):
             await node.begin({"createColumnFamily": "F", "compareWith": compare})
-            if warnings:
+            if case == "shard":
+                # All rows but "l" are this shard's.
+                installed = ScriptedShardFilter()
+                condition = {"token": {"$ne": place_of(DEFAULT_PARTITIONER, b"l")}}
+                installed.owned = compile_filter(parse_filter(bson.encode(condition)))
+                node.node.shard_filter = installed
+            if case == "warnings":
                 settings = node.node.wide.settings
                 settings.warn_rows, settings.warn_bytes, settings.warn_value = 1, 30, 40
         for _ in range(250):

@@ -1,0 +1,241 @@
+"""What one small operation costs the server that carries it out: on a standalone, on a set's primary, on a shard.
+
+Many connections send prepared OP_MSG frames, each the next as soon as the reply to the one before is there, so that the
+server is never idle and what is measured is its work. The frames are what each server is sent in earnest: a standalone
+gets what a driver sends it, the primary of a set a retryable write besides, and a shard what a router makes of that,
+with statement ids and the version it was routed by. The figure is the processor time that the server's threads took for
+an operation, in microseconds; the ratios are to the primary of a set.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import statistics
+import struct
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import bson
+import pymongo
+from bson.binary import Binary
+from bson.int64 import Int64
+from bson.timestamp import Timestamp
+
+from scripts.cluster import initiate
+from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
+from scripts.measuring import processor_seconds
+
+CONNECTIONS = 32
+COUNT = 6400
+"""Operations a round."""
+NAMESPACE = "bench.posts"
+_HEAD = struct.Struct("<iiiiI")
+_INT = struct.Struct("<i")
+_OP_MSG = 2013
+_FIELDS_AT = _HEAD.size + 1 + 4
+_ONE_WRITTEN = b"\x10n\0\1\0\0\0"
+_READ = b"\x03cursor\0"
+
+
+class Request(NamedTuple):
+    """A command and the documents that it is sent with, under the name of their sequence."""
+
+    command: dict[str, Any]
+    sequence: str = ""
+    documents: tuple[dict[str, Any], ...] = ()
+
+
+Concern = dict[str, Any]
+Operation = Callable[[int], Request]
+
+
+def insert(number: int) -> Request:
+    document = {"_id": number, "id": str(number), "content": "data for content", "n": number}
+    return Request({"insert": "posts", "ordered": True}, "documents", (document,))
+
+
+def find(number: int) -> Request:
+    return Request({"find": "posts", "filter": {"_id": number}, "limit": 1, "singleBatch": True})
+
+
+def update(number: int) -> Request:
+    statement = {"q": {"_id": number}, "u": {"$inc": {"hits": 1}}, "multi": False, "upsert": False}
+    return Request({"update": "posts", "ordered": True}, "updates", (statement,))
+
+
+def delete(number: int) -> Request:
+    return Request({"delete": "posts", "ordered": True}, "deletes", ({"q": {"_id": number}, "limit": 1},))
+
+
+OPERATIONS: dict[str, Operation] = {"insert": insert, "find": find, "update": update, "delete": delete}
+"""In this order: each works on the documents that the insert has left."""
+
+
+@dataclass(slots=True)
+class Server:
+    """One server to be measured. `version`: what a router adds to each request, where it is a shard."""
+
+    name: str
+    member: Member
+    replicated: bool = True
+    version: dict[str, Any] | None = None
+    transactions: int = 0
+
+    def frame(self, request: Request, lsid: dict[str, Any], concern: Concern | None) -> bytes:
+        """The request as this server is sent it."""
+        command = {**request.command, "lsid": lsid}
+        if concern is not None and request.sequence:
+            command["writeConcern"] = concern
+        if self.replicated:
+            self.transactions += 1
+            signature = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
+            command["$clusterTime"] = {"clusterTime": Timestamp(1, self.transactions), "signature": signature}
+            if request.sequence:
+                command["txnNumber"] = Int64(self.transactions)
+        if self.version is not None:
+            # A router asks for its own batches, and names the statements that it passes on.
+            command.pop("singleBatch", None)
+            if request.sequence:
+                command["stmtIds"] = [0]
+            command["shardVersion"] = self.version
+        return framed(Request({**command, "$db": "bench"}, *request[1:]))
+
+
+def framed(request: Request) -> bytes:
+    """An OP_MSG of the request."""
+    sections = b"\0" + bson.encode(request.command)
+    if request.sequence:
+        content = request.sequence.encode() + b"\0" + b"".join(bson.encode(document) for document in request.documents)
+        sections += b"\1" + _INT.pack(len(content) + 4) + content
+    return _HEAD.pack(_HEAD.size + len(sections), 1, 0, _OP_MSG, 0) + sections
+
+
+class Client:
+    """One connection that has frames to send; `refused` holds the first reply that was no success."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.frames: Iterator[bytes] = iter(())
+        self.refused: dict[str, Any] | None = None
+        self._received = b""
+
+    def send_next(self) -> bool:
+        """Send the next frame; False when there is none left."""
+        frame = next(self.frames, None)
+        if frame is not None:
+            self.socket.sendall(frame)
+        return frame is not None
+
+    def receive(self) -> bool:
+        """Take in what has come; whether it makes a whole reply."""
+        data = self.socket.recv(65536)
+        if not data:
+            raise ConnectionError("the server has closed the connection")
+        self._received += data
+        if len(self._received) < 4 or len(self._received) < _INT.unpack_from(self._received)[0]:
+            return False
+        if self.refused is None and not _succeeded(self._received):
+            self.refused = bson.decode(self._received[21:])
+        self._received = b""
+        return True
+
+
+def _succeeded(reply: bytes) -> bool:
+    return reply.startswith((_ONE_WRITTEN, _READ), _FIELDS_AT) and b"writeErrors" not in reply
+
+
+def saturate(clients: list[Client]) -> None:
+    """Send all frames of all clients; each has one request under way."""
+    with selectors.DefaultSelector() as selector:
+        waiting = 0
+        for client in clients:
+            if client.send_next():
+                selector.register(client.socket, selectors.EVENT_READ, client)
+                waiting += 1
+        while waiting:
+            for key, _ in selector.select():
+                if key.data.receive() and not key.data.send_next():
+                    selector.unregister(key.fileobj)
+                    waiting -= 1
+    for client in clients:
+        if client.refused is not None:
+            raise RuntimeError(f"the server refused: {client.refused}")
+
+
+def measure(server: Server, operation: Operation, concern: Concern | None) -> tuple[float, float]:
+    """(processor microseconds an operation, operations a second)."""
+    with ExitStack() as stack:
+        clients = [Client(server.member.address) for _ in range(CONNECTIONS)]
+        for position, client in enumerate(clients):
+            stack.enter_context(closing(client.socket))
+            lsid = {"id": Binary(uuid.uuid4().bytes, 4)}
+            client.frames = iter(
+                [server.frame(operation(number), lsid, concern) for number in range(position, COUNT, CONNECTIONS)]
+            )
+        spent = processor_seconds(server.member.pid)
+        began = time.perf_counter()
+        saturate(clients)
+        seconds = time.perf_counter() - began
+        return (processor_seconds(server.member.pid) - spent) / COUNT * 1e6, COUNT / seconds
+
+
+def start(deployment: Deployment) -> list[Server]:
+    """A standalone, a set of one member, and a cluster of one shard with a sharded collection."""
+    standalone, member = Member("standalone", "mongod", []), Member("set-0", "mongod", ["--replSet", "set"])
+    config, (shard,) = Member("config-0", "configsvr", []), replica_set("shard", 1, [])
+    deployment.start(standalone, member, config, shard)
+    router = Member("router-0", "mongos", ["--configdb", config.address])
+    deployment.start(router)
+    initiate("set", [member])
+    initiate("shard", [shard])
+    with closing(pymongo.MongoClient(router.address)) as client:
+        client.admin.command("addShard", f"shard/{shard.address}", name="shard")
+        client.admin.command("enableSharding", "bench")
+        client.admin.command("shardCollection", NAMESPACE, key={"_id": 1})
+    return [
+        Server("standalone", standalone, replicated=False),
+        Server("set", member),
+        Server("shard", shard, version=shard_version(shard.address)),
+    ]
+
+
+def shard_version(address: str) -> dict[str, Any]:
+    """What a router sends a shard with each request on the collection."""
+    with closing(pymongo.MongoClient(address, directConnection=True)) as client:
+        metadata = client.admin.command("getShardVersion", NAMESPACE, fullMetadata=True)["metadata"]
+    return {"v": metadata["shardVersion"], "e": metadata["collVersionEpoch"]}
+
+
+def compare(directory: Path, only: str, rounds: int) -> None:
+    """Measure the operations whose name holds `only` on every server in turn; print the medians of the rounds."""
+    operations = {name: operation for name, operation in OPERATIONS.items() if only in name or name == "insert"}
+    with stopped_at_end(Deployment(directory)) as deployment:
+        servers = start(deployment)
+        for concern in ({"w": 1}, None):
+            costs: dict[tuple[str, str], list[tuple[float, float]]] = {}
+            for _ in range(rounds):
+                for name, operation in operations.items():
+                    for server in servers:
+                        costs.setdefault((name, server.name), []).append(measure(server, operation, concern))
+            _print(costs, list(operations), [server.name for server in servers], concern)
+
+
+def _print(
+    costs: dict[tuple[str, str], list[tuple[float, float]]], operations: list[str], servers: list[str], concern: Any
+) -> None:
+    print(f"write concern {'not given' if concern is None else concern}: us (operations/s, ratio to the set)")
+    print(f"{'':8}" + "".join(f"{server:>28}" for server in servers))
+    for name in operations:
+        medians = {
+            server: [statistics.median(each) for each in zip(*costs[name, server], strict=True)] for server in servers
+        }
+        cells = (f"{spent:10.1f} ({rate:6.0f}/s, {spent / medians['set'][0]:4.2f})" for spent, rate in medians.values())
+        print(f"{name:8}" + "".join(f"{cell:>28}" for cell in cells), flush=True)
