@@ -69,17 +69,13 @@ def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int) 
     if not bounds:
         return IndexScan(index, ((LOWEST, HIGHEST),), direction, exact=False)
     last = len(bounds) - 1
-    if len(bounds[last].ranges) == 1 and all(_is_one_value(item) for item in bounds[:last]):
+    if len(bounds[last].ranges) == 1 and all(item.is_point for item in bounds[:last]):
         ranges = compound([(item.ranges, item.direction) for item in bounds], 1)[0]
         return IndexScan(index, tuple(ranges), direction, False, tuple(bounds))
     whole = Range(bounds[0].ranges[0].lo, bounds[0].ranges[-1].hi)
     if bounds[0].direction < 0:
         whole = whole.descending()
     return IndexScan(index, ((whole.lo, whole.hi),), direction, False, tuple(bounds), checked=True)
-
-
-def _is_one_value(item: FieldBounds) -> bool:
-    return len(item.ranges) == 1 and item.ranges[0].point
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,11 @@ class FieldBounds:
         """Whether the ranges are values that can be listed."""
         return bool(self.ranges) and all(item.point for item in self.ranges)
 
+    @property
+    def is_point(self) -> bool:
+        """Whether the ranges are one value."""
+        return len(self.ranges) == 1 and self.ranges[0].point
+
 
 def field_bounds(tree: Filter, fields: Fields, *, arrays: frozenset[str] = frozenset()) -> list[FieldBounds]:
     """Bounds of the fields of a pattern up to the last one that the filter bounds; none unless it bounds the first.

@@ -14,8 +14,9 @@ from docstore.query.filter.tree import And, Filter, Near, conjunction
 from docstore.query.find import Hint
 from docstore.query.geo.cell_keys import PlaneKeys
 from docstore.query.plan.access import NearScan, Plan
+from docstore.query.plan.candidates import residual
+from docstore.query.plan.hinted import named
 from docstore.query.plan.index_bounds import IndexInfo, asked_of, bounds_beside, covers
-from docstore.query.plan.plan import named, residual
 from docstore.query.sort import Sort
 
 

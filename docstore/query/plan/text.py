@@ -14,9 +14,9 @@ from docstore.query.filter.tree import And, Filter, TextSearch, conjunction
 from docstore.query.find import Hint
 from docstore.query.plan.access import Eof, Plan, index_scan
 from docstore.query.plan.bounds import FieldBounds, equalities, field_bounds
+from docstore.query.plan.candidates import residual
 from docstore.query.plan.index_bounds import IndexInfo, covers
 from docstore.query.plan.intervals import point, union
-from docstore.query.plan.plan import residual
 from docstore.query.sort import Sort
 from docstore.query.text.languages import language_named
 from docstore.query.text.search import Search, parse_search

@@ -1,0 +1,139 @@
+"""The plans that single indexes offer for a filter and an order, and which of them is likely to be the best.
+
+Every index whose first field is bounded is scored by how tightly its leading fields are bound; an index that yields the
+order is taken over a collection scan even without bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from docstore.errors import Code, CommandError
+from docstore.query.filter.tree import And, Filter, Nor, Not, conjunction
+from docstore.query.plan.access import CollectionScan, Eof, IndexScan, Merge, Plan, index_scan
+from docstore.query.plan.bounds import FieldBounds
+from docstore.query.plan.index_bounds import IndexInfo, asked_of, covers, usable_bounds
+from docstore.query.plan.intervals import HIGHEST, LOWEST
+from docstore.query.plan.ordering import exploded, sort_direction
+from docstore.query.plan.value_ranges import Condition
+from docstore.query.plan.wildcard import wildcard_bounds
+from docstore.query.sort import Sort
+from docstore.query.value.collation import Collation
+
+Candidate = tuple[tuple[int, ...], Plan]
+"""(score, plan): the higher the better."""
+
+
+def best_plan(candidates: list[Candidate]) -> Plan | None:
+    """The best of the plans, which the others are rejected for; None where there are none."""
+    if not candidates:
+        return None
+    best, *others = sorted(candidates, key=lambda found: found[0], reverse=True)
+    return replace(best[1], rejected=tuple(plan for _, plan in others)) if others else best[1]
+
+
+def collection_scan(tree: Filter, sort: Sort, direction: int) -> Plan:
+    """The plan that looks at every document."""
+    return Plan(CollectionScan(direction), None if tree == And(()) else tree, not sort.fields)
+
+
+def index_plans(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> list[Candidate]:
+    """What each of the indexes has to offer."""
+    candidates: list[Candidate] = []
+    for index in indexes:
+        coverage = covers(tree, index)
+        if index.wildcard is not None:
+            candidates += _wildcard_plans(tree, index, sort) if coverage.bounded else []
+            continue
+        bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
+        if bounds or (coverage.whole and sort_direction(index, (), sort)):
+            plan = _scan_plan(tree, index, bounds, sort)
+            ordered = int(plan.provides_sort and bool(sort))
+            candidates.append(((_tightness(bounds, index), ordered, -len(index.fields)), plan))
+    return candidates
+
+
+def index_plan(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
+    """The plan of one index whatever it has to offer. Without usable bounds it is read as a whole, and documents that
+    it does not hold are not found. Error: NoQueryExecutionPlans for a wildcard index without bounds.
+    """
+    if index.wildcard is not None:
+        found = best_plan(_wildcard_plans(tree, index, sort)) if covers(tree, index).bounded else None
+        if found is None:
+            raise CommandError(Code.NoQueryExecutionPlans, "a hinted wildcard index serves no condition of the filter")
+        return found
+    bounds = usable_bounds(asked_of(tree, index.collation), index) if covers(tree, index).bounded else []
+    return _scan_plan(tree, index, bounds, sort)
+
+
+def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[Candidate]:
+    assert index.wildcard is not None
+    found: list[Candidate] = []
+    for item in wildcard_bounds(asked_of(tree, index.collation), index.wildcard, multikey=index.multikey):
+        field = FieldBounds(item.path, 1, item.ranges)
+        by_path = tuple(path for path, _ in sort.fields) == (item.path,) and sort.collation == index.collation
+        ordered = by_path and not index.multikey and not item.below
+        direction = sort.fields[0][1] if ordered else 0
+        if not item.ranges:
+            return [((0,), Plan(Eof(), None, True))]
+        scan = IndexScan(index, item.key_ranges(), direction or 1, exact=False, bounds=(field,), wildcard=item)
+        # An index of the path alone is smaller than one of all paths.
+        found.append(((_tightness([field], index) - 1, int(ordered), -2), Plan(scan, tree, not sort or ordered)))
+    return found
+
+
+def _scan_plan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> Plan:
+    if any(not item.ranges for item in bounds):
+        return Plan(Eof(), None, True)
+    rest = residual(tree, bounds, index.collation)
+    direction = sort_direction(index, bounds, sort)
+    if sort and not direction:
+        merged = exploded(index, bounds, sort)
+        if merged is not None:
+            return Plan(Merge(tuple(scan for scan, _ in merged), tuple(fixed for _, fixed in merged)), rest, True)
+    scan = index_scan(index, bounds, direction or 1)
+    return Plan(replace(scan, exact=rest is None and not index.multikey), rest, not sort or direction != 0)
+
+
+def residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:
+    """What the filter says beyond the bounds."""
+    met = {condition for item in bounds for condition in item.met}
+    conjuncts = tree.children if isinstance(tree, And) else (tree,)
+    left = [child for child in conjuncts if not _is_met(asked_of(child, collation), met)]
+    return conjunction(left) if left else None
+
+
+def _is_met(condition: Filter, met: set[Condition]) -> bool:
+    if isinstance(condition, Nor):
+        return all(_is_met(Not(child), met) for child in condition.children)
+    if isinstance(condition, Not) and isinstance(condition.child, Not):
+        return _is_met(condition.child.child, met)
+    return condition in met
+
+
+def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:
+    """How few keys the bounds are likely to hold; fields behind the first that is no single point count for little."""
+    score = 0
+    for item in bounds:
+        if item.is_point:
+            score += 100
+            continue
+        if item.points:
+            return score + 80
+        return score + _width(item) + sum(later.bounded for later in bounds[bounds.index(item) + 1 :])
+    if index.unique and len(bounds) == len(index.fields):
+        score += 1000
+    return score
+
+
+def _width(item: FieldBounds) -> int:
+    """The more, the fewer values are likely to be in the ranges."""
+    if not item.bounded:
+        return 5
+    if not item.ranges:
+        return 100
+    first, last = item.ranges[0], item.ranges[-1]
+    if first.lo == LOWEST and last.hi == HIGHEST:
+        return 10
+    return 30 if any(len(found.lo) == 1 or len(found.hi) == 1 for found in item.ranges) else 50

@@ -1,0 +1,109 @@
+"""Plans of a disjunction: the union of what its branches find, each through an index of its own.
+
+Where there is an index with the order asked for to each of the branches, what they find is merged in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from docstore.query.filter.tree import And, Filter, Or
+from docstore.query.plan.access import (
+    CollectionScan,
+    Eof,
+    IdLookup,
+    IndexScan,
+    Merge,
+    NearScan,
+    Plan,
+    Union,
+    index_scan,
+)
+from docstore.query.plan.bounds import FieldBounds
+from docstore.query.plan.candidates import Candidate, index_plans
+from docstore.query.plan.index_bounds import IndexInfo
+from docstore.query.plan.intervals import union
+from docstore.query.plan.ordering import MOST_MERGED, ordered_scans
+from docstore.query.sort import Sort
+
+_ByForm = dict[tuple[int, ...], list[tuple[IndexScan, int]]]
+"""(scan, how many leading fields it fixes) by the direction of the scan and those of the fields of the order."""
+
+
+def union_plans(
+    tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, choose: Callable[[Filter, Sequence[IndexInfo]], Plan]
+) -> list[Candidate]:
+    """The plans that unite what the branches of a disjunction find. `choose` plans a branch in any order."""
+    found: list[Candidate] = []
+    if isinstance(tree, And):
+        for child in tree.children:
+            if isinstance(child, Or):
+                # Which of the indexes of the conjunction is better is for others to say.
+                united = _united(child, indexes, sort, choose)
+                found += [((0, *score[1:]), replace(plan, residual=tree)) for score, plan in united]
+        return found[:1]
+    return _united(tree, indexes, sort, choose) if isinstance(tree, Or) else []
+
+
+def _united(
+    tree: Or, indexes: Sequence[IndexInfo], sort: Sort, choose: Callable[[Filter, Sequence[IndexInfo]], Plan]
+) -> list[Candidate]:
+    if sort:
+        merged = _merged_union(tree, indexes, sort)
+        if merged is not None:
+            return [((1, 1, 0), merged)]
+    branches: list[IndexScan | IdLookup | Eof] = []
+    exact = True
+    for child in tree.children:
+        plan = choose(child, indexes)
+        if isinstance(plan.access, CollectionScan | Merge | NearScan):
+            return []
+        branches.extend(plan.access.branches if isinstance(plan.access, Union) else [plan.access])
+        exact = exact and plan.residual is None
+    access = _one_scan(branches) if exact else None
+    return [((1, 0, 0), Plan(access or Union(tuple(branches)), None if exact else tree, not sort))]
+
+
+def _merged_union(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | None:
+    """The branches of a disjunction merged in the order asked for, where there is an index with it for each."""
+    exact = True
+    by_form: _ByForm | None = None
+    for child in tree.children:
+        choices, met = _by_form(child, indexes, sort)
+        exact = exact and met
+        if by_form is None:
+            by_form = choices
+        else:
+            by_form = {form: [*by_form[form], *choices[form]] for form in by_form if form in choices}
+    chosen = next(iter(by_form.values()), None) if by_form else None
+    if chosen is None or len(chosen) > MOST_MERGED:
+        return None
+    access = Merge(tuple(scan for scan, _ in chosen), tuple(fixed for _, fixed in chosen))
+    return Plan(access, None if exact else tree, True)
+
+
+def _by_form(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> tuple[_ByForm, bool]:
+    """(the scans that can be merged with others, whether all of them meet the whole filter) of one branch."""
+    choices: _ByForm = {}
+    met: dict[tuple[int, ...], bool] = {}
+    for _, plan in index_plans(tree, indexes, sort):
+        scans = ordered_scans(plan.access, sort)
+        if scans:
+            scan, fixed = scans[0]
+            form = (scan.direction, *(towards for _, towards in scan.index.fields[fixed:][: len(sort.fields)]))
+            if form not in choices or (plan.residual is None and not met[form]):
+                choices[form], met[form] = scans, plan.residual is None
+    return choices, all(met.values())
+
+
+def _one_scan(branches: Sequence[IndexScan | IdLookup | Eof]) -> IndexScan | None:
+    """One scan in the place of several that bound only the first field of one index."""
+    scans = [branch for branch in branches if isinstance(branch, IndexScan)]
+    if len(scans) < len(branches) or len({scan.index.name for scan in scans}) > 1:
+        return None
+    if not scans or any(len(scan.bounds) != 1 or scan.wildcard is not None for scan in scans):
+        return None
+    first = scans[0]
+    ranges = union(found for scan in scans for found in scan.bounds[0].ranges)
+    return replace(index_scan(first.index, [FieldBounds(*first.index.fields[0], ranges)], 1), exact=first.exact)

@@ -1,0 +1,44 @@
+"""The plan of a `distinct` that reads an index only once for each value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from docstore.query.filter.tree import Filter
+from docstore.query.find import Hint
+from docstore.query.plan.access import Plan, index_scan
+from docstore.query.plan.bounds import FieldBounds, arrays_on
+from docstore.query.plan.candidates import residual
+from docstore.query.plan.hinted import named
+from docstore.query.plan.index_bounds import IndexInfo, asked_of, covers, usable_bounds
+from docstore.query.plan.intervals import EVERYTHING
+
+
+def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], path: str, hint: Hint | None) -> Plan | None:
+    """A plan that reads an index only once for each value of the path that the filter lets through; None: there is
+    none.
+    """
+    for index in indexes:
+        place = next((place for place, (own, _) in enumerate(index.fields) if own == path), None)
+        if place is None or index.wildcard is not None or 0 in dict(index.fields).values():
+            continue
+        if arrays_on(path, index.arrays) or (hint is not None and named(indexes, hint) is not index):
+            continue
+        bounds = _bounds(tree, index, place)
+        if bounds is not None:
+            return Plan(replace(index_scan(index, bounds, 1), once=place + 1), None, True)
+    return None
+
+
+def _bounds(tree: Filter, index: IndexInfo, place: int) -> Sequence[FieldBounds] | None:
+    """Bounds that are all of the filter and fix the fields before `place` to one value; None where there are none."""
+    coverage = covers(tree, index)
+    bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
+    if (not bounds and not coverage.whole) or index.collation is not None:
+        return None
+    if any(not item.ranges for item in bounds) or residual(tree, bounds, None) is not None:
+        return None
+    if place > len(bounds) or not all(item.is_point for item in bounds[:place]):
+        return None
+    return bounds if len(bounds) > place else [*bounds, FieldBounds(*index.fields[place], EVERYTHING)]

@@ -1,0 +1,36 @@
+"""Filters that fix `_id` to one value: a lookup, and what the filter says besides."""
+
+from __future__ import annotations
+
+from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value
+from docstore.query.filter.tree import And, Comparison, Filter, In, Op, conjunction
+from docstore.query.value.collation import Collation, holds_strings
+
+
+def id_value(tree: Filter, collation: Collation | None) -> Value | None:
+    """The value that the filter fixes `_id` to. An array or a regex in the filter can mean something else, and so can
+    a string that is compared by other rules than those of the `_id` index.
+    """
+    if isinstance(tree, And):
+        for child in tree.children:
+            found = id_value(child, collation)
+            if found is not None:
+                return found
+        return None
+    value = None
+    if not isinstance(tree, Comparison | In) or tree.path != "_id":
+        return None
+    if isinstance(tree, Comparison) and tree.op is Op.EQ:
+        value = tree.value
+    elif isinstance(tree, In) and len(tree.values) == 1 and not tree.patterns:
+        value = tree.values[0]
+    if value is None or value[0] in (ARRAY, NULL, REGEX, UNDEFINED):
+        return None
+    return value if tree.collation == collation or not holds_strings(value) else None
+
+
+def beside_id(tree: Filter, value: Value, collation: Collation | None) -> Filter | None:
+    """What the filter says besides fixing `_id` to the value."""
+    conjuncts = tree.children if isinstance(tree, And) else (tree,)
+    left = [child for child in conjuncts if id_value(child, collation) != value or isinstance(child, And)]
+    return conjunction(left) if left else None
