@@ -1,1 +1,1 @@
-"""mongod"""
+"""The data node: map-reduce and the wide-column mode over `docstore.node`, and what makes a node a shard."""

@@ -1,8 +1,8 @@
 """A member of a replica set as the node sees it: may it write, may it read, what does it say in hello, is a write safe.
 
-The work is done below: `membership` (the core, its driver and its sync source), `acknowledging` (waiting writers),
-`reading` (waiting readers). This module joins them to the node's interface, which `Standalone` has too. Everything
-that waits here is woken by events; `_changed` is called after each of them.
+The work is done below: `membership` (the core, its driver and its sync source), `write_concern` (waiting
+writers), `read` (waiting readers). This module joins them to the node's interface, which `Standalone` has too.
+Everything that waits here is woken by events; `_changed` is called after each of them.
 """
 
 from __future__ import annotations

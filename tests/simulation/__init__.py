@@ -1,1 +1,1 @@
-"""tests.simulation"""
+"""Replica sets on a simulated clock, network and disk: whole histories from one seed."""

@@ -1,1 +1,1 @@
-"""tests.unit"""
+"""Tests of one module or package each, without processes; the folders are those of the sources."""

@@ -1,6 +1,6 @@
 // MongoDB's total order of values, and canonical text that is equal exactly for values that compare equal.
 //
-// The order is that of `docstore.bson.compare`: type brackets first (all numbers are one bracket), then the value.
+// The order is that of `docstore.bson.order.compare`: type brackets first (all numbers are one bracket), then the value.
 // The two implementations are held together by a test, because sorted runs written here are merged there.
 
 const BRACKETS = {

@@ -1,4 +1,4 @@
-"""What a donor asks of the recipient's primary; the other end is `mongod.migration.commands.recv_chunk_*`."""
+"""What a donor asks of the recipient's primary; the other end is `recv_chunk_*` in `mongod.migration.commands`."""
 
 from __future__ import annotations
 
