@@ -13,7 +13,7 @@ document only remembers it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -22,6 +22,7 @@ from bson.binary import Binary
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
+from docstore.errors import Code, CommandError
 from docstore.sharding.key import KeyRange, ShardKey, raw_field
 from docstore.sharding.version import Lastmod
 
@@ -113,8 +114,9 @@ class RangeDeletion:
     written: Timestamp
 
     @classmethod
-    def of(cls, migration: Migration, *, pending: bool, delayed: bool, seconds: int) -> RangeDeletion:
-        """The document that belongs to a migration, on either side of it. `seconds`: now, since 1970."""
+    def of(cls, migration: Migration, *, pending: bool, delayed: bool, seconds: int = 0) -> RangeDeletion:
+        """The document that belongs to a migration, on either side of it. `seconds`: now, since 1970; 0 until it is
+        written."""
         return cls(
             id=migration.id,
             namespace=migration.namespace,
@@ -126,6 +128,10 @@ class RangeDeletion:
             delayed=delayed,
             written=Timestamp(seconds, 1),
         )
+
+    def written_at(self, seconds: int) -> RangeDeletion:
+        """The same, written `seconds` after 1970."""
+        return replace(self, written=Timestamp(seconds, 1))
 
     def document(self) -> dict[str, Any]:
         """As stored in `config.rangeDeletions`."""
@@ -158,6 +164,14 @@ class RangeDeletion:
             delayed=body["whenToClean"] == "delayed",
             written=body["timestamp"],
         )
+
+
+def conflict_with(migration: Migration) -> CommandError:
+    """Why nothing may begin that this migration stands in the way of."""
+    return CommandError(
+        Code.ConflictingOperationInProgress,
+        f"a migration of {migration.namespace} {migration.range} from {migration.donor} to {migration.recipient} runs",
+    )
 
 
 def migration_fields(migration: Migration) -> dict[str, Any]:

@@ -1,31 +1,87 @@
-"""The recipient's side of a migration, as decisions only. It does what the donor asks; the donor alone decides.
+"""The recipient's side of migrations, as decisions only: events in, effects out (`recipient_messages`).
 
-    CLEARING    waiting until earlier deletions that overlap the range are done
-    PERSISTING  the collection, its indexes and the pending range deletion are being written (majority)
+A shard receives one migration at a time. It does what the donor asks; the donor alone decides.
+
+    CLEARING    waiting until earlier deletions that overlap the range are done, then reading who owns it
+    PERSISTING  the collection, its indexes and then the pending range deletion are being written (majority)
     SWEEPING    leftovers in the range are being deleted
     RECEIVING   batches and changes are taken, in the donor's numbering
     SECURING    what was received is becoming majority-committed
     SECURED     it is: the donor may commit
-    ENDED       resolved, or failed; a failed one refuses everything, its range deletion stays pending until resolved
+    ENDED       it failed or the donor fell silent: all is refused, and the range deletion stays pending until resolved
 
 Always true:
 
-* the pending range deletion is majority-committed before the first document is taken, so whatever happens, someone
-  knows
-  what to delete;
-* batches are applied once each and in order: a repeated number is acknowledged and ignored, a skipped one fails;
-* SECURED is left only by the donor's decision or by silence; nothing is taken in it.
+* the pending range deletion is majority-committed before the first document is deleted or taken, so whatever happens,
+  someone knows what to delete;
+* batches are stored once each, in order and one at a time: a repeated number is acknowledged, once it is stored, and
+  ignored; a skipped one fails;
+* SECURED is left only by the donor's decision or by silence; nothing is taken in it;
+* a decision is majority-committed before the donor hears that it was heard;
+* a migration that was decided does not begin again.
+
+All of it is in the memory of one primary but the range deletion. So a new core, after a crash or failover, refuses the
+donor's requests; the donor aborts and tells the decision to whoever is primary then: `Resolve` needs only the document.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+from bson.binary import Binary
+
 from docstore.errors import Code, CommandError
-from docstore.sharding.migration import Migration
+from docstore.sharding.migration import Decision, Migration, RangeDeletion, conflict_with
+from docstore.sharding.recipient_messages import (
+    AwaitDeletions,
+    AwaitMajority,
+    Batch,
+    BuildIndexes,
+    CheckCollection,
+    Commit,
+    Definition,
+    Done,
+    Effect,
+    Event,
+    Failed,
+    ForgetRouting,
+    GetStatus,
+    HoldColumnFamily,
+    InsertDocuments,
+    Interrupted,
+    LogDecision,
+    Logged,
+    MajorityFailed,
+    MajorityReached,
+    MakeCollection,
+    MergeRows,
+    Outcome,
+    PersistDeletion,
+    PersistResolution,
+    ReadRouting,
+    RememberStatements,
+    ReplaceDocuments,
+    Reply,
+    Request,
+    Resolve,
+    RoutingRead,
+    Start,
+    StopWork,
+    SweepRange,
+    TakeDocuments,
+    TakeStatements,
+    WakeDeleter,
+    Work,
+)
 
 SILENCE_SECONDS = 90.0
 """A donor that says nothing for so long has gone; its successor starts a new migration."""
+DECIDED_REMEMBERED = 256
+NEVER = float("inf")
+
+Effects = list[Effect]
 
 
 class State(Enum):
@@ -40,81 +96,337 @@ class State(Enum):
     ENDED = auto()
 
 
-_ORDER = (State.CLEARING, State.PERSISTING, State.SWEEPING, State.RECEIVING)
+_PREPARING = (State.CLEARING, State.PERSISTING, State.SWEEPING)
 
 
-class Recipient:
-    """One migration on the recipient's primary."""
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a donor and people are told. `reason`: why it has ended."""
 
-    def __init__(self, migration: Migration, now: float) -> None:
-        self.migration = migration
-        self.state = State.CLEARING
-        self.reason = ""
-        self._next = 1
-        self._heard = now
+    migration: Migration
+    state: State
+    reason: str
 
-    def prepared(self, step: State) -> State:
-        """The step of preparation that was asked for is done; the next one, RECEIVING when all are.
 
-        OperationFailed when the migration ended meanwhile.
-        """
-        if self.state is State.ENDED:
-            raise self._refusal()
-        assert step is self.state, f"{step} done in {self.state}"
-        assert step in _ORDER[:-1], f"{step} is no step of preparation"
-        self.state = _ORDER[_ORDER.index(step) + 1]
-        return self.state
+@dataclass(slots=True)
+class _Incoming:
+    """The migration that is being received. `taken` is the number of the last batch that was let in, `stored` of the
+    last one that has been stored; `batches` are those between, of which the first is being stored."""
 
-    def take(self, number: int, now: float) -> bool:
-        """Whether the batch with this number is to be applied (false: it has been). OperationFailed when it is out of
-        order or the migration does not take documents."""
-        self._heard = now
-        if self.state is not State.RECEIVING:
-            raise self._refusal()
-        if number < self._next:
-            return False
-        if number > self._next:
-            self.fail(f"batch {number} came before batch {self._next}")
-            raise self._refusal()
-        self._next += 1
-        return True
+    migration: Migration
+    definition: Definition
+    heard: float
+    state: State = State.CLEARING
+    reason: str = ""
+    work: Work | None = None
+    """The piece that is under way."""
+    taken: int = 0
+    stored: int = 0
+    batches: deque[Batch] = field(default_factory=deque)
+    repeated: list[Batch] = field(default_factory=list)
+    """Sent again before they were stored."""
+    acknowledging: set[int] = field(default_factory=set)
+    """Tokens of batches that wait for a majority."""
+    securing: set[int] = field(default_factory=set)
+    """Tokens of `Commit`."""
+    watching: dict[int, float] = field(default_factory=dict)
+    """Tokens of `GetStatus`, and how long they may wait."""
 
-    def secure(self, last: int, now: float) -> bool:
-        """The donor has sent all, up to batch `last`: whether a majority must be waited for (false: it has it)."""
-        self._heard = now
-        if self.state is State.SECURED:
-            return False
-        if self.state is State.RECEIVING and last != self._next - 1:
-            self.fail(f"batch {self._next - 1} is the last received, not {last}")
-        if self.state not in (State.RECEIVING, State.SECURING):
-            raise self._refusal()
-        self.state = State.SECURING
-        return True
+    @property
+    def id(self) -> bytes:
+        return bytes(self.migration.id)
 
-    def secured(self) -> None:
-        """A majority has all that was received."""
-        if self.state is State.ENDED:
-            raise self._refusal()
-        self.state = State.SECURED
+    @property
+    def status(self) -> Status:
+        return Status(self.migration, self.state, self.reason)
 
-    def fail(self, reason: str) -> None:
-        """Nothing more is taken; the donor hears of it with its next request."""
-        if self.state is not State.ENDED:
-            self.state = State.ENDED
-            self.reason = reason
+    def begin(self, work: Work, out: Effects) -> None:
+        assert self.work is None, "one piece at a time"
+        self.work = work
+        out.append(work)
 
-    def tick(self, now: float) -> None:
-        """Fail when the donor has gone silent."""
-        if self.state is not State.ENDED and now - self._heard > SILENCE_SECONDS:
-            self.fail("the donor went silent")
-
-    def heard(self, now: float) -> None:
-        """The donor has asked for something."""
-        self._heard = now
-
-    def _refusal(self) -> CommandError:
+    def refusal(self) -> CommandError:
         return CommandError(
             Code.OperationFailed,
             f"migration of {self.migration.namespace} {self.migration.range} does not take this while "
             f"{self.state.name.lower()}{': ' + self.reason if self.reason else ''}",
         )
+
+
+class Recipient:
+    """The receiving side of a shard's primary."""
+
+    def __init__(self) -> None:
+        self._incoming: _Incoming | None = None
+        self._decided: deque[bytes] = deque(maxlen=DECIDED_REMEMBERED)
+        self._resolving: dict[int, tuple[Resolve, Migration | None]] = {}
+        """By token: decisions that are being written, each with the migration if it ran here."""
+
+    @property
+    def running(self) -> Migration | None:
+        """What is being received, if anything: no other migration may begin here."""
+        incoming = self._incoming
+        return None if incoming is None or incoming.state is State.ENDED else incoming.migration
+
+    def receive(self, event: Event, now: float) -> Effects:
+        """What follows from an event. The end of work that is not (any more) under way is ignored."""
+        out = self.tick(now)
+        match event:
+            case Start():
+                self._start(event, now, out)
+            case Resolve():
+                self._resolve(event, out)
+            case MajorityReached() | MajorityFailed() | Logged():
+                self._settle(event, now, out)
+            case Interrupted():
+                self._interrupt(event.reason, out)
+            case GetStatus() | TakeDocuments() | TakeStatements() | Commit():
+                self._ask(event, now, out)
+            case _:
+                self._go_on(event, now, out)
+        return out
+
+    def tick(self, now: float) -> Effects:
+        """Do what the time has come for: give up on a silent donor, answer who has waited long enough."""
+        out: Effects = []
+        incoming = self._incoming
+        if incoming is None or incoming.state is State.ENDED:
+            return out
+        if now >= incoming.heard + SILENCE_SECONDS:
+            self._end(incoming, "the donor went silent", out)
+        for token in [token for token, until in incoming.watching.items() if now >= until]:
+            del incoming.watching[token]
+            out.append(Reply(token, incoming.status))
+        return out
+
+    def next_wakeup(self) -> float:
+        """When `tick` must be called at the latest; infinity for never."""
+        incoming = self._incoming
+        if incoming is None or incoming.state is State.ENDED:
+            return NEVER
+        return min(incoming.heard + SILENCE_SECONDS, *incoming.watching.values(), NEVER)
+
+    def check(self) -> None:
+        """Assert the invariants of the state."""
+        incoming = self._incoming
+        if incoming is None:
+            return
+        assert incoming.taken - incoming.stored == len(incoming.batches), "batches are stored in order"
+        assert not incoming.batches or incoming.state is State.RECEIVING, "nothing is stored out of its time"
+        assert (incoming.work is not None) == (incoming.state in _PREPARING or bool(incoming.batches))
+        assert not incoming.securing or incoming.state in (State.SECURING, State.SECURED)
+        assert not incoming.watching or incoming.state in _PREPARING
+        assert bool(incoming.reason) == (incoming.state is State.ENDED)
+
+    # Beginning and ending
+
+    def _start(self, event: Start, now: float, out: Effects) -> None:
+        incoming = self._incoming
+        if incoming is not None and incoming.id == bytes(event.migration.id):
+            out.append(Reply(event.token, incoming.status))
+            return
+        refusal = self._refusal_to_start(event)
+        if refusal is not None:
+            out.append(Reply(event.token, refusal))
+            return
+        incoming = self._incoming = _Incoming(event.migration, event.definition, now)
+        incoming.begin(AwaitDeletions(event.migration), out)
+        out.append(Reply(event.token, incoming.status))
+
+    def _refusal_to_start(self, event: Start) -> CommandError | None:
+        migration = event.migration
+        if bytes(migration.id) in self._decided:
+            return CommandError(Code.OperationFailed, "this migration was decided already")
+        if migration.recipient != event.shard:
+            return CommandError(
+                Code.ConflictingOperationInProgress, f"this is {event.shard}, not {migration.recipient}"
+            )
+        return event.conflict if self.running is None else conflict_with(self.running)
+
+    def _end(self, incoming: _Incoming, reason: str, out: Effects) -> None:
+        """Nothing more is taken; whoever waits hears of it now, the donor with its next request."""
+        incoming.state, incoming.reason, incoming.work = State.ENDED, reason, None
+        out.append(StopWork())
+        batches = [batch.token for batch in (*incoming.batches, *incoming.repeated)]
+        out += [Reply(token, incoming.refusal()) for token in (*batches, *incoming.acknowledging, *incoming.securing)]
+        out += [Reply(token, incoming.status) for token in incoming.watching]
+        incoming.taken = incoming.stored
+        for waiting in (incoming.batches, incoming.repeated, incoming.acknowledging, incoming.securing):
+            waiting.clear()
+        incoming.watching.clear()
+
+    def _interrupt(self, reason: str, out: Effects) -> None:
+        if self.running is not None and self._incoming is not None:
+            self._end(self._incoming, reason, out)
+        self._incoming = None
+        for token in self._resolving:
+            out.append(Reply(token, CommandError(Code.InterruptedDueToReplStateChange, reason)))
+        self._resolving.clear()
+
+    # Preparation
+
+    def _go_on(self, event: Outcome, now: float, out: Effects) -> None:
+        incoming = self._incoming
+        if incoming is None or event.work is not incoming.work:
+            return
+        incoming.heard, incoming.work = now, None
+        migration, definition = incoming.migration, incoming.definition
+        match event:
+            case Failed(_, error):
+                if incoming.batches:
+                    out.append(Reply(incoming.batches.popleft().token, error))
+                self._end(incoming, error.message, out)
+            case RoutingRead():
+                self._judge_routing(incoming, event, out)
+            case Done(AwaitDeletions()):
+                incoming.begin(ReadRouting(migration), out)
+            case Done(MakeCollection() | HoldColumnFamily() | CheckCollection()):
+                incoming.begin(BuildIndexes(migration, definition), out)
+            case Done(BuildIndexes()):
+                incoming.begin(PersistDeletion(RangeDeletion.of(migration, pending=True, delayed=False)), out)
+            case Done(PersistDeletion()):
+                incoming.state = State.SWEEPING
+                incoming.begin(SweepRange(migration), out)
+            case Done(SweepRange()):
+                incoming.state = State.RECEIVING
+                out += [Reply(token, incoming.status) for token in incoming.watching]
+                incoming.watching.clear()
+            case Done():
+                self._stored(incoming, out)
+
+    def _judge_routing(self, incoming: _Incoming, event: RoutingRead, out: Effects) -> None:
+        migration, definition = incoming.migration, incoming.definition
+        if event.epoch != migration.epoch and not event.work.anew:
+            incoming.begin(ReadRouting(migration, anew=True), out)
+        elif event.epoch != migration.epoch:
+            self._end(incoming, f"{migration.namespace} is not sharded under the donor's epoch", out)
+        elif event.owned:
+            self._end(incoming, f"{migration.range} is owned here already", out)
+        else:
+            incoming.state = State.PERSISTING
+            if definition.keyspace is None:
+                incoming.begin(MakeCollection(migration, definition), out)
+            elif event.primary == migration.recipient:
+                incoming.begin(CheckCollection(migration), out)
+            else:
+                incoming.begin(HoldColumnFamily(migration, definition), out)
+
+    # What a donor asks of the migration that runs
+
+    def _ask(self, event: Request, now: float, out: Effects) -> None:
+        incoming = self._incoming
+        if incoming is None or incoming.id != event.id:
+            out.append(Reply(event.token, CommandError(Code.OperationFailed, "no such migration runs here")))
+            return
+        incoming.heard = now
+        match event:
+            case GetStatus():
+                if event.seconds > 0 and incoming.state in _PREPARING:
+                    incoming.watching[event.token] = now + event.seconds
+                else:
+                    out.append(Reply(event.token, incoming.status))
+            case Commit():
+                self._secure(incoming, event, out)
+            case _:
+                self._take(incoming, event, out)
+
+    def _take(self, incoming: _Incoming, batch: Batch, out: Effects) -> None:
+        wanted = incoming.taken + 1
+        if incoming.state is State.RECEIVING and batch.number > wanted:
+            self._end(incoming, f"batch {batch.number} came before batch {wanted}", out)
+        if incoming.state is not State.RECEIVING:
+            out.append(Reply(batch.token, incoming.refusal()))
+        elif batch.number <= incoming.stored:
+            self._acknowledge(incoming, batch, out)
+        elif batch.number < wanted:
+            incoming.repeated.append(batch)
+        else:
+            incoming.taken = wanted
+            incoming.batches.append(batch)
+            if incoming.work is None:
+                incoming.begin(_storing(incoming, batch), out)
+
+    def _stored(self, incoming: _Incoming, out: Effects) -> None:
+        incoming.stored += 1
+        self._acknowledge(incoming, incoming.batches.popleft(), out)
+        for batch in [batch for batch in incoming.repeated if batch.number <= incoming.stored]:
+            incoming.repeated.remove(batch)
+            self._acknowledge(incoming, batch, out)
+        if incoming.batches:
+            incoming.begin(_storing(incoming, incoming.batches[0]), out)
+
+    def _acknowledge(self, incoming: _Incoming, batch: Batch, out: Effects) -> None:
+        if batch.majority:
+            incoming.acknowledging.add(batch.token)
+            out.append(AwaitMajority(batch.token))
+        else:
+            out.append(Reply(batch.token))
+
+    def _secure(self, incoming: _Incoming, event: Commit, out: Effects) -> None:
+        if incoming.state is State.RECEIVING and event.last != incoming.stored:
+            self._end(incoming, f"batch {incoming.stored} is the last received, not {event.last}", out)
+        if incoming.state is State.SECURED:
+            out.append(Reply(event.token))
+        elif incoming.state in (State.RECEIVING, State.SECURING):
+            incoming.state = State.SECURING
+            incoming.securing.add(event.token)
+            out.append(AwaitMajority(event.token))
+        else:
+            out.append(Reply(event.token, incoming.refusal()))
+
+    # The decision
+
+    def _resolve(self, event: Resolve, out: Effects) -> None:
+        """Again is the same as once."""
+        self._decided.append(event.id)
+        incoming, ended = self._incoming, None
+        if incoming is not None and incoming.id == event.id:
+            ended = incoming.migration
+            if incoming.state is not State.ENDED:
+                self._end(incoming, event.decision.value, out)
+            self._incoming = None
+        self._resolving[event.token] = (event, ended)
+        change: RangeDeletion | Binary | None = None
+        if event.deletion is not None and event.decision is Decision.ABORTED:
+            change = replace(event.deletion, pending=False, delayed=False)
+        elif event.deletion is not None:
+            change = event.deletion.id
+        out.append(PersistResolution(event.token, change))
+
+    def _settle(self, event: MajorityReached | MajorityFailed | Logged, now: float, out: Effects) -> None:
+        if event.token in self._resolving:
+            self._resolved(event, out)
+            return
+        incoming = self._incoming
+        if incoming is None or event.token not in incoming.acknowledging | incoming.securing:
+            return
+        assert not isinstance(event, Logged), "only decisions are logged"
+        incoming.heard = now
+        if isinstance(event, MajorityReached) and event.token in incoming.securing:
+            incoming.state = State.SECURED
+        incoming.acknowledging.discard(event.token)
+        incoming.securing.discard(event.token)
+        out.append(Reply(event.token, event.error if isinstance(event, MajorityFailed) else None))
+
+    def _resolved(self, event: MajorityReached | MajorityFailed | Logged, out: Effects) -> None:
+        resolve, ended = self._resolving[event.token]
+        if isinstance(event, MajorityReached):
+            if resolve.decision is Decision.COMMITTED:
+                out.append(ForgetRouting(resolve.namespace))
+            out.append(WakeDeleter())
+            if ended is not None:
+                out.append(LogDecision(event.token, ended, resolve.decision))
+                return
+        del self._resolving[event.token]
+        out.append(Reply(event.token, event.error if isinstance(event, MajorityFailed) else None))
+
+
+def _storing(incoming: _Incoming, batch: Batch) -> Work:
+    migration = incoming.migration
+    if isinstance(batch, TakeStatements):
+        return RememberStatements(migration, batch.statements)
+    if incoming.definition.keyspace is not None:
+        return MergeRows(migration, batch.documents)
+    if batch.clone:
+        return InsertDocuments(migration, batch.documents)
+    return ReplaceDocuments(migration, batch.documents, batch.gone)

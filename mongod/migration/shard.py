@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections import deque
 from typing import Any, cast
 
 from bson.binary import Binary
@@ -22,20 +21,19 @@ from docstore.net import Pool, ReplicaSetClient
 from docstore.node.node import DataNode, node_of
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import KeyRange
-from docstore.sharding.migration import Decision, Migration
+from docstore.sharding.migration import Migration, conflict_with
 from docstore.sharding.routing import CollectionRouting
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
-from mongod.migration.recipient.driver import Definition, RecipientDriver
+from mongod.migration.recipient.driver import RecipientDriver
 from mongod.migration.records import Records
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
 
 LOG = component("SHARDING")
 _LOOK_SECONDS = 0.5
-_RESOLVED_REMEMBERED = 256
 
 
 class Shard:
@@ -48,13 +46,12 @@ class Shard:
         self.shard_filter = RangeShardFilter(node, pool, self)
         self.shard_filter.on_term = self._new_term
         self.deleter = RangeDeleter(node, self.records, self.shard_filter, tunables)
+        self.recipient = RecipientDriver(self)
         self.identity: ShardIdentity | None = None
         self.making_families = asyncio.Lock()
         self._pool = pool
         self._config: ConfigServers | None = None
         self._donations: dict[bytes, tuple[DonorDriver, asyncio.Task[None]]] = {}
-        self._reception: RecipientDriver | None = None
-        self._resolved: deque[bytes] = deque(maxlen=_RESOLVED_REMEMBERED)
         self._closing: set[asyncio.Future[None]] = set()
         self._starting = False
         self._watch: asyncio.Task[None] | None = None
@@ -75,8 +72,7 @@ class Shard:
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        if self._reception is not None:
-            self._reception.end("the shard's member stops")
+        await self.recipient.stop()
         await self.deleter.stop()
         await self.shard_filter.stop()
         if self._config is not None:
@@ -135,9 +131,7 @@ class Shard:
         for _, task in self._donations.values():
             task.cancel()
         self._donations.clear()
-        if self._reception is not None:
-            self._reception.end("the recipient's primary changed")
-            self._reception = None
+        self.recipient.interrupt("the recipient's primary changed")
         self.load_identity()
         for coordinator in self.records.coordinators():
             donation = DonorDriver(self, coordinator.migration, None)
@@ -213,62 +207,29 @@ class Shard:
 
         task.add_done_callback(ended)
 
-    def check_free(self) -> None:
-        """ConflictingOperationInProgress while a migration runs here."""
+    def donation_conflict(self) -> CommandError | None:
+        """ConflictingOperationInProgress while this shard gives a chunk away, or is about to."""
         for donation, _ in self._donations.values():
             if not donation.decided:
-                raise _busy(donation.migration)
-        if self._reception is not None and self._reception.state.name != "ENDED":
-            raise _busy(self._reception.migration)
+                return conflict_with(donation.migration)
         if self._starting:
-            raise CommandError(Code.ConflictingOperationInProgress, "a migration begins here just now")
+            return CommandError(Code.ConflictingOperationInProgress, "a migration begins here just now")
+        return None
+
+    def check_free(self) -> None:
+        """ConflictingOperationInProgress while a migration runs here."""
+        conflict = self.donation_conflict()
+        if conflict is None and self.recipient.running is not None:
+            conflict = conflict_with(self.recipient.running)
+        if conflict is not None:
+            raise conflict
 
     def check_not_moving(self, namespace: str, bounds: KeyRange) -> None:
         """ConflictingOperationInProgress while a chunk that overlaps is being moved away."""
         for donation, _ in self._donations.values():
             migration = donation.migration
             if not donation.decided and migration.namespace == namespace and migration.range.overlaps(bounds):
-                raise _busy(migration)
-
-    # Recipient
-
-    def receive(self, migration: Migration, definition: Definition) -> RecipientDriver:
-        """Begin to receive a migration, or go on with it when it is the one that runs."""
-        current = self._reception
-        if current is not None and current.migration.id == migration.id:
-            return current
-        if bytes(migration.id) in self._resolved:
-            raise CommandError(Code.OperationFailed, "this migration was decided already")
-        if migration.recipient != self.name:
-            raise CommandError(Code.ConflictingOperationInProgress, f"this is {self.name}, not {migration.recipient}")
-        self.check_free()
-        self._reception = RecipientDriver(self, migration, definition)
-        return self._reception
-
-    def reception(self, identity: bytes) -> RecipientDriver:
-        """The migration with that id. OperationFailed when it does not run here (any more)."""
-        current = self._reception
-        if current is None or bytes(current.migration.id) != identity:
-            raise CommandError(Code.OperationFailed, "no such migration runs here")
-        return current
-
-    def end_reception(self, identity: bytes, decision: Decision) -> RecipientDriver | None:
-        """Let go of a migration that was decided; the migration if it ran here. A request to begin it that was long
-        under way is refused from now on."""
-        self._resolved.append(bytes(identity))
-        ended = self._reception
-        if ended is None or bytes(ended.migration.id) != bytes(identity):
-            return None
-        ended.end(decision.value)
-        self._reception = None
-        return ended
-
-
-def _busy(migration: Migration) -> CommandError:
-    return CommandError(
-        Code.ConflictingOperationInProgress,
-        f"a migration of {migration.namespace} {migration.range} from {migration.donor} to {migration.recipient} runs",
-    )
+                raise conflict_with(migration)
 
 
 def shard_of(context: Context) -> Shard:

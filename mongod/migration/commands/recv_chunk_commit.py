@@ -16,7 +16,7 @@ from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    await shard_of(context).reception(arguments["migrationId"]).secure(arguments["last"])
+    await shard_of(context).recipient.commit(arguments["migrationId"], arguments["last"])
     return {}
 
 

@@ -19,9 +19,9 @@ from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    reception = shard_of(context).reception(arguments["migrationId"])
     gone = [] if arguments["deleted"] is None else values(arguments["deleted"])
-    await reception.apply(
+    await shard_of(context).recipient.take_documents(
+        arguments["migrationId"],
         arguments["number"],
         arguments["documents"],
         gone,

@@ -16,7 +16,6 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.migration import Decision
-from mongod.migration.recipient.driver import resolve
 from mongod.migration.shard import shard_of
 
 
@@ -25,7 +24,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         decision = Decision(arguments["decision"])
     except ValueError:
         raise CommandError(Code.BadValue, f"'{arguments['decision']}' is no decision") from None
-    await resolve(shard_of(context), Binary(arguments["migrationId"], 4), arguments["ns"], decision)
+    await shard_of(context).recipient.resolve(Binary(arguments["migrationId"], 4), arguments["ns"], decision)
     return {}
 
 

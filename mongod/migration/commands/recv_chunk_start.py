@@ -18,19 +18,19 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.sharding.migration import migration_from
-from mongod.migration.recipient.driver import Definition
+from docstore.sharding.recipient_messages import Definition
 from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    shard = shard_of(context)
     migration = migration_from(context.raw)
     for spec in arguments["indexes"]:
         parse_index_spec(spec)
-    keyspace = None if arguments["keyspace"] is None else parse_options(arguments["keyspace"])
-    definition = Definition(parse_options(arguments["options"]), arguments["indexes"], keyspace)
-    reception = shard.receive(migration, definition)
-    return {"state": reception.state.name.lower()}
+    for options in filter(None, (arguments["options"], arguments["keyspace"])):
+        parse_options(options)
+    definition = Definition(arguments["options"], tuple(arguments["indexes"]), arguments["keyspace"])
+    status = await shard_of(context).recipient.start(migration, definition)
+    return {"state": status.state.name.lower()}
 
 
 COMMAND = Command(

@@ -12,13 +12,13 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
-from mongod.migration.history import Statement
 from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    reception = shard_of(context).reception(arguments["migrationId"])
-    await reception.remember(arguments["number"], list(map(Statement.from_raw, arguments["statements"])))
+    await shard_of(context).recipient.take_statements(
+        arguments["migrationId"], arguments["number"], arguments["statements"]
+    )
     return {}
 
 

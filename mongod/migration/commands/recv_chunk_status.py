@@ -10,18 +10,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import bson
+
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
-from mongod.migration.recipient.driver import describe
 from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    reception = shard_of(context).reception(arguments["migrationId"])
-    if arguments["waitMillis"]:
-        await reception.wait_ready(arguments["waitMillis"] / 1000)
-    return describe(reception)
+    status = await shard_of(context).recipient.status(arguments["migrationId"], arguments["waitMillis"] / 1000)
+    migration = status.migration
+    return {
+        "state": status.state.name.lower(),
+        "reason": status.reason,
+        "ns": migration.namespace,
+        "min": bson.decode(migration.range.min.raw),
+        "max": bson.decode(migration.range.max.raw),
+    }
 
 
 COMMAND = Command(

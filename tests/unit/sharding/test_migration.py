@@ -5,7 +5,6 @@ import pytest
 from bson.binary import Binary
 from bson.raw_bson import RawBSONDocument
 
-from docstore.errors import Code, CommandError
 from docstore.sharding.donor import (
     STEADY_CHANGES,
     ChangesSent,
@@ -32,8 +31,6 @@ from docstore.sharding.migration import (
     migration_fields,
     migration_from,
 )
-from docstore.sharding.recipient import SILENCE_SECONDS, Recipient
-from docstore.sharding.recipient import State as RecipientState
 from docstore.sharding.version import Lastmod
 from tests.unit.sharding.maps import EPOCH, KEY, at
 
@@ -136,46 +133,3 @@ def test_a_new_primary_with_a_decision_only_tells_it(decision: Decision) -> None
     assert donor.resume(decision) == [Effect.RESOLVE_RECIPIENT]
     assert donor.receive(RecipientResolved(heard=False), 1.0) == [Effect.RESOLVE_RECIPIENT_LATER]
     assert donor.receive(RecipientResolved(heard=True), 1.0) == [Effect.FORGET]
-
-
-def receiving() -> Recipient:
-    recipient = Recipient(MIGRATION, now=0.0)
-    for step in (RecipientState.CLEARING, RecipientState.PERSISTING, RecipientState.SWEEPING):
-        recipient.prepared(step)
-    return recipient
-
-
-def test_a_recipient_takes_each_batch_once_and_in_order() -> None:
-    recipient = receiving()
-    assert [recipient.take(number, 1.0) for number in (1, 2, 2, 3, 1)] == [True, True, False, True, False]
-    assert recipient.secure(3, 1.0)
-    recipient.secured()
-    assert not recipient.secure(3, 1.0)
-
-
-@pytest.mark.parametrize("ask", [lambda r: r.take(2, 1.0), lambda r: r.secure(1, 1.0)])
-def test_a_recipient_fails_when_a_batch_is_missing(ask: object) -> None:
-    recipient = receiving()
-    with pytest.raises(CommandError) as caught:
-        ask(recipient)  # type: ignore[operator]
-    assert caught.value.code == Code.OperationFailed
-    assert recipient.state is RecipientState.ENDED
-
-
-def test_a_recipient_takes_nothing_while_it_prepares_or_after_it_is_secured() -> None:
-    preparing, secured = Recipient(MIGRATION, 0.0), receiving()
-    secured.secure(0, 0.0)
-    secured.secured()
-    for recipient in (preparing, secured):
-        with pytest.raises(CommandError):
-            recipient.take(1, 1.0)
-
-
-def test_a_recipient_gives_up_on_a_silent_donor() -> None:
-    recipient = receiving()
-    recipient.take(1, 10.0)
-    recipient.tick(10.0 + SILENCE_SECONDS)
-    assert recipient.state is RecipientState.RECEIVING
-    recipient.tick(10.1 + SILENCE_SECONDS)
-    with pytest.raises(CommandError, match="silent"):
-        recipient.take(2, 200.0)

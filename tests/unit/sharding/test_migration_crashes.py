@@ -8,10 +8,12 @@ that was acknowledged is visible exactly once, and nothing else is left.
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Callable
 
 import pytest
 
+from docstore.bson import INT32
 from docstore.errors import CommandError
 from docstore.sharding.donor import (
     ChangesSent,
@@ -28,8 +30,35 @@ from docstore.sharding.donor import (
     RecipientReady,
     RecipientResolved,
 )
-from docstore.sharding.migration import Decision
-from docstore.sharding.recipient import Recipient, State
+from docstore.sharding.migration import Decision, RangeDeletion
+from docstore.sharding.recipient import Recipient
+from docstore.sharding.recipient_messages import (
+    AwaitDeletions,
+    AwaitMajority,
+    BuildIndexes,
+    Commit,
+    Definition,
+    Done,
+    ForgetRouting,
+    LogDecision,
+    Logged,
+    MajorityReached,
+    MakeCollection,
+    PersistDeletion,
+    PersistResolution,
+    ReadRouting,
+    ReplaceDocuments,
+    Reply,
+    Resolve,
+    RoutingRead,
+    Start,
+    StopWork,
+    SweepRange,
+    TakeDocuments,
+    WakeDeleter,
+)
+from docstore.sharding.recipient_messages import Effect as RecipientEffect
+from docstore.sharding.recipient_messages import Event as RecipientEvent
 from tests.unit.sharding.test_migration import MIGRATION
 
 BATCH = 3
@@ -39,7 +68,7 @@ LEFTOVER = 99
 
 
 class World:
-    """`documents[shard]` and the records are durable; `donor`, `session`, `captured`, `cloning`, `blocked` are not."""
+    """`documents[shard]` and the records are durable; `donor`, `recipient`, `captured`, `cloning`, `blocked` not."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -49,7 +78,7 @@ class World:
         self.lastmod = MIGRATION.lastmod
         self.coordinator: tuple[Decision | None] | None = None
         self.deletions: dict[str, str | None] = {DONOR: None, RECIPIENT: None}
-        self.session: Recipient | None = None
+        self.recipient = Recipient()
         self.donor: Donor | None = None
         self.captured: set[int] | None = None
         self.cloning: dict[int, int] = {}
@@ -77,7 +106,7 @@ class World:
         self.donor, self.captured, self.blocked, self.cloning, self.batches = None, None, False, {}, 0
 
     def crash_recipient(self) -> None:
-        self.session = None
+        self.recipient = Recipient()
 
     def begin(self) -> list[Effect]:
         self.donor = Donor(MIGRATION, 0.0)
@@ -112,30 +141,68 @@ class World:
 
     def prepare_recipient(self) -> Event:
         assert self.deletions[RECIPIENT] is None
-        self.session = Recipient(MIGRATION, 0.0)
-        self.session.prepared(State.CLEARING)
-        self.deletions[RECIPIENT] = "pending"
-        self.session.prepared(State.PERSISTING)
-        self.documents[RECIPIENT].clear()
-        self.session.prepared(State.SWEEPING)
+        self.tell(Start(token=1, migration=MIGRATION, definition=Definition(b""), shard=RECIPIENT))
         return RecipientReady()
+
+    def tell(self, event: RecipientEvent) -> None:
+        """Have the recipient's core take in an event, and carry out all that follows; a refusal is raised."""
+        refused = None
+        pending = self.recipient.receive(event, 0.0)
+        while pending:
+            self.recipient.check()
+            effect = pending.pop(0)
+            if isinstance(effect, Reply):
+                refused = effect.result if isinstance(effect.result, CommandError) else refused
+            elif (outcome := self.done_by_recipient(effect)) is not None:
+                pending += self.recipient.receive(outcome, 0.0)
+        if refused is not None:
+            raise refused
+
+    def done_by_recipient(self, effect: RecipientEffect) -> RecipientEvent | None:
+        held = self.documents[RECIPIENT]
+        match effect:
+            case ReadRouting():
+                return RoutingRead(effect, MIGRATION.epoch, DONOR, self.owner == RECIPIENT)
+            case PersistDeletion(deletion):
+                assert deletion.pending
+                self.deletions[RECIPIENT] = "pending"
+                return Done(effect)
+            case SweepRange():
+                assert self.deletions[RECIPIENT] == "pending", "nothing is deleted before the durable document says so"
+                held.clear()
+                return Done(effect)
+            case ReplaceDocuments(_, documents, gone):
+                assert self.deletions[RECIPIENT] == "pending"
+                for _, number in gone:
+                    held.pop(int.from_bytes(number, "little"), None)
+                held.update(struct.unpack("<ii", raw) for raw in documents)
+                return Done(effect)
+            case PersistResolution(token, change):
+                if change is not None:
+                    self.deletions[RECIPIENT] = "ready" if isinstance(change, RangeDeletion) else None
+                return MajorityReached(token)
+            case AwaitMajority(token):
+                return MajorityReached(token)
+            case AwaitDeletions() | MakeCollection() | BuildIndexes():
+                return Done(effect)
+            case LogDecision(token):
+                return Logged(token)
+            case _:
+                assert isinstance(effect, StopWork | ForgetRouting | WakeDeleter)
+                return None
 
     def start_capture(self) -> None:
         self.captured, self.cloning = set(), dict(self.documents[DONOR])
 
-    def receiver(self) -> Recipient:
-        if self.session is None:
-            raise CommandError(20, "no such migration")
-        return self.session
-
     def push(self, rows: dict[int, int | None]) -> None:
         self.batches += 1
-        if self.receiver().take(self.batches, 0.0):
-            for number, value in rows.items():
-                if value is None:
-                    self.documents[RECIPIENT].pop(number, None)
-                else:
-                    self.documents[RECIPIENT][number] = value
+        documents = [struct.pack("<ii", number, value) for number, value in rows.items() if value is not None]
+        gone = [(INT32, number.to_bytes(4, "little")) for number, value in rows.items() if value is None]
+        self.tell(
+            TakeDocuments(
+                token=2, id=bytes(MIGRATION.id), number=self.batches, documents=documents, gone=gone, majority=True
+            )
+        )
 
     def send_clone(self) -> Event:
         chosen = sorted(self.cloning)[:BATCH]
@@ -155,8 +222,7 @@ class World:
     block_reads = block_writes
 
     def commit_recipient(self) -> Event:
-        self.receiver().secure(self.batches, 0.0)
-        self.receiver().secured()
+        self.tell(Commit(token=3, id=bytes(MIGRATION.id), last=self.batches))
         return RecipientCommitted()
 
     def commit_on_config(self) -> Event:
@@ -191,9 +257,17 @@ class World:
 
     def resolve_recipient(self) -> Event:
         assert self.donor is not None
-        self.session = None
-        if self.deletions[RECIPIENT] is not None:
-            self.deletions[RECIPIENT] = "ready" if self.donor.decision is Decision.ABORTED else None
+        assert self.donor.decision is not None
+        found = self.deletions[RECIPIENT]
+        self.tell(
+            Resolve(
+                token=4,
+                id=bytes(MIGRATION.id),
+                namespace=MIGRATION.namespace,
+                decision=self.donor.decision,
+                deletion=found and RangeDeletion.of(MIGRATION, pending=found == "pending", delayed=False),
+            )
+        )
         return RecipientResolved(heard=True)
 
     resolve_recipient_later = resolve_recipient

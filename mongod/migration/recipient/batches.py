@@ -1,0 +1,103 @@
+"""Storing what a donor sends, in slices. Nothing is written once this member is not primary; a task that is cancelled
+stops between two slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from docstore.bson import Value
+from docstore.collection.collection import Collection
+from docstore.collection.rows import apply_document
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode
+from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.sharding.migration import Migration
+from mongod.migration import history
+from mongod.migration.donor.clone_source import collection_of
+from mongod.migration.ranges import id_of, in_range
+
+_INSERT_BATCH = 128
+_MERGED_BYTES = 64 * 1024
+"""Entries of column families are carried out together in one unit until they have so many bytes."""
+
+
+class _Slices:
+    """Lets others run when a slice of time is used up."""
+
+    def __init__(self, node: DataNode) -> None:
+        self._node = node
+        self._until = node.clock() + SLICE_SECONDS
+        node.replication.check_write()
+
+    async def between(self) -> None:
+        """Between two writes."""
+        if self._node.clock() >= self._until:
+            await self._node.pause()
+            self._node.replication.check_write()
+            self._until = self._node.clock() + SLICE_SECONDS
+
+
+async def insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> None:
+    """Errors: DuplicateKey."""
+    collection = collection_of(node, migration)
+    slices = _Slices(node)
+    for at in range(0, len(documents), _INSERT_BATCH):
+        with node.store.unit(from_migrate=True) as unit:
+            for raw in documents[at : at + _INSERT_BATCH]:
+                unit.insert(collection, raw)
+            unit.commit()
+        await slices.between()
+
+
+async def replace(node: DataNode, migration: Migration, documents: Sequence[bytes], gone: Sequence[Value]) -> None:
+    """What is replaced goes before anything comes, so that values of unique indexes can move between documents."""
+    collection = collection_of(node, migration)
+    slices = _Slices(node)
+    for identities, keep_outside in ((gone, True), (map(id_of, documents), False)):
+        for identity in identities:
+            _remove(node, migration, collection, identity, keep_outside=keep_outside)
+            await slices.between()
+    await insert(node, migration, documents)
+
+
+async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> None:
+    """Do what the entries of a column family say, in their order."""
+    at = 0
+    slices = _Slices(node)
+    while at < len(entries):
+        collection = collection_of(node, migration)
+        size = 0
+        with node.store.unit(from_migrate=True) as unit:
+            while at < len(entries) and size < _MERGED_BYTES:
+                apply_document(unit, collection, entries[at])
+                size += len(entries[at])
+                at += 1
+            unit.commit()
+        await slices.between()
+
+
+async def remember(node: DataNode, statements: Sequence[bytes]) -> None:
+    """Take in retryable writes that the donor has executed."""
+    slices = _Slices(node)
+    for raw in statements:
+        history.remember(node.store, history.Statement.from_raw(raw))
+        await slices.between()
+
+
+def _remove(
+    node: DataNode, migration: Migration, collection: Collection, identity: Value, *, keep_outside: bool
+) -> None:
+    """Remove the document with that `_id` if it is in the range. One outside of it is another document: it stays, or
+    (when a document with its `_id` is to be stored) refuses the migration."""
+    found = collection.by_id(node.engine, identity)
+    if found is None:
+        return
+    record_id, raw = found
+    if in_range(migration.key, migration.range, raw):
+        with node.store.unit(from_migrate=True) as unit:
+            unit.remove(collection, record_id, raw)
+            unit.commit()
+    elif not keep_outside:
+        raise CommandError(
+            Code.DuplicateKey, f"this shard has another document with the same _id in {migration.namespace}"
+        )
