@@ -16,7 +16,7 @@
 
 Idents (4 bytes) name collections and indexes; they are drawn from one counter and never used twice, not even after a
 rollback. Record ids and timestamps have 8 bytes. All numbers in keys are big-endian, so that byte order is number
-order.
+order. Keys of the family `wide`, rows of column families, are in `docstore.widecolumn.model.keys`.
 """
 
 from __future__ import annotations
