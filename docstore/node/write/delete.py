@@ -12,7 +12,7 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.read.requests import COLLATION, hint_of
-from docstore.node.write.search import Match, Search, identity_filter, identity_of
+from docstore.node.write.search import Match, Search, identity_filter, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
@@ -89,7 +89,7 @@ class DeleteWork:
                 return True
             self.close()
             self._collection = collection
-            self._search = Search(
+            self._search = open_search(
                 target.node,
                 collection,
                 self._tree,

@@ -17,7 +17,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.write.modification import Modification
-from docstore.node.write.search import Match, Search, identity_of
+from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import WriteTarget, entry_operation
 from docstore.query.filter.tree import Filter
 from docstore.query.find import Hint
@@ -91,7 +91,7 @@ class FindAndModifyWork:
                 return True
             self.close()
             self._collection = collection
-            self._search = Search(target.node, collection, request.tree, sort=request.sort, hint=request.hint)
+            self._search = open_search(target.node, collection, request.tree, sort=request.sort, hint=request.hint)
         matches = self._search.take(1, owned, until)
         if matches:
             self._with_match(collection, matches[0])

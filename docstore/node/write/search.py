@@ -1,14 +1,15 @@
 """Finding the documents that a statement changes, in slices, so that a long search does not hold the loop.
 
 The search goes through the state in which it began. What it finds after a pause in which others wrote is looked at
-again as it stands now; where one document is wanted, changes made meanwhile are kept note of and looked at in the end.
+again as it stands now; where one document is wanted, changes made meanwhile are remembered and looked at in the end.
 So a document that a search gives matches at that moment, and when a search for one document ends without, no document
 matches: an upsert may insert. Its own writer changes only what the search has already given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
 from docstore.bson import Value, elements, get_field
 from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, STRING, UNDEFINED
@@ -62,47 +63,63 @@ def identity_in(raw: bytes) -> Value | None:
     return fields[0][1:]
 
 
-class Search:
-    """One pass over a collection. `exhausted`: there is nothing left behind what the last `take` gave.
+class Search(Protocol):
+    """One pass over a collection. `exhausted`: there is nothing left behind what the last `take` gave."""
 
-    Without `once` many documents are wanted, and what others change after it was passed does not count.
-    """
-
-    def __init__(
-        self,
-        node: DataNode,
-        collection: Collection,
-        tree: Filter,
-        *,
-        sort: Sort = UNSORTED,
-        hint: Hint | None = None,
-        once: bool = True,
-    ) -> None:
-        self.exhausted = False
-        self._node = node
-        self._collection = collection
-        self._predicate: Predicate = compile_filter(tree)
-        self._scripted = has_scripts(tree)
-        # Others write while scripts are waited for; their writes must not wait for scripts themselves.
-        self._watch: Predicate = compile_filter(weakened(tree)) if self._scripted else self._predicate
-        self._again: list[int] = []
-        self._once = once
-        # The store's sequence at the last pause, and whether another's unit has committed in one of them.
-        self._paused_at: int | None = None
-        self._overtaken = False
-        self._found: Iterator[Match | None] = find_matches(
-            collection, tree, node.engine, sort=sort, hint=hint, clock=node.clock
-        )
-        self._missed: dict[bytes, Value] | None = None
-        self._unsubscribe: Callable[[], None] | None = None
+    exhausted: bool
 
     def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         """Up to `wanted` documents that match now; fewer when time is up or nothing is left (`exhausted`).
 
         They are to be changed before the next await and before the next call.
         """
-        if self._scripted:
-            return self._take_scripted(wanted, owned, until)
+        ...
+
+    def pause(self) -> None:
+        """The loop will serve others before the next step: from now on what they change is remembered."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the iterator and of the subscription."""
+        ...
+
+
+def open_search(
+    node: DataNode,
+    collection: Collection,
+    tree: Filter,
+    *,
+    sort: Sort = UNSORTED,
+    hint: Hint | None = None,
+    once: bool = True,
+) -> Search:
+    """A search for the documents of a filter.
+
+    Without `once` many documents are wanted, and what others change after it was passed does not count.
+    """
+    found = find_matches(collection, tree, node.engine, sort=sort, hint=hint, clock=node.clock)
+    kind = _ScriptedSearch if has_scripts(tree) else _PlainSearch
+    return kind(node, collection, tree, found, once)
+
+
+class _PlainSearch:
+    """Waits for nothing while it takes."""
+
+    def __init__(
+        self, node: DataNode, collection: Collection, tree: Filter, found: Iterator[Match | None], once: bool
+    ) -> None:
+        self.exhausted = False
+        self._node = node
+        self._collection = collection
+        self._predicate: Predicate = compile_filter(tree)
+        self._found = found
+        self._once = once
+        # The store's sequence at the last pause, and whether another's unit has committed in one of them.
+        self._paused_at: int | None = None
+        self._overtaken = False
+        self._missed: _MissedChanges | None = None
+
+    def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         taken: list[Match] = []
         if self._paused_at is not None and self._paused_at != self._node.store.sequence:
             self._overtaken = True
@@ -115,19 +132,68 @@ class Search:
                         return taken
             if self._node.clock() >= until:
                 return taken
-        self._take_missed(taken, wanted, owned)
+        if self._missed is not None:
+            self._take_missed(self._missed, taken, wanted, owned)
         self.exhausted = not self._missed and len(taken) < wanted
         return taken
 
-    def _take_scripted(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        """The same with waits in it: what is given has been as it is since the last of them."""
+    def _take_missed(self, missed: _MissedChanges, taken: list[Match], wanted: int, owned: Predicate | None) -> None:
+        while missed and len(taken) < wanted:
+            again = missed.pop()
+            if again is not None and self._predicate.matches(again[1]) and (owned is None or owned.matches(again[1])):
+                taken.append(again)
+
+    def _current(self, match: Match) -> Match | None:
+        raw = self._collection.record(self._node.engine, match[0])
+        return (match[0], raw) if raw is not None and self._predicate.matches(raw) else None
+
+    def pause(self) -> None:
+        self._paused_at = self._node.store.sequence
         if self._once and self._missed is None:
-            self.pause()
+            self._missed = _MissedChanges(self._node, self._collection, self._predicate)
+
+    def close(self) -> None:
+        self._found = iter(())
+        if self._missed is not None:
+            self._missed.close()
+
+
+class _ScriptedSearch:
+    """Waits for scripts while it takes: what is given has been as it is since the last of the waits."""
+
+    def __init__(
+        self, node: DataNode, collection: Collection, tree: Filter, found: Iterator[Match | None], once: bool
+    ) -> None:
+        self.exhausted = False
+        self._node = node
+        self._collection = collection
+        self._predicate: Predicate = compile_filter(tree)
+        self._found = found
+        # Others write while scripts are waited for; their writes must not wait for scripts themselves.
+        self._missed = _MissedChanges(node, collection, compile_filter(weakened(tree))) if once else None
+        self._again: list[int] = []
+
+    def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         taken: list[Match] = []
+        if not self._take_found(taken, wanted, owned, until):
+            return taken
+        while self._missed:
+            found = self._missed.pop()
+            if found is not None:
+                self._again.append(found[0])
+        while self._again and not taken:
+            current = self._current(self._again.pop())
+            if current is not None and (owned is None or owned.matches(current[1])):
+                taken.append(current)
+        self.exhausted = not self._again and not self._missed and len(taken) < wanted
+        return taken
+
+    def _take_found(self, taken: list[Match], wanted: int, owned: Predicate | None, until: float) -> bool:
+        """Whether the pass has come to its end."""
         for match in self._found:
             if match is None:
                 if taken or self._node.clock() >= until:
-                    return taken
+                    return False
                 continue
             raw = self._collection.record(self._node.engine, match[0])
             if raw != match[1]:
@@ -135,55 +201,51 @@ class Search:
             elif owned is None or owned.matches(raw):
                 taken.append(match)
                 if len(taken) == wanted:
-                    return taken
-        while self._missed:
-            _, identity = self._missed.popitem()
-            found = self._collection.by_id(self._node.engine, identity)
-            if found is not None:
-                self._again.append(found[0])
-        while self._again and not taken:
-            current = self._current((self._again.pop(), b""))
-            if current is not None and (owned is None or owned.matches(current[1])):
-                taken.append(current)
-        self.exhausted = not self._again and not self._missed and len(taken) < wanted
-        return taken
+                    return False
+        return True
 
-    def _take_missed(self, taken: list[Match], wanted: int, owned: Predicate | None) -> None:
-        while self._missed and len(taken) < wanted:
-            _, identity = self._missed.popitem()
-            again = self._collection.by_id(self._node.engine, identity)
-            if again is not None and self._predicate.matches(again[1]) and (owned is None or owned.matches(again[1])):
-                taken.append(again)
-
-    def close(self) -> None:
-        """Let go of the iterator and of the subscription."""
-        self._found = iter(())
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
+    def _current(self, record_id: int) -> Match | None:
+        raw = self._collection.record(self._node.engine, record_id)
+        while raw is not None and self._predicate.matches(raw):
+            again = self._collection.record(self._node.engine, record_id)
+            if again == raw:
+                return record_id, raw
+            raw = again
+        return None
 
     def pause(self) -> None:
-        """The loop will serve others before the next step: from now on what they change is kept note of."""
-        self._paused_at = self._node.store.sequence
-        if self._once and self._missed is None:
-            self._missed = {}
-            self._unsubscribe = self._node.store.subscribe(self._changed)
+        """Others are served within `take` too, so what they change is remembered from the beginning."""
+
+    def close(self) -> None:
+        self._found = iter(())
+        if self._missed is not None:
+            self._missed.close()
+
+
+class _MissedChanges:
+    """Remembers the documents that others change so that they match; false when there are none left."""
+
+    def __init__(self, node: DataNode, collection: Collection, watch: Predicate) -> None:
+        self._node = node
+        self._collection = collection
+        self._watch = watch
+        self._identities: dict[bytes, Value] = {}
+        self._unsubscribe = node.store.subscribe(self._changed)
+
+    def __bool__(self) -> bool:
+        return bool(self._identities)
+
+    def pop(self) -> Match | None:
+        """One of them as it stands now; None when it has gone."""
+        _, identity = self._identities.popitem()
+        return self._collection.by_id(self._node.engine, identity)
+
+    def close(self) -> None:
+        self._unsubscribe()
 
     def _changed(self, commit: Commit) -> None:
-        assert self._missed is not None, "changes are kept note of after the first pause"
         for change in commit.changes:
             if change.ns == self._collection.ns and change.after is not None and change.op in ("i", "u"):
                 identity = get_field(change.after, "_id")
                 if identity is not None and self._watch.matches(change.after):
-                    self._missed[encode_key(identity)] = identity
-
-    def _current(self, match: Match) -> Match | None:
-        raw = self._collection.record(self._node.engine, match[0])
-        if not self._scripted:
-            return (match[0], raw) if raw is not None and self._predicate.matches(raw) else None
-        while raw is not None and self._predicate.matches(raw):
-            again = self._collection.record(self._node.engine, match[0])
-            if again == raw:
-                return match[0], raw
-            raw = again
-        return None
+                    self._identities[encode_key(identity)] = identity

@@ -19,7 +19,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import COLLATION, hint_of
 from docstore.node.write.modification import Modification, check_form, direct_modification, update_of
-from docstore.node.write.search import Match, Search, identity_of
+from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
 from docstore.query.filter.parse import parse_filter
 from docstore.query.update.upsert import refuse_expressions
@@ -163,7 +163,7 @@ class UpdateWork:
                 self._upsert(collection, modification)
             return True
         self._collection = collection
-        self._search = Search(
+        self._search = open_search(
             self._target.node,
             collection,
             modification.tree,
