@@ -16,11 +16,10 @@
 
 Always true:
 
-* every `Persist*` effect has been majority-committed before the event that moves on, so no later step is taken on
+* every `Persist...` effect has been majority-committed before the event that moves on, so no later step is taken on
   something that a failover could undo;
 * nothing before COMMITTING decides for `committed`, nothing from COMMITTING on decides for `aborted` but a definite
-  no of
-  the config servers: an unknown outcome keeps operations waiting and is asked again;
+  no of the config servers: an unknown outcome keeps operations waiting and is asked again;
 * the critical section is entered before the last changes are read, and left only when the decision is known;
 * a failure before COMMITTING aborts: the donor stays owner, the recipient deletes what it has received.
 
@@ -33,6 +32,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from docstore.sharding.migration import Decision, Migration
+from docstore.sharding.version import Lastmod
 
 STEADY_CHANGES = 256
 """So few captured changes may be sent while writes wait."""
@@ -65,31 +65,129 @@ class State(Enum):
     DONE = auto()
 
 
-class Effect(Enum):
-    """What the driver is to do."""
+@dataclass(frozen=True, slots=True)
+class PersistStart:
+    """The coordinator document and the pending range deletion, in this order; answered by `Persisted`."""
 
-    PERSIST_START = auto()
-    PREPARE_RECIPIENT = auto()
-    START_CAPTURE = auto()
+
+@dataclass(frozen=True, slots=True)
+class PrepareRecipient:
+    """Answered by `RecipientReady`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartCapture:
     """Begin to capture changes and, in the same step, take the snapshot to clone from."""
-    SEND_CLONE = auto()
-    SEND_CHANGES = auto()
-    BLOCK_WRITES = auto()
-    BLOCK_READS = auto()
-    COMMIT_RECIPIENT = auto()
-    COMMIT_ON_CONFIG = auto()
-    COMMIT_ON_CONFIG_LATER = auto()
-    ASK_CONFIG = auto()
-    ASK_CONFIG_LATER = auto()
-    STOP_CAPTURE = auto()
-    UNBLOCK = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class SendClone:
+    """A batch; answered by `CloneSent`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendChanges:
+    """Some of the captured ones; answered by `ChangesSent`. `majority`: when a majority of the recipient has them."""
+
+    majority: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWrites:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReads:
+    """Writes wait already, or begin to."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecipient:
+    """Answered by `RecipientCommitted`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOnConfig:
+    """After so many seconds; answered by `ConfigAnswered`."""
+
+    after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AskConfig:
+    """Who owns the chunk, after so many seconds; answered by `ConfigAnswered`."""
+
+    after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StopCapture:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseRoutingFloor:
+    """Write down, for every member, that no routing before this version is used here any more."""
+
+    version: Lastmod
+
+
+@dataclass(frozen=True, slots=True)
+class Unblock:
     """Forget what is known of the collection's routing, then let operations go on: they refresh first."""
-    PERSIST_DECISION = auto()
-    ANSWER = auto()
-    """Tell whoever asked for the migration how it ended."""
-    RESOLVE_RECIPIENT = auto()
-    RESOLVE_RECIPIENT_LATER = auto()
-    FORGET = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class PersistDecision:
+    """Answered by `Persisted`."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Tell whoever asked for the migration how it ended. `reason`: why it was aborted."""
+
+    decision: Decision
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveRecipient:
+    """After so many seconds; answered by `RecipientResolved`."""
+
+    decision: Decision
+    after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Make the range deletion ready (committed) or remove it (aborted), then the coordinator document; answered by
+    `Forgotten`."""
+
+    decision: Decision
+
+
+Effect = (
+    PersistStart
+    | PrepareRecipient
+    | StartCapture
+    | SendClone
+    | SendChanges
+    | BlockWrites
+    | BlockReads
+    | CommitRecipient
+    | CommitOnConfig
+    | AskConfig
+    | StopCapture
+    | RaiseRoutingFloor
+    | Unblock
+    | PersistDecision
+    | Answer
+    | ResolveRecipient
+    | Forget
+)
 
 
 class CommitOutcome(Enum):
@@ -102,7 +200,7 @@ class CommitOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Persisted:
-    """The last `PERSIST_*` effect is majority-committed."""
+    """The last `Persist...` effect is majority-committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +229,11 @@ class RecipientCommitted:
 
 @dataclass(frozen=True, slots=True)
 class ConfigAnswered:
-    """To COMMIT_ON_CONFIG: whether it is committed. To ASK_CONFIG: whether the donor has lost the chunk."""
+    """To `CommitOnConfig`: whether it is committed. To `AskConfig`: whether the donor has lost the chunk. `version`: of
+    the collection when it was decided, None without a reply that tells."""
 
     answer: CommitOutcome
+    version: Lastmod | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +245,7 @@ class RecipientResolved:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """FORGET is done."""
+    """`Forget` is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +286,17 @@ class Donor:
     def start(self) -> list[Effect]:
         """A new migration."""
         assert self.state is State.STARTING
-        return [Effect.PERSIST_START]
+        return [PersistStart()]
 
     def resume(self, decision: Decision | None) -> list[Effect]:
         """Carry on from a coordinator document found on disk by a new primary or after a restart."""
         assert self.state is State.STARTING
         if decision is None:
             self.state = State.RECOVERING
-            return [Effect.BLOCK_WRITES, Effect.BLOCK_READS, Effect.ASK_CONFIG]
+            return [BlockWrites(), BlockReads(), AskConfig()]
         self.decision = decision
         self.state = State.RESOLVING
-        return [Effect.RESOLVE_RECIPIENT]
+        return [ResolveRecipient(decision)]
 
     @property
     def undecided(self) -> bool:
@@ -213,7 +313,7 @@ class Donor:
         return effects if not self.undecided else self._in_time(effects, now)
 
     def _in_time(self, effects: list[Effect], now: float) -> list[Effect]:
-        if Effect.BLOCK_WRITES in effects:
+        if BlockWrites() in effects:
             self._give_up = now + self._limits.critical_seconds
         elif now > self._give_up:
             return self._decide(Decision.ABORTED, f"the migration took too long while {self.state.name.lower()}")
@@ -222,43 +322,43 @@ class Donor:
     def _moved(self, event: Event) -> list[Effect] | None:
         match self.state, event:
             case State.STARTING, Persisted():
-                return self._to(State.PREPARING, Effect.PREPARE_RECIPIENT)
+                return self._to(State.PREPARING, PrepareRecipient())
             case State.PREPARING, RecipientReady():
-                return self._to(State.CLONING, Effect.START_CAPTURE, Effect.SEND_CLONE)
+                return self._to(State.CLONING, StartCapture(), SendClone())
             case State.CLONING, CloneSent(exhausted=False):
-                return [Effect.SEND_CLONE]
+                return [SendClone()]
             case State.CLONING, CloneSent():
-                return self._to(State.CATCHING_UP, Effect.SEND_CHANGES)
+                return self._to(State.CATCHING_UP, SendChanges(majority=True))
             case State.CATCHING_UP, ChangesSent(left) if left > STEADY_CHANGES:
-                return [Effect.SEND_CHANGES]
+                return [SendChanges(majority=True)]
             case State.CATCHING_UP, ChangesSent():
-                return self._to(State.CRITICAL, Effect.BLOCK_WRITES, Effect.SEND_CHANGES)
+                return self._to(State.CRITICAL, BlockWrites(), SendChanges(majority=False))
             case State.CRITICAL, ChangesSent(left) if left > 0:
-                return [Effect.SEND_CHANGES]
+                return [SendChanges(majority=False)]
             case State.CRITICAL, ChangesSent():
-                return self._to(State.HANDING_OVER, Effect.COMMIT_RECIPIENT)
+                return self._to(State.HANDING_OVER, CommitRecipient())
             case State.HANDING_OVER, RecipientCommitted():
-                return self._to(State.COMMITTING, Effect.BLOCK_READS, Effect.COMMIT_ON_CONFIG)
+                return self._to(State.COMMITTING, BlockReads(), CommitOnConfig())
             case _:
                 return self._ended(event)
 
     def _ended(self, event: Event) -> list[Effect] | None:
-        match self.state, event:
-            case State.COMMITTING, ConfigAnswered(CommitOutcome.UNKNOWN):
-                return [Effect.COMMIT_ON_CONFIG_LATER]
-            case State.RECOVERING, ConfigAnswered(CommitOutcome.UNKNOWN):
-                return [Effect.ASK_CONFIG_LATER]
-            case ((State.COMMITTING | State.RECOVERING), ConfigAnswered(CommitOutcome.DONE)):
-                return self._decide(Decision.COMMITTED, "")
-            case ((State.COMMITTING | State.RECOVERING), ConfigAnswered()):
-                return self._decide(Decision.ABORTED, "the config servers refused the commit")
-            case State.DECIDING, Persisted():
-                return self._to(State.RESOLVING, Effect.ANSWER, Effect.RESOLVE_RECIPIENT)
-            case State.RESOLVING, RecipientResolved(heard=True):
-                return self._to(State.FORGETTING, Effect.FORGET)
-            case State.RESOLVING, RecipientResolved():
-                return [Effect.RESOLVE_RECIPIENT_LATER]
-            case State.FORGETTING, Forgotten():
+        match self.state, event, self.decision:
+            case State.COMMITTING, ConfigAnswered(CommitOutcome.UNKNOWN), None:
+                return [CommitOnConfig(after=RETRY_SECONDS)]
+            case State.RECOVERING, ConfigAnswered(CommitOutcome.UNKNOWN), None:
+                return [AskConfig(after=RETRY_SECONDS)]
+            case ((State.COMMITTING | State.RECOVERING), ConfigAnswered(CommitOutcome.DONE, version), None):
+                return self._decide(Decision.COMMITTED, "", version)
+            case ((State.COMMITTING | State.RECOVERING), ConfigAnswered(_, version), None):
+                return self._decide(Decision.ABORTED, "the config servers refused the commit", version)
+            case State.DECIDING, Persisted(), Decision() as decision:
+                return self._to(State.RESOLVING, Answer(decision, self.reason), ResolveRecipient(decision))
+            case State.RESOLVING, RecipientResolved(heard=True), Decision() as decision:
+                return self._to(State.FORGETTING, Forget(decision))
+            case State.RESOLVING, RecipientResolved(), Decision() as decision:
+                return [ResolveRecipient(decision, after=RETRY_SECONDS)]
+            case State.FORGETTING, Forgotten(), _:
                 return self._to(State.DONE)
             case _:
                 return None
@@ -267,7 +367,9 @@ class Donor:
         self.state = state
         return list(effects)
 
-    def _decide(self, decision: Decision, reason: str) -> list[Effect]:
+    def _decide(self, decision: Decision, reason: str, version: Lastmod | None = None) -> list[Effect]:
+        """The floor is raised first: from then on no older routing is used here, nor on any member that has it."""
         self.decision = decision
         self.reason = reason
-        return self._to(State.DECIDING, Effect.STOP_CAPTURE, Effect.UNBLOCK, Effect.PERSIST_DECISION)
+        floor = [] if version is None else [RaiseRoutingFloor(version)]
+        return self._to(State.DECIDING, StopCapture(), *floor, Unblock(), PersistDecision(decision))

@@ -16,7 +16,7 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 MODULE_LINES = 500
 FUNCTION_LINES = 60
 CLASS_METHODS = 20
-GROWN = {"Connection": 22, "DonorSteps": 31}
+GROWN = {"Connection": 22}
 """Classes with more methods than that: they may shrink, not grow."""
 JUNK_DRAWERS = {"utils", "util", "common", "helpers", "misc", "base"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")

@@ -1,1 +1,2 @@
-"""The giving side of a migration: the driver of the pure donor, its steps, what it clones and captures."""
+"""The giving side of a migration, carried out: `driver` runs the core `docstore.sharding.donor`; `cloning` sends the
+range from a `clone_source`, `persistence` writes the durable documents, `config_commit` asks for the decision."""

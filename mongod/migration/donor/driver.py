@@ -1,41 +1,75 @@
-"""Driving the donor's state machine through one migration.
+"""Driving the donor's core through one migration.
 
-An effect that fails before the commit becomes `Failed`, and the machine aborts. Once this member is no longer primary
-the donation ends where it stands: the next primary resumes it from the coordinator document.
+An effect that fails before the commit becomes `Failed`, and the core aborts; those after it are tried until they
+succeed. Once this member is no longer primary the donation ends where it stands: the next primary resumes it from the
+coordinator document.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, ReplicaSetClient
-from docstore.sharding.donor import RETRY_SECONDS, Donor, Effect, Event, Failed
+from docstore.sharding.donor import (
+    Answer,
+    AskConfig,
+    BlockReads,
+    BlockWrites,
+    ChangesSent,
+    CloneSent,
+    CommitOnConfig,
+    CommitRecipient,
+    ConfigAnswered,
+    Donor,
+    Effect,
+    Event,
+    Failed,
+    Forget,
+    Forgotten,
+    PersistDecision,
+    Persisted,
+    PersistStart,
+    PrepareRecipient,
+    RaiseRoutingFloor,
+    RecipientCommitted,
+    RecipientReady,
+    RecipientResolved,
+    ResolveRecipient,
+    SendChanges,
+    SendClone,
+    StartCapture,
+    StopCapture,
+    Unblock,
+)
 from docstore.sharding.migration import Decision, Migration
-from mongod.migration.donor.steps import DonorSteps, Lost
+from mongod.migration.changes import log_change
+from mongod.migration.donor import config_commit, persistence
+from mongod.migration.donor.cloning import Cloning
+from mongod.migration.donor.persistence import NoLongerPrimary
+from mongod.migration.donor.recipient_link import RecipientLink
+from mongod.migration.shard_filter import CriticalSection
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
 
 LOG = component("MIGRATE")
-_BLOCKING = (Effect.BLOCK_WRITES, Effect.BLOCK_READS)
-_LATER = {
-    Effect.COMMIT_ON_CONFIG_LATER: Effect.COMMIT_ON_CONFIG,
-    Effect.ASK_CONFIG_LATER: Effect.ASK_CONFIG,
-    Effect.RESOLVE_RECIPIENT_LATER: Effect.RESOLVE_RECIPIENT,
-}
 
 
 class DonorDriver:
     """One migration away from this shard. `finished` is done when it is decided: with None when the chunk has moved."""
 
-    def __init__(self, shard: Any, migration: Migration, client: ReplicaSetClient | None) -> None:
+    def __init__(self, shard: Shard, migration: Migration, client: ReplicaSetClient | None) -> None:
         """`client`: the recipient; None to look it up when it is needed."""
         self.migration = migration
-        self._records = shard.records
-        self._machine = Donor(migration, asyncio.get_running_loop().time())
-        self._steps = DonorSteps(shard, self._machine, client, self._decide)
+        self._shard = shard
+        self._core = Donor(migration, asyncio.get_running_loop().time())
+        self._recipient = RecipientLink(shard, migration, client)
+        self._cloning = Cloning(shard.node, migration, self._recipient)
+        self._section: CriticalSection | None = None
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.finished.add_done_callback(lambda future: future.exception())
 
@@ -46,37 +80,42 @@ class DonorDriver:
 
     def begin_resumed(self, decision: Decision | None) -> list[Effect]:
         """The first effects of a donation found on disk; those that block operations have been carried out."""
-        effects = self._machine.resume(decision)
-        left: list[Effect] = [effect for effect in effects if effect not in _BLOCKING]
-        if len(left) < len(effects):
-            self._steps.block(reads=True)
+        left: list[Effect] = []
+        for effect in self._core.resume(decision):
+            if isinstance(effect, BlockWrites | BlockReads):
+                self._block(effect)
+            else:
+                left.append(effect)
         if decision is not None:
             self.finished.set_result(None)
         return left
 
     async def run(self, resumed: list[Effect] | None = None) -> None:
-        """Carry out effects until the machine is done or this member is no longer primary."""
-        pending = deque(self._machine.start() if resumed is None else resumed)
+        """Carry out effects until the core is done or this member is no longer primary."""
+        pending = deque(self._core.start() if resumed is None else resumed)
         try:
             while pending:
                 event = await self._carry_out(pending.popleft())
                 if event is not None:
                     assert not pending, "an effect that is answered comes last"
-                    pending.extend(self._machine.receive(event, asyncio.get_running_loop().time()))
-        except Lost as lost:
+                    pending.extend(self._core.receive(event, asyncio.get_running_loop().time()))
+        except NoLongerPrimary as lost:
             LOG.info("Migration left to the next primary", ns=self.migration.namespace, state=self._state)
-            self._decide(CommandError(Code.InterruptedDueToReplStateChange, str(lost)))
+            self._finish(CommandError(Code.InterruptedDueToReplStateChange, str(lost)))
         except asyncio.CancelledError:
-            self._decide(CommandError(Code.InterruptedDueToReplStateChange, "the shard's primary changed or stops"))
+            self._finish(CommandError(Code.InterruptedDueToReplStateChange, "the shard's primary changed or stops"))
             raise
         finally:
-            await self._steps.close()
+            # Where this member is no longer primary, writes are refused and reads take a fresh routing.
+            self._unblock()
+            self._cloning.stop_capture()
+            await self._recipient.close()
 
     @property
     def _state(self) -> str:
-        return self._machine.state.name
+        return self._core.state.name
 
-    def _decide(self, error: CommandError | None) -> None:
+    def _finish(self, error: CommandError | None) -> None:
         if self.finished.done():
             return
         if error is None:
@@ -85,18 +124,102 @@ class DonorDriver:
             self.finished.set_exception(error)
 
     async def _carry_out(self, effect: Effect) -> Event | None:
-        if effect in _LATER:
-            await asyncio.sleep(RETRY_SECONDS)
-            effect = _LATER[effect]
-        step: Callable[[], Awaitable[Event | None]] = getattr(self._steps, effect.name.lower())
         try:
-            return await step()
+            return await self._do(effect)
         except NetworkError as error:
             failure = CommandError(Code.HostUnreachable, str(error))
         except CommandError as error:
             failure = error
-        if not self._records.may_write():
-            raise Lost(failure.message) from failure
-        assert self._machine.undecided, f"{effect} failed in {self._state}: {failure}"
+        if not self._shard.records.may_write():
+            raise NoLongerPrimary(failure.message) from failure
+        assert self._core.undecided, f"{effect} failed in {self._state}: {failure}"
         LOG.info("Migration given up", ns=self.migration.namespace, state=self._state, reason=failure.message)
         return Failed(failure.message)
+
+    async def _do(self, effect: Effect) -> Event | None:
+        cloning = self._cloning
+        match effect:
+            case PersistStart():
+                await persistence.persist_start(self._shard, self.migration)
+                return Persisted()
+            case PrepareRecipient():
+                await cloning.prepare_recipient()
+                return RecipientReady()
+            case StartCapture():
+                cloning.start_capture()
+            case SendClone():
+                return CloneSent(exhausted=await cloning.send_clone())
+            case SendChanges(majority):
+                return ChangesSent(left=await cloning.send_changes(majority=majority))
+            case BlockWrites() | BlockReads():
+                self._block(effect)
+            case CommitRecipient():
+                await self._recipient.commit()
+                return RecipientCommitted()
+            case CommitOnConfig() | AskConfig():
+                return await self._ask_config(effect)
+            case _:
+                return await self._conclude(effect)
+        return None
+
+    async def _conclude(
+        self,
+        effect: StopCapture | RaiseRoutingFloor | Unblock | PersistDecision | Answer | ResolveRecipient | Forget,
+    ) -> Event | None:
+        shard, migration = self._shard, self.migration
+        match effect:
+            case StopCapture():
+                self._cloning.stop_capture()
+            case RaiseRoutingFloor(version):
+                persistence.raise_routing_floor(shard, migration, version)
+            case Unblock():
+                self._unblock()
+            case PersistDecision(decision):
+                await persistence.persist_decision(shard, migration, decision)
+                return Persisted()
+            case Answer():
+                await self._answer(effect)
+            case ResolveRecipient():
+                return await self._resolve_recipient(effect)
+            case Forget(decision):
+                await persistence.forget(shard, migration, decision)
+                return Forgotten()
+        return None
+
+    def _block(self, effect: BlockWrites | BlockReads) -> None:
+        reads = isinstance(effect, BlockReads)
+        self._section = self._shard.shard_filter.block(self.migration.namespace, reads=reads)
+
+    def _unblock(self) -> None:
+        if self._section is not None:
+            self._shard.shard_filter.unblock(self.migration.namespace, self._section)
+            self._section = None
+
+    async def _ask_config(self, effect: CommitOnConfig | AskConfig) -> ConfigAnswered:
+        await _wait(effect.after)
+        persistence.check_primary(self._shard)
+        ask = config_commit.commit if isinstance(effect, CommitOnConfig) else config_commit.find_out
+        return await ask(self._shard.config_servers(), self.migration)
+
+    async def _answer(self, effect: Answer) -> None:
+        committed = effect.decision is Decision.COMMITTED
+        self._finish(
+            None if committed else CommandError(Code.OperationFailed, f"the chunk did not move: {effect.reason}")
+        )
+        note = "success" if committed else "aborted"
+        await log_change(self._shard, self.migration, "moveChunk.from", {"note": note})
+
+    async def _resolve_recipient(self, effect: ResolveRecipient) -> RecipientResolved:
+        await _wait(effect.after)
+        try:
+            await self._recipient.resolve(effect.decision)
+        except (CommandError, NetworkError) as error:
+            persistence.check_primary(self._shard)
+            LOG.info("The recipient has not heard the decision", ns=self.migration.namespace, reason=str(error))
+            return RecipientResolved(heard=False)
+        return RecipientResolved(heard=True)
+
+
+async def _wait(seconds: float) -> None:
+    if seconds:
+        await asyncio.sleep(seconds)

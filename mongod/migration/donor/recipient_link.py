@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import bson
 from bson.int64 import Int64
@@ -16,6 +16,9 @@ from docstore.errors import Code, CommandError
 from docstore.net import ReplicaSetClient
 from docstore.sharding.migration import Decision, Migration, migration_fields
 from mongod.migration.history import Statement
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
 
 BATCH_BYTES = 4 * 1024 * 1024
 BATCH_DOCUMENTS = 5_000
@@ -30,7 +33,7 @@ class RecipientLink:
     Batches are numbered; one is never sent twice, so a failed one ends the migration.
     """
 
-    def __init__(self, shard: Any, migration: Migration, client: ReplicaSetClient | None) -> None:
+    def __init__(self, shard: Shard, migration: Migration, client: ReplicaSetClient | None) -> None:
         """`client` None: the recipient is looked up when it is first needed."""
         self._shard = shard
         self._migration = migration

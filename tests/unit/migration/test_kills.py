@@ -20,7 +20,7 @@ from docstore.sharding.donor import Effect
 from mongod.migration.donor.driver import DonorDriver
 from tests.unit.migration.local_cluster import Cluster
 
-LAST_STEP = 14
+LAST_STEP = 15
 DOCUMENTS = [f"{number:03}" for number in range(60)]
 
 

@@ -12,7 +12,7 @@ from bson.int64 import Int64
 
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
-from docstore.sharding.donor import Effect
+from docstore.sharding.donor import BlockWrites, CommitOnConfig, Effect, SendChanges, SendClone
 from docstore.sharding.version import UNSHARDED, Lastmod
 from mongod.migration.donor.driver import DonorDriver
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
@@ -148,13 +148,13 @@ def test_a_split_makes_no_router_stale() -> None:
 class At:
     """Stops a donation before one of its effects, until told to go on; or does something there."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, effect: Effect) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, effect: type[Effect]) -> None:
         self.reached = asyncio.Event()
         self.go_on = asyncio.Event()
         carry_out = DonorDriver._carry_out
 
         async def stopping(donation: DonorDriver, asked: Effect) -> Any:
-            if asked is effect and not self.reached.is_set():
+            if isinstance(asked, effect) and not self.reached.is_set():
                 self.reached.set()
                 await self.go_on.wait()
             return await carry_out(donation, asked)
@@ -165,7 +165,7 @@ class At:
 def test_writes_wait_in_the_critical_section_and_land_once_on_the_new_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with cluster() as made:
-            at = At(monkeypatch, Effect.COMMIT_ON_CONFIG)
+            at = At(monkeypatch, CommitOnConfig)
             moving = asyncio.ensure_future(made.move("0100", "shard2"))
             await at.reached.wait()
             writing = asyncio.ensure_future(made.insert("0150x"))
@@ -185,8 +185,8 @@ def test_writes_wait_in_the_critical_section_and_land_once_on_the_new_owner(monk
     run(test)
 
 
-@pytest.mark.parametrize("effect", [Effect.SEND_CLONE, Effect.SEND_CHANGES, Effect.BLOCK_WRITES])
-def test_changes_during_the_clone_arrive(monkeypatch: pytest.MonkeyPatch, effect: Effect) -> None:
+@pytest.mark.parametrize("effect", [SendClone, SendChanges, BlockWrites])
+def test_changes_during_the_clone_arrive(monkeypatch: pytest.MonkeyPatch, effect: type[Effect]) -> None:
     async def test() -> None:
         async with cluster() as made:
             at = At(monkeypatch, effect)
@@ -214,7 +214,7 @@ def test_one_migration_at_a_time_and_the_same_one_is_joined(monkeypatch: pytest.
     async def test() -> None:
         async with cluster() as made:
             await made.split("0200")
-            at = At(monkeypatch, Effect.SEND_CLONE)
+            at = At(monkeypatch, SendClone)
             first = asyncio.ensure_future(made.move("0100", "shard2"))
             await at.reached.wait()
             again = asyncio.ensure_future(made.move("0100", "shard2"))
@@ -294,7 +294,7 @@ def test_a_range_that_changes_too_fast_is_given_up(monkeypatch: pytest.MonkeyPat
         async with cluster() as made:
             monkeypatch.setattr("mongod.migration.donor.capture.MAX_BYTES", 10)
             monkeypatch.setattr("mongod.migration.donor.capture.Capture.__init__.__kwdefaults__", {"max_bytes": 10})
-            at = At(monkeypatch, Effect.SEND_CLONE)
+            at = At(monkeypatch, SendClone)
             moving = asyncio.ensure_future(made.move("0100", "shard2"))
             await at.reached.wait()
             await made.insert("0250x")

@@ -29,7 +29,7 @@ from tests.unit.migration.local_cluster import Cluster
 NAMESPACE = "ks.F"
 ROWS = [f"row {number}" for number in range(40)]
 SLICE = {"sliceRange": {}}
-LAST_STEP = 14
+LAST_STEP = 15
 
 
 class Wide:

@@ -6,22 +6,40 @@ from bson.binary import Binary
 from bson.raw_bson import RawBSONDocument
 
 from docstore.sharding.donor import (
+    RETRY_SECONDS,
     STEADY_CHANGES,
+    Answer,
+    AskConfig,
+    BlockReads,
+    BlockWrites,
     ChangesSent,
     CloneSent,
+    CommitOnConfig,
     CommitOutcome,
+    CommitRecipient,
     ConfigAnswered,
     Donor,
-    Effect,
+    Event,
     Failed,
+    Forget,
     Forgotten,
     Limits,
+    PersistDecision,
     Persisted,
+    PersistStart,
+    PrepareRecipient,
+    RaiseRoutingFloor,
     RecipientCommitted,
     RecipientReady,
     RecipientResolved,
+    ResolveRecipient,
+    SendChanges,
+    SendClone,
+    StartCapture,
+    State,
+    StopCapture,
+    Unblock,
 )
-from docstore.sharding.donor import State as DonorState
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import (
     Coordinator,
@@ -46,17 +64,17 @@ MIGRATION = Migration(
     recipient="shard2",
 )
 SMOOTH = [
-    (Persisted(), [Effect.PREPARE_RECIPIENT]),
-    (RecipientReady(), [Effect.START_CAPTURE, Effect.SEND_CLONE]),
-    (CloneSent(exhausted=False), [Effect.SEND_CLONE]),
-    (CloneSent(exhausted=True), [Effect.SEND_CHANGES]),
-    (ChangesSent(STEADY_CHANGES + 1), [Effect.SEND_CHANGES]),
-    (ChangesSent(3), [Effect.BLOCK_WRITES, Effect.SEND_CHANGES]),
-    (ChangesSent(0), [Effect.COMMIT_RECIPIENT]),
-    (RecipientCommitted(), [Effect.BLOCK_READS, Effect.COMMIT_ON_CONFIG]),
-    (ConfigAnswered(CommitOutcome.DONE), [Effect.STOP_CAPTURE, Effect.UNBLOCK, Effect.PERSIST_DECISION]),
-    (Persisted(), [Effect.ANSWER, Effect.RESOLVE_RECIPIENT]),
-    (RecipientResolved(heard=True), [Effect.FORGET]),
+    (Persisted(), [PrepareRecipient()]),
+    (RecipientReady(), [StartCapture(), SendClone()]),
+    (CloneSent(exhausted=False), [SendClone()]),
+    (CloneSent(exhausted=True), [SendChanges(majority=True)]),
+    (ChangesSent(STEADY_CHANGES + 1), [SendChanges(majority=True)]),
+    (ChangesSent(3), [BlockWrites(), SendChanges(majority=False)]),
+    (ChangesSent(0), [CommitRecipient()]),
+    (RecipientCommitted(), [BlockReads(), CommitOnConfig()]),
+    (ConfigAnswered(CommitOutcome.DONE), [StopCapture(), Unblock(), PersistDecision(Decision.COMMITTED)]),
+    (Persisted(), [Answer(Decision.COMMITTED, ""), ResolveRecipient(Decision.COMMITTED)]),
+    (RecipientResolved(heard=True), [Forget(Decision.COMMITTED)]),
     (Forgotten(), []),
 ]
 
@@ -72,10 +90,10 @@ def test_records_and_messages_come_back_as_they_were() -> None:
 
 def test_a_migration_goes_through_its_phases_in_order() -> None:
     donor = Donor(MIGRATION, now=0.0)
-    assert donor.start() == [Effect.PERSIST_START]
+    assert donor.start() == [PersistStart()]
     for event, effects in SMOOTH:
         assert donor.receive(event, 1.0) == effects
-    assert donor.state is DonorState.DONE
+    assert donor.state is State.DONE
     assert donor.decision is Decision.COMMITTED
 
 
@@ -85,9 +103,9 @@ def test_a_failure_before_the_commit_aborts(step: int) -> None:
     donor.start()
     for event, _ in SMOOTH[:step]:
         donor.receive(event, 1.0)
-    assert donor.receive(Failed("gone"), 1.0) == [Effect.STOP_CAPTURE, Effect.UNBLOCK, Effect.PERSIST_DECISION]
+    assert donor.receive(Failed("gone"), 1.0) == [StopCapture(), Unblock(), PersistDecision(Decision.ABORTED)]
     assert donor.decision is Decision.ABORTED
-    assert donor.receive(Persisted(), 1.0) == [Effect.ANSWER, Effect.RESOLVE_RECIPIENT]
+    assert donor.receive(Persisted(), 1.0) == [Answer(Decision.ABORTED, "gone"), ResolveRecipient(Decision.ABORTED)]
 
 
 def test_an_unknown_commit_is_asked_again_and_keeps_operations_waiting() -> None:
@@ -96,9 +114,9 @@ def test_an_unknown_commit_is_asked_again_and_keeps_operations_waiting() -> None
     for event, _ in SMOOTH[:8]:
         donor.receive(event, 1.0)
     for _ in range(3):
-        assert donor.receive(ConfigAnswered(CommitOutcome.UNKNOWN), 1e9) == [Effect.COMMIT_ON_CONFIG_LATER]
+        assert donor.receive(ConfigAnswered(CommitOutcome.UNKNOWN), 1e9) == [CommitOnConfig(after=RETRY_SECONDS)]
     assert not donor.undecided
-    assert Effect.UNBLOCK in donor.receive(ConfigAnswered(CommitOutcome.NOT_DONE), 1e9)
+    assert Unblock() in donor.receive(ConfigAnswered(CommitOutcome.NOT_DONE), 1e9)
     assert donor.decision is Decision.ABORTED
 
 
@@ -107,7 +125,7 @@ def test_writes_do_not_wait_longer_than_the_limit_for_the_last_changes() -> None
     donor.start()
     for event, _ in SMOOTH[:6]:
         donor.receive(event, 50.0)
-    assert Effect.UNBLOCK in donor.receive(ChangesSent(1), 56.0)
+    assert Unblock() in donor.receive(ChangesSent(1), 56.0)
     assert donor.decision is Decision.ABORTED
 
 
@@ -116,20 +134,81 @@ def test_a_migration_that_never_catches_up_is_given_up() -> None:
     donor.start()
     for event, _ in SMOOTH[:4]:
         donor.receive(event, 50.0)
-    assert Effect.PERSIST_DECISION in donor.receive(ChangesSent(STEADY_CHANGES + 1), 101.0)
+    assert PersistDecision(Decision.ABORTED) in donor.receive(ChangesSent(STEADY_CHANGES + 1), 101.0)
 
 
 def test_a_new_primary_without_a_decision_blocks_and_asks_until_it_knows() -> None:
     donor = Donor(MIGRATION, now=0.0)
-    assert donor.resume(None) == [Effect.BLOCK_WRITES, Effect.BLOCK_READS, Effect.ASK_CONFIG]
-    assert donor.receive(ConfigAnswered(CommitOutcome.UNKNOWN), 1.0) == [Effect.ASK_CONFIG_LATER]
-    assert donor.receive(ConfigAnswered(CommitOutcome.DONE), 1.0)[1] is Effect.UNBLOCK
+    assert donor.resume(None) == [BlockWrites(), BlockReads(), AskConfig()]
+    assert donor.receive(ConfigAnswered(CommitOutcome.UNKNOWN), 1.0) == [AskConfig(after=RETRY_SECONDS)]
+    assert donor.receive(ConfigAnswered(CommitOutcome.DONE), 1.0)[1] == Unblock()
     assert donor.decision is Decision.COMMITTED
 
 
 @pytest.mark.parametrize("decision", list(Decision))
 def test_a_new_primary_with_a_decision_only_tells_it(decision: Decision) -> None:
     donor = Donor(MIGRATION, now=0.0)
-    assert donor.resume(decision) == [Effect.RESOLVE_RECIPIENT]
-    assert donor.receive(RecipientResolved(heard=False), 1.0) == [Effect.RESOLVE_RECIPIENT_LATER]
-    assert donor.receive(RecipientResolved(heard=True), 1.0) == [Effect.FORGET]
+    assert donor.resume(decision) == [ResolveRecipient(decision)]
+    assert donor.receive(RecipientResolved(heard=False), 1.0) == [ResolveRecipient(decision, after=RETRY_SECONDS)]
+    assert donor.receive(RecipientResolved(heard=True), 1.0) == [Forget(decision)]
+
+
+def donor_in(state: State) -> Donor:
+    """A donor that has come to a state without trouble."""
+    donor = Donor(MIGRATION, now=0.0)
+    if state is State.RECOVERING:
+        donor.resume(None)
+        return donor
+    donor.start()
+    for event, _ in SMOOTH:
+        if donor.state is state:
+            break
+        donor.receive(event, 1.0)
+    assert donor.state is state
+    return donor
+
+
+AWAITED: dict[State, set[type[Event]]] = {
+    State.STARTING: {Persisted, Failed},
+    State.PREPARING: {RecipientReady, Failed},
+    State.CLONING: {CloneSent, Failed},
+    State.CATCHING_UP: {ChangesSent, Failed},
+    State.CRITICAL: {ChangesSent, Failed},
+    State.HANDING_OVER: {RecipientCommitted, Failed},
+    State.COMMITTING: {ConfigAnswered},
+    State.RECOVERING: {ConfigAnswered},
+    State.DECIDING: {Persisted},
+    State.RESOLVING: {RecipientResolved},
+    State.FORGETTING: {Forgotten},
+    State.DONE: set(),
+}
+EVENTS: list[Event] = [
+    Persisted(), RecipientReady(), CloneSent(exhausted=True), ChangesSent(0), RecipientCommitted(),
+    ConfigAnswered(CommitOutcome.DONE), RecipientResolved(heard=True), Forgotten(), Failed("gone"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_a_donor_takes_the_events_that_its_state_waits_for_and_no_other(state: State, event: Event) -> None:
+    donor = donor_in(state)
+    if type(event) in AWAITED[state]:
+        donor.receive(event, 1.0)
+        assert donor.state is not state
+    else:
+        with pytest.raises(AssertionError):
+            donor.receive(event, 1.0)
+        assert donor.state is state
+
+
+@pytest.mark.parametrize("state", [State.COMMITTING, State.RECOVERING])
+@pytest.mark.parametrize("outcome", [CommitOutcome.DONE, CommitOutcome.NOT_DONE])
+def test_the_routing_floor_is_raised_before_operations_go_on(state: State, outcome: CommitOutcome) -> None:
+    donor = donor_in(state)
+    decision = Decision.COMMITTED if outcome is CommitOutcome.DONE else Decision.ABORTED
+    assert donor.receive(ConfigAnswered(outcome, Lastmod(2, 1)), 1.0) == [
+        StopCapture(),
+        RaiseRoutingFloor(Lastmod(2, 1)),
+        Unblock(),
+        PersistDecision(decision),
+    ]

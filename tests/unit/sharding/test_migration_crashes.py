@@ -9,26 +9,41 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
 
 import pytest
 
 from docstore.bson import INT32
 from docstore.errors import CommandError
 from docstore.sharding.donor import (
+    Answer,
+    AskConfig,
+    BlockReads,
+    BlockWrites,
     ChangesSent,
     CloneSent,
+    CommitOnConfig,
     CommitOutcome,
+    CommitRecipient,
     ConfigAnswered,
     Donor,
     Effect,
     Event,
     Failed,
+    Forget,
     Forgotten,
+    PersistDecision,
     Persisted,
+    PersistStart,
+    PrepareRecipient,
     RecipientCommitted,
     RecipientReady,
     RecipientResolved,
+    ResolveRecipient,
+    SendChanges,
+    SendClone,
+    StartCapture,
+    StopCapture,
+    Unblock,
 )
 from docstore.sharding.migration import Decision, RangeDeletion
 from docstore.sharding.recipient import Recipient
@@ -115,9 +130,8 @@ class World:
         return self.donor.start() if self.owner == DONOR and not self.answered else []
 
     def carry_out(self, effect: Effect) -> Event | None:
-        step: Callable[[], Event | None] = getattr(self, effect.name.lower())
         try:
-            event = step()
+            event = self.do(effect)
         except CommandError as error:
             event = Failed(str(error))
         if self.lose_answer and event is not None:
@@ -133,7 +147,50 @@ class World:
             return RecipientResolved(heard=False)
         return event if isinstance(event, Persisted | Forgotten) else Failed("no answer")
 
-    # Effects, by their names
+    def do(self, effect: Effect) -> Event | None:
+        match effect:
+            case PersistStart():
+                return self.persist_start()
+            case PrepareRecipient():
+                return self.prepare_recipient()
+            case StartCapture():
+                self.captured, self.cloning = set(), dict(self.documents[DONOR])
+            case SendClone():
+                return self.send_clone()
+            case SendChanges():
+                return self.send_changes()
+            case BlockWrites() | BlockReads():
+                self.blocked = True
+            case CommitRecipient():
+                return self.commit_recipient()
+            case CommitOnConfig():
+                return self.commit_on_config()
+            case AskConfig():
+                return self.ask_config()
+            case _:
+                return self.conclude(effect)
+        return None
+
+    def conclude(self, effect: Effect) -> Event | None:
+        match effect:
+            case StopCapture():
+                self.captured = None
+            case Unblock():
+                self.blocked = False
+            case PersistDecision(decision):
+                self.coordinator = (decision,)
+                return Persisted()
+            case Answer(decision):
+                self.answered.append(decision)
+            case ResolveRecipient(decision):
+                return self.resolve_recipient(decision)
+            case Forget(decision):
+                self.deletions[DONOR] = "ready" if decision is Decision.COMMITTED else None
+                self.coordinator = None
+                return Forgotten()
+            case _:
+                raise AssertionError(effect)
+        return None
 
     def persist_start(self) -> Event:
         self.coordinator, self.deletions[DONOR] = (None,), "pending"
@@ -191,9 +248,6 @@ class World:
                 assert isinstance(effect, StopWork | ForgetRouting | WakeDeleter)
                 return None
 
-    def start_capture(self) -> None:
-        self.captured, self.cloning = set(), dict(self.documents[DONOR])
-
     def push(self, rows: dict[int, int | None]) -> None:
         self.batches += 1
         documents = [struct.pack("<ii", number, value) for number, value in rows.items() if value is not None]
@@ -216,11 +270,6 @@ class World:
         self.push({number: self.documents[DONOR].get(number) for number in chosen})
         return ChangesSent(len(self.captured) * 100)
 
-    def block_writes(self) -> None:
-        self.blocked = True
-
-    block_reads = block_writes
-
     def commit_recipient(self) -> Event:
         self.tell(Commit(token=3, id=bytes(MIGRATION.id), last=self.batches))
         return RecipientCommitted()
@@ -230,53 +279,23 @@ class World:
             self.owner, self.lastmod = RECIPIENT, self.lastmod._replace(major=self.lastmod.major + 1, minor=0)
         return ConfigAnswered(CommitOutcome.DONE if self.owner == RECIPIENT else CommitOutcome.NOT_DONE)
 
-    commit_on_config_later = commit_on_config
-
     def ask_config(self) -> Event:
         if self.lastmod <= MIGRATION.lastmod:
             self.lastmod = self.lastmod._replace(major=self.lastmod.major + 1)
         return ConfigAnswered(CommitOutcome.DONE if self.owner != DONOR else CommitOutcome.NOT_DONE)
 
-    ask_config_later = ask_config
-
-    def stop_capture(self) -> None:
-        self.captured = None
-
-    def unblock(self) -> None:
-        self.blocked = False
-
-    def persist_decision(self) -> Event:
-        assert self.donor is not None
-        self.coordinator = (self.donor.decision,)
-        return Persisted()
-
-    def answer(self) -> None:
-        assert self.donor is not None
-        assert self.donor.decision is not None
-        self.answered.append(self.donor.decision)
-
-    def resolve_recipient(self) -> Event:
-        assert self.donor is not None
-        assert self.donor.decision is not None
+    def resolve_recipient(self, decision: Decision) -> Event:
         found = self.deletions[RECIPIENT]
         self.tell(
             Resolve(
                 token=4,
                 id=bytes(MIGRATION.id),
                 namespace=MIGRATION.namespace,
-                decision=self.donor.decision,
+                decision=decision,
                 deletion=found and RangeDeletion.of(MIGRATION, pending=found == "pending", delayed=False),
             )
         )
         return RecipientResolved(heard=True)
-
-    resolve_recipient_later = resolve_recipient
-
-    def forget(self) -> Event:
-        assert self.donor is not None
-        self.deletions[DONOR] = "ready" if self.donor.decision is Decision.COMMITTED else None
-        self.coordinator = None
-        return Forgotten()
 
     def run(self, break_at: int, breaking: str) -> int:
         """Run to the end; the number of steps taken."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import bson
@@ -10,7 +9,7 @@ import bson
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.sharding import requests
-from docstore.sharding.donor import CommitOutcome
+from docstore.sharding.donor import CommitOutcome, ConfigAnswered
 from docstore.sharding.migration import Migration
 from docstore.sharding.version import Lastmod
 from mongod.migration.config_servers import ConfigServers
@@ -20,42 +19,36 @@ _REFUSED = frozenset((Code.StaleEpoch, Code.ConflictingOperationInProgress, Code
 """The config servers' definite no."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """`version`: of the collection when it was decided, None without a reply that tells."""
-
-    answer: CommitOutcome
-    version: Lastmod | None = None
-
-
-async def commit(config: ConfigServers, migration: Migration) -> Outcome:
+async def commit(config: ConfigServers, migration: Migration) -> ConfigAnswered:
     """Have the chunk given to the recipient."""
     command = requests.commit_chunk_migration(
         migration.namespace, migration.epoch, migration.range, migration.lastmod, migration.donor, migration.recipient
     )
     reply = await _ask(config, migration, command)
-    return reply if isinstance(reply, Outcome) else Outcome(CommitOutcome.DONE, _version(reply))
+    return reply if isinstance(reply, ConfigAnswered) else ConfigAnswered(CommitOutcome.DONE, _version(reply))
 
 
-async def find_out(config: ConfigServers, migration: Migration) -> Outcome:
+async def find_out(config: ConfigServers, migration: Migration) -> ConfigAnswered:
     """Whether the chunk was given to the recipient; afterwards it can no longer be, by this migration."""
     command = requests.ensure_chunk_version_greater(
         migration.namespace, migration.epoch, migration.range, migration.lastmod
     )
     reply = await _ask(config, migration, command)
-    if isinstance(reply, Outcome):
+    if isinstance(reply, ConfigAnswered):
         return reply
-    return Outcome(CommitOutcome.NOT_DONE if reply["shard"] == migration.donor else CommitOutcome.DONE, _version(reply))
+    return ConfigAnswered(
+        CommitOutcome.NOT_DONE if reply["shard"] == migration.donor else CommitOutcome.DONE, _version(reply)
+    )
 
 
-async def _ask(config: ConfigServers, migration: Migration, command: dict[str, Any]) -> dict[str, Any] | Outcome:
+async def _ask(config: ConfigServers, migration: Migration, command: dict[str, Any]) -> dict[str, Any] | ConfigAnswered:
     try:
         return bson.decode(await config.command(command))
     except CommandError as error:
         if error.code in _REFUSED:
-            return Outcome(CommitOutcome.NOT_DONE)
+            return ConfigAnswered(CommitOutcome.NOT_DONE)
         LOG.info("No answer from the config servers", ns=migration.namespace, reason=error.message)
-        return Outcome(CommitOutcome.UNKNOWN)
+        return ConfigAnswered(CommitOutcome.UNKNOWN)
 
 
 def _version(reply: dict[str, Any]) -> Lastmod:

@@ -1,0 +1,60 @@
+"""Sending the range: the recipient is made ready, gets what a snapshot holds, then what has changed since."""
+
+from __future__ import annotations
+
+from docstore.node.node import DataNode
+from docstore.sharding.migration import Migration
+from docstore.widecolumn.node.keyspaces import MARK
+from mongod.migration.donor.clone_source import CloneSource, collection_of, source_of
+from mongod.migration.donor.recipient_link import RecipientLink
+from mongod.migration.history import executed
+
+
+class Cloning:
+    """One migration's. What raises CommandError or NetworkError here ends the migration."""
+
+    def __init__(self, node: DataNode, migration: Migration, recipient: RecipientLink) -> None:
+        self._node = node
+        self._migration = migration
+        self._recipient = recipient
+        self._source: CloneSource | None = None
+        self._told_until = 0
+        """The retryable writes up to this timestamp have been sent."""
+
+    async def prepare_recipient(self) -> None:
+        """Return when it takes documents."""
+        collection = collection_of(self._node, self._migration)
+        mark = self._node.store.collection(f"{collection.database}.{MARK}")
+        await self._recipient.prepare(collection, mark)
+
+    def start_capture(self) -> None:
+        """Capture changes from here on, and take the snapshot."""
+        self._source = source_of(self._node, self._migration)
+
+    def stop_capture(self) -> None:
+        """Again is the same as once."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    async def send_clone(self) -> bool:
+        """Send a batch of the snapshot; whether it was the last."""
+        assert self._source is not None, "the capture has begun"
+        batch, exhausted = await self._source.next_batch()
+        if batch:
+            await self._recipient.push_clone(batch)
+        return exhausted
+
+    async def send_changes(self, *, majority: bool) -> int:
+        """Send some captured changes with the retryable writes that made them; how many are left. With `majority` the
+        recipient is asked even when there are none."""
+        assert self._source is not None, "the capture has begun"
+        store = self._node.store
+        present, gone = self._source.take_changes()
+        after, self._told_until = self._told_until, store.last_optime.timestamp
+        await self._recipient.push_statements(
+            executed(store, self._migration.namespace, after, self._node.wall_clock())
+        )
+        if present or gone or majority:
+            await self._recipient.push_changes(present, gone, majority=majority)
+        return self._source.left()
