@@ -7,6 +7,7 @@
 | `indexes` | ident, encoded key, record id (other indexes) | nothing                                            |
 | `oplog`   | timestamp                                     | the oplog entry's bytes                            |
 | `undo`    | timestamp                                     | what the entry of that timestamp has overwritten   |
+| `wide`    | `W`, ident, what stands below it              | a record that says how it merges                   |
 | `meta`    | `!format`                                     | format version                                     |
 | `meta`    | `c`, ident of a collection                    | catalog row: a BSON document                       |
 | `meta`    | `g`, ident of a dropped or unfinished tree    | timestamp of the drop; 0: remove at the next start |
@@ -29,6 +30,7 @@ CATALOG_PREFIX = b"c"
 GARBAGE_PREFIX = b"g"
 COUNTERS_PREFIX = b"k"
 SESSION_PREFIX = b"s"
+FAMILY_PREFIX = b"W"
 
 OPLOG_IDENT = 0
 """The ident under which the oplog keeps its counters; no collection has it."""
@@ -52,6 +54,16 @@ record_key = _IDENT_LONG.pack
 def ident_end(ident: int) -> bytes:
     """The end of the half-open range of keys that start with `ident`."""
     return _IDENT.pack(ident + 1)
+
+
+def family_prefix(ident: int) -> bytes:
+    """What all keys of a column family begin with."""
+    return FAMILY_PREFIX + _IDENT.pack(ident)
+
+
+def family_end(ident: int) -> bytes:
+    """The end of the half-open range of a column family's keys."""
+    return FAMILY_PREFIX + _IDENT.pack(ident + 1)
 
 
 def ident_of(key: bytes, offset: int = 0) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from docstore.net.pool import Pool
+from docstore.node.namespace_guard import for_documents
 from docstore.node.node import DataNode
 from docstore.node.process.settings import ClusterRole
 from docstore.node.process.start import Extension, Service
-from docstore.widecolumn.node.namespace_guard import for_documents
+from docstore.widecolumn.node.keyspaces import attach as attach_wide_columns
+from docstore.widecolumn.node.storage_mode import WideColumnMode
 from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
 from mongod import migration
 from mongod.document.commands import group, map_reduce, merge_temporary
@@ -24,22 +26,21 @@ def extension(role: ClusterRole) -> Extension:
     parameters = (switch.parameter(), heap.parameter())
     documents = (map_reduce.COMMAND, group.COMMAND, switch.command())
     commands = (*map(for_documents, documents), *WIDE_COLUMN)
-    if role is not ClusterRole.SHARD:
-        return Extension(
-            commands=commands,
-            services=lambda node, _pool: (JavaScript(node, heap), UnfinishedOutputs(node), TombstoneCollector(node)),
-            parameters=parameters,
-        )
-    tunables = migration.Tunables()
+    tunables = migration.Tunables() if role is ClusterRole.SHARD else None
 
     def services(node: DataNode, pool: Pool) -> Iterable[Service]:
+        attach_wide_columns(node)
         yield JavaScript(node, heap)
-        yield migration.attach(node, pool, tunables)
+        if tunables is not None:
+            yield migration.attach(node, pool, tunables)
         yield UnfinishedOutputs(node)
         yield TombstoneCollector(node)
 
+    if tunables is None:
+        return Extension(commands=commands, services=services, parameters=parameters, mode=WideColumnMode())
     return Extension(
         commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS),
         services=services,
         parameters=(*parameters, *tunables.parameters()),
+        mode=WideColumnMode(),
     )

@@ -30,10 +30,10 @@ from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.sharding.chunks import first_chunk, first_chunks, move_chunk, split_chunk
 from docstore.sharding.key import Bound, KeyRange, ShardKey
+from docstore.sharding.partitioners import Partitioner
+from docstore.sharding.token_ring import even_places, place_document
 from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
 from docstore.storage import Reader
-from docstore.widecolumn.model.partitioners import Partitioner
-from docstore.widecolumn.model.ring import even_places, place_document
 
 CHUNKS_PER_SHARD = 2
 """Of a column family that is spread from its creation."""

@@ -30,6 +30,7 @@ from docstore.kernel.scan.covered import identity_marks
 from docstore.key_layout import (
     COUNTERS_PREFIX,
     RECORD_ID_BYTES,
+    family_prefix,
     ident_bytes,
     ident_end,
     last_long,
@@ -43,7 +44,6 @@ from docstore.query.plan.wildcard import WildcardPaths
 from docstore.query.text.terms import TextKeys
 from docstore.query.value.collation import Collation
 from docstore.storage import Family
-from docstore.widecolumn.model.keys import family_prefix
 
 if TYPE_CHECKING:
     from docstore.storage import Reader

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from docstore.bson import get_field
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, pack_counters
-from docstore.collection.rows import stored_cells
+from docstore.collection.storage_mode import mode_of
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.key_layout import record_id_bytes
@@ -89,7 +89,7 @@ def _recount(store: Store, coll: Collection) -> Repaired:
     """Of a column family only the counters can be wrong: its cells are all there is."""
     done = Repaired(coll.ns, was_valid=store.validate(coll).valid)
     size = 0
-    for key, record in stored_cells(store.engine, coll):
+    for key, record in mode_of(store, coll).stored(store.engine, coll):
         done.count += 1
         size += len(key) + len(record)
     coll.count, coll.size = done.count, size

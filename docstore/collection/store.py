@@ -32,6 +32,7 @@ from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
+    from docstore.collection.storage_mode import StorageMode
     from docstore.storage import Engine
 
 LOG = component("STORAGE")
@@ -49,11 +50,12 @@ class Store:
     """See the module. `clock` gives seconds since 1970; only timestamps and wall times come from it.
 
     `watchers` are called with the last optime after each commit, as those who subscribe are, where the changes do not
-    matter: these are gathered only for subscribers.
+    matter: these are gathered only for subscribers. `mode`: what the store holds besides documents.
     """
 
-    def __init__(self, engine: Engine, *, clock: Callable[[], float]) -> None:
+    def __init__(self, engine: Engine, *, clock: Callable[[], float], mode: StorageMode | None = None) -> None:
         self.engine = engine
+        self.mode = mode
         self.clock = clock
         self.catalog = Catalog(engine)
         self.oplog: Oplog | None = None
@@ -222,7 +224,7 @@ class Store:
         oplog = self.oplog
         assert oplog is not None, "there is nothing to roll back without an oplog"
         try:
-            return undo_entries(self.engine, oplog, optime, on_removed)
+            return undo_entries(self.engine, oplog, optime, on_removed, self.mode)
         finally:
             self.sequence += 1
             oplog.load()
@@ -250,4 +252,4 @@ class Store:
 
     def validate(self, coll: Collection) -> Report:
         """Hold the collection's documents, indexes and counters against each other."""
-        return validate(coll, self.engine)
+        return validate(coll, self.engine, self.mode)

@@ -226,7 +226,7 @@ class WriteUnitOfWork:
             self._trimmed[coll] = found[0]
 
     def put_row(self, coll: Collection, update: RowUpdate, document: Callable[[], bytes]) -> None:
-        """Write what `docstore.collection.rows` has found out; `document` makes the `o` of its entry. What changes
+        """Write what `docstore.widecolumn.node.rows` has found out; `document` makes the `o` of its entry. What changes
         nothing is not logged.
         """
         if not update.keys:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from docstore.bson import get_field
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, Index
-from docstore.collection.rows import stored_cells
 from docstore.errors import CommandError
 from docstore.key_layout import RECORD_ID_BYTES
 from docstore.storage import DataCorrupted, Family
-from docstore.widecolumn.model.cells import is_record
 
 if TYPE_CHECKING:
+    from docstore.collection.storage_mode import EntryMerger
     from docstore.storage import Reader
 
 _MOST_ERRORS = 100
@@ -54,10 +53,11 @@ class Validation:
     they held against each other one by one, in memory.
     """
 
-    def __init__(self, coll: Collection, reader: Reader) -> None:
+    def __init__(self, coll: Collection, reader: Reader, merger: EntryMerger | None) -> None:
         self.report = Report()
         self._coll = coll
         self._reader = reader
+        self._merger = merger
         self._indexes = tuple(coll.indexes.values())
         self._counted = (coll.count, coll.size)
         self._work = self._run()
@@ -70,7 +70,7 @@ class Validation:
         """Yields every so often."""
         report, ns = self.report, self._coll.ns
         if self._coll.options.family is not None:
-            yield from self._check_cells()
+            yield from self._check_records()
         wanted = dict.fromkeys((index.name for index in self._indexes), 0)
         yield from self._check_documents(wanted)
         for index in self._indexes:
@@ -81,14 +81,15 @@ class Validation:
         if size != report.size:
             report.add(f"{ns} holds {report.size} bytes, but counts {size}")
 
-    def _check_cells(self) -> Iterator[None]:
+    def _check_records(self) -> Iterator[None]:
         """Count what a column family holds, and look at each record."""
-        report, ns = self.report, self._coll.ns
+        report, ns, merger = self.report, self._coll.ns, self._merger
+        assert merger is not None, f"{ns} is of a mode that this store does not have"
         try:
-            for seen, (key, record) in enumerate(stored_cells(self._reader, self._coll), 1):
+            for seen, (key, record) in enumerate(merger.stored(self._reader, self._coll), 1):
                 report.count += 1
                 report.size += len(key) + len(record)
-                if not is_record(record):
+                if not merger.is_record(record):
                     report.add(f"what stands under {key.hex()} is neither a cell nor a deletion")
                 if seen % _CLOCK_EVERY == 0:
                     yield
@@ -160,9 +161,9 @@ class Validation:
             report.add(f"index {index.name} lacks an entry: {entry.hex()}")
 
 
-def validate(coll: Collection, reader: Reader) -> Report:
+def validate(coll: Collection, reader: Reader, merger: EntryMerger | None) -> Report:
     """Check every document and every index entry of the collection in one go."""
-    validation = Validation(coll, reader)
+    validation = Validation(coll, reader, merger)
     validation.step(inf)
     return validation.report
 

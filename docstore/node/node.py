@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from bson.datetime_ms import DatetimeMS
 
@@ -26,7 +26,6 @@ from docstore.node.upkeep.ttl_settings import TtlSettings
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
 from docstore.storage.engine import Engine
-from docstore.widecolumn.node.keyspaces import WideColumns
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context
@@ -47,9 +46,9 @@ class DataNode:
     where JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
     map-reduce may have too. `shutdown` asks the process to end, for which a member of a set takes its leave in
     `shutdown_seconds`; `network` gives the listener's figures once there is one, `links` those of the connections to
-    others, by address. `pool` reaches other members, `wide` knows the keyspaces. `outputs` names the temporary
-    collections of map-reduces and `$out` stages under way. `pause` is awaited between two slices of long work. `rng`
-    gives numbers from 0 up to 1.
+    others, by address. `pool` reaches other members. `parts` are what an executable adds, by their types, and `status`
+    the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces and `$out`
+    stages under way. `pause` is awaited between two slices of long work. `rng` gives numbers from 0 up to 1.
     """
 
     settings: NodeSettings
@@ -74,11 +73,9 @@ class DataNode:
     links: Callable[[], dict[str, dict[str, int]]] = dict
     outputs: set[str] = field(default_factory=set)
     pool: Pool | None = None
-    wide: WideColumns = field(init=False)
+    parts: dict[type[Any], Any] = field(default_factory=dict)
+    status: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)
     _last_timestamp: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        self.wide = WideColumns(self.store, self.wall_clock)
 
     def now(self) -> DatetimeMS:
         """The wall clock as a BSON date."""

@@ -23,8 +23,8 @@ from bson.objectid import ObjectId
 from docstore.bson import array_documents, get_field
 from docstore.sharding.chunks import Chunk, ChunkMap, TornChunks
 from docstore.sharding.key import ShardKey
+from docstore.sharding.partitioners import Partitioner
 from docstore.sharding.version import UNSHARDED, ShardVersion
-from docstore.widecolumn.model.partitioners import Partitioner
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from docstore.errors import CommandError
 from docstore.net import NetworkError
 from docstore.node.node import node_of
 from docstore.sharding import requests
+from docstore.sharding.token_ring import SHARD_KEY
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
-from docstore.widecolumn.model.ring import SHARD_KEY
-from docstore.widecolumn.node.keyspaces import MARK
+from docstore.widecolumn.node.keyspaces import MARK, wide_of
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema, check_change
 from mongod.migration.shard import Shard, shard_of
 
@@ -41,7 +41,7 @@ async def change_spread(
 
     Errors: those of `act`, of the config servers and of the other shards.
     """
-    shard, wide = shard_of(context), node_of(context).wide
+    shard, wide = shard_of(context), wide_of(node_of(context))
     async with shard.making_families:
         check_change(context, act)
         identities: dict[str, UUID] = {}

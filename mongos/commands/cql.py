@@ -14,8 +14,8 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import PRIMARY
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
-from docstore.commands.shared.cql import PARAMETERS, run_statement
 from docstore.errors import Code, CommandError
+from docstore.widecolumn.commands.cql import PARAMETERS, run_statement
 from docstore.widecolumn.cql import parser
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.run.execution import Surroundings

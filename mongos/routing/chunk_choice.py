@@ -10,7 +10,7 @@ from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import exact_key
-from docstore.widecolumn.model.ring import SHARD_KEY_FIELD, checked_place, place_document
+from docstore.sharding.token_ring import SHARD_KEY_FIELD, checked_place, place_document
 
 
 def sharded(routing: Routing) -> CollectionRouting:

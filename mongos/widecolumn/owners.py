@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from docstore.sharding.chunks import Chunk
+from docstore.sharding.partitioners import Partitioner
 from docstore.sharding.routing import Routing
+from docstore.sharding.token_ring import SHARD_KEY_FIELD, ring_document
 from docstore.widecolumn.model.errors import keyspace_absent
-from docstore.widecolumn.model.partitioners import Partitioner
-from docstore.widecolumn.model.requests import RowRange
-from docstore.widecolumn.model.ring import SHARD_KEY_FIELD, ring_document, rows_between
+from docstore.widecolumn.model.requests import RowRange, rows_between
 from mongos.routing.targeting import Target
 
 

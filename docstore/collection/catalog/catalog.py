@@ -35,6 +35,8 @@ from docstore.key_layout import (
     GARBAGE_PREFIX,
     NEXT_IDENT_KEY,
     after_prefix,
+    family_end,
+    family_prefix,
     ident_bytes,
     ident_end,
     ident_of,
@@ -42,7 +44,6 @@ from docstore.key_layout import (
     timestamp_key,
 )
 from docstore.storage import Batch, Family
-from docstore.widecolumn.model.keys import family_end, family_prefix
 
 if TYPE_CHECKING:
     from docstore.collection.unit_of_work import WriteUnitOfWork

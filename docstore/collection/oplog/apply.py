@@ -28,7 +28,7 @@ from docstore.collection.index.spec import IndexSpec, parse_index_spec
 from docstore.collection.oplog.diff import apply_update
 from docstore.collection.oplog.oplog import optime_of
 from docstore.collection.oplog.replay_journal import ReplayJournal
-from docstore.collection.rows import apply_document
+from docstore.collection.storage_mode import mode_of
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.namespace import split_namespace
 from docstore.storage import Batch
@@ -150,7 +150,7 @@ class _Applier:
             elif op == "u":
                 self._update(coll)
             elif op == "m":
-                apply_document(self._unit, coll, self._o)
+                mode_of(self._store, coll).apply(self._unit, coll, self._o)
             else:
                 self._remove(coll)
         else:

@@ -53,7 +53,7 @@ from docstore.node.commands import (
     validate,
     validate_db_metadata,
 )
-from docstore.widecolumn.node.namespace_guard import for_documents
+from docstore.node.namespace_guard import for_documents
 
 _MODULES = (
     aggregate, backup, clone_collection_as_capped, coll_mod, coll_stats, compact, conn_pool_stats, convert_to_capped,

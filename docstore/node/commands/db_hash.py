@@ -8,7 +8,8 @@ from typing import Any
 from bson.binary import Binary, UuidRepresentation
 
 from docstore.collection.collection import Collection
-from docstore.collection.rows import stored_cells
+from docstore.collection.storage_mode import StorageMode, mode_of
+from docstore.collection.store import Store
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
@@ -32,7 +33,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         for namespace in sorted(node.store.namespaces(context.db)):
             collection = node.store.collection(namespace)
             if collection is not None and (names is None or collection.name in names):
-                hashes[collection.name] = await _digest(slices, collection, snapshot)
+                hashes[collection.name] = await _digest(slices, node.store, collection, snapshot)
                 uuids[collection.name] = Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD)
     finally:
         snapshot.close()
@@ -41,9 +42,9 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return reply | {"md5": whole.hexdigest(), "timeMillis": int((node.clock() - began) * 1000)}
 
 
-async def _digest(slices: Slices, collection: Collection, snapshot: Snapshot) -> str:
+async def _digest(slices: Slices, store: Store, collection: Collection, snapshot: Snapshot) -> str:
     if collection.options.family is not None:
-        return await _digest_of_rows(slices, collection, snapshot)
+        return await _digest_of_records(slices, mode_of(store, collection), collection, snapshot)
     digest = hashlib.md5(usedforsecurity=False)
     entries = snapshot.values(Family.INDEXES, collection.id_index.prefix, collection.id_index.end)
     for position, entry in enumerate(entries):
@@ -56,10 +57,10 @@ async def _digest(slices: Slices, collection: Collection, snapshot: Snapshot) ->
     return digest.hexdigest()
 
 
-async def _digest_of_rows(slices: Slices, collection: Collection, snapshot: Snapshot) -> str:
+async def _digest_of_records(slices: Slices, mode: StorageMode, collection: Collection, snapshot: Snapshot) -> str:
     """Of a column family: its keys behind the ident and its records. Statistics are each member's own."""
     digest = hashlib.md5(usedforsecurity=False)
-    for position, (key, record) in enumerate(stored_cells(snapshot, collection)):
+    for position, (key, record) in enumerate(mode.stored(snapshot, collection)):
         digest.update(key)
         digest.update(record)
         if position % _EVERY == 0:

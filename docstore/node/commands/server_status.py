@@ -177,7 +177,7 @@ def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
         },
         "commands": context.services.metrics.by_command([command.name for command in context.services.table]),
         "flushes": Int64(node.replication.flusher.flushes),
-        "wideColumn": _wide_figures(node),
+        **{name: section() for name, section in node.status.items()},
         "ttl": {"deletedDocuments": Int64(node.expiry.deleted), "passes": Int64(node.expiry.passes)},
     }
 
@@ -200,21 +200,6 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "metrics": _metrics,
     "docstore": lambda _context, _node: {"version": docstore.__version__},
 }
-
-
-def _wide_figures(node: DataNode) -> dict[str, Any]:
-    """What the wide-column mode has done since the start."""
-    metrics = node.wide.settings.metrics
-    return {
-        "reads": Int64(metrics.reads),
-        "writes": Int64(metrics.writes),
-        "columnsWritten": Int64(metrics.columns_written),
-        "keysExamined": Int64(metrics.keys_examined),
-        "tombstones": Int64(metrics.tombstones),
-        "widePartitions": Int64(metrics.wide_partitions),
-        "largeValues": Int64(metrics.large_values),
-        "collected": Int64(metrics.collected),
-    }
 
 
 COMMAND = Command(

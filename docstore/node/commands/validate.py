@@ -42,7 +42,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         return {"ns": context.namespace, **_FINDINGS}
     snapshot = node.engine.snapshot()
     try:
-        validation = Validation(collection, snapshot)
+        validation = Validation(collection, snapshot, node.store.mode)
         while not validation.step(monotonic() + SLICE_SECONDS):
             await node.pause()
             context.operation.check()

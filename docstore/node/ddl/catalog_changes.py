@@ -16,8 +16,6 @@ from docstore.namespace import split_namespace
 from docstore.node.node import node_of
 from docstore.node.read.snapshot import enter
 from docstore.node.write.driver import check_primary, effective_concern, wait_for_write
-from docstore.widecolumn.model.errors import wrong_mode
-from docstore.widecolumn.node.keyspaces import is_keyspace
 
 
 def make_collection(store: Store, namespace: str) -> Collection:
@@ -37,12 +35,11 @@ def make_collection(store: Store, namespace: str) -> Collection:
 
 
 def check_takes_documents(store: Store, namespace: str) -> None:
-    """Refuse a database in which no collection of documents can be. Errors: CommandNotSupported for a keyspace,
-    DatabaseDifferCase.
+    """Refuse a database in which no collection of documents can be. Errors: CommandNotSupported where the store's
+    mode guards it, DatabaseDifferCase.
     """
-    database = split_namespace(namespace)[0]
-    if is_keyspace(store, database):
-        raise wrong_mode(database, "to make a collection", wide=True)
+    if store.mode is not None:
+        store.mode.check_documents(store, split_namespace(namespace)[0], "to make a collection")
     check_database_case(store, namespace)
 
 

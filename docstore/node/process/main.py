@@ -29,7 +29,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
             CANNOT_OPEN_DATA,
         )
     if options.storage.repair:
-        _repair(settings)
+        _repair(settings, extension)
         return
     network = options.network
     running = NodeProcess(settings, network.addresses, extension, max_connections=network.max_connections)
@@ -55,11 +55,11 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         await running.stop()
 
 
-def _repair(settings: NodeSettings) -> None:
+def _repair(settings: NodeSettings, extension: Extension) -> None:
     if settings.engine == "inMemory":
         raise StartError("there is nothing on disk to repair where data is kept in memory")
     try:
-        repair(settings.dbpath)
+        repair(settings.dbpath, extension.mode)
     except StorageError as error:
         raise StartError(str(error), CANNOT_OPEN_DATA) from None
 

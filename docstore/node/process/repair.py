@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from docstore.collection.repair import Repaired, repair_collection
+from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
 from docstore.log import component
 from docstore.storage import open_engine
@@ -14,14 +15,14 @@ from docstore.storage.salvage import salvage
 LOG = component("STORAGE")
 
 
-def repair(path: Path) -> list[Repaired]:
+def repair(path: Path, mode: StorageMode | None) -> list[Repaired]:
     """Repair the directory, which no process may have open. Errors: DatabaseLocked, StorageError."""
     lost = salvage(path)
     if lost:
         LOG.warning("Damaged blocks were left out; the damaged files are kept", gaps=lost, path=str(path))
     engine = open_engine("rocksdb", str(path))
     try:
-        store = Store(engine, clock=time.time)
+        store = Store(engine, clock=time.time, mode=mode)
         repaired = [repair_collection(store, store.catalog.collections[ns]) for ns in sorted(store.namespaces())]
         engine.flush()
     finally:

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, CommandTable
@@ -58,13 +59,15 @@ class Service(Protocol):
 class Extension:
     """What an executable adds to a data node.
 
-    `services` makes the services once the node and the pool are there; it may install an ownership or parameters on the
-    node. They are started in order after replication, before the listener accepts, and stopped in reverse.
+    `services` makes the services once the node and the pool are there; it may install an ownership, parameters or parts
+    of its own on the node. They are started in order after replication, before the listener accepts, and stopped in
+    reverse. `mode`: what the store holds besides documents.
     """
 
     commands: Sequence[Command] = ()
     services: Callable[[DataNode, Pool], Iterable[Service]] = lambda _node, _pool: ()
     parameters: Sequence[ServerParameter] = field(default=())
+    mode: StorageMode | None = None
 
 
 class NodeProcess:
@@ -127,7 +130,7 @@ class NodeProcess:
         engine = open_engine(settings.engine, str(settings.dbpath), cache_bytes=settings.cache_bytes)
         parts.callback(engine.close)
         parts.callback(DEFERRED_FREE.clear)
-        store = Store(engine, clock=time.time)
+        store = Store(engine, clock=time.time, mode=self._extension.mode)
         self.pool = Pool(application=settings.process)
         parts.push_async_callback(self.pool.close)
         operations = self._operations = OperationRegistry(time.monotonic)
@@ -145,7 +148,6 @@ class NodeProcess:
             started=started,
             pool=self.pool,
         )
-        self.node.parameters.add(self.node.wide.settings.parameters())
         parts.push_async_callback(replication.stop)
         await replication.start()
         housekeeping = Housekeeping(self.node)

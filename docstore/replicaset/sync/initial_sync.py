@@ -28,14 +28,13 @@ from docstore.bson import get_field
 from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions, parse_options
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.oplog.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
-from docstore.collection.rows import store_rows
+from docstore.collection.storage_mode import mode_of
 from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.log import component
 from docstore.namespace import replicates
 from docstore.optime import OpTime
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import SLICE_SECONDS, Applier
-from docstore.replicaset.sync.column_family_rows import family_rows
 from docstore.replicaset.sync.remote import Remote
 from docstore.replicaset.sync.session_rows import copy_rows
 from docstore.storage import Batch, Family
@@ -192,11 +191,14 @@ class InitialSync:
             unit.commit()
         if options.family is None:
             return
-        async for rows in family_rows(self._remote, namespace):
+        mode = mode_of(self._store, collection)
+        request = mode.page_request(collection.name, None)
+        while request is not None:
+            page = bson.decode(await self._remote.command(collection.database, request))
             with self._store.unit(replicated=False) as unit:
-                store_rows(unit, collection, rows)
+                self._progress.documents += mode.store_page(unit, collection, page)
                 unit.commit()
-            self._progress.documents += len(rows)
+            request = mode.page_request(collection.name, page)
             await asyncio.sleep(0)
 
     async def _insert(self, collection: Collection, documents: list[bytes]) -> None:

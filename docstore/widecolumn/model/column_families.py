@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from docstore.sharding.partitioners import MURMUR3, Partitioner, find_partitioner
 from docstore.widecolumn.model.comparator_registry import Registry
 from docstore.widecolumn.model.comparators import BYTES, Comparator
 from docstore.widecolumn.model.errors import configuration, invalid_request
-from docstore.widecolumn.model.partitioners import MURMUR3, Partitioner, find_partitioner
 
 STANDARD = "Standard"
 SUPER = "Super"

@@ -21,11 +21,10 @@ holds the names from start to finish and nothing else.
 from __future__ import annotations
 
 from docstore.kernel.columns.encoding import escape
-from docstore.key_layout import ident_bytes
+from docstore.key_layout import family_prefix
+from docstore.sharding.partitioners import Partitioner
 from docstore.widecolumn.model.comparators import unescape
-from docstore.widecolumn.model.partitioners import Partitioner
 
-FAMILY_PREFIX = b"W"
 ROW_DELETION = b"\x00"
 STATISTICS = b"\x04"
 STATIC = b"\x08"
@@ -34,16 +33,6 @@ COLUMNS = b"\x20"
 SUPER_DELETION = b"\x00"
 SUB_COLUMN = b"\x01"
 _IDENT_END = 5
-
-
-def family_prefix(ident: int) -> bytes:
-    """What all keys of a column family begin with."""
-    return FAMILY_PREFIX + ident_bytes(ident)
-
-
-def family_end(ident: int) -> bytes:
-    """The end of the half-open range of a column family's keys."""
-    return FAMILY_PREFIX + ident_bytes(ident + 1)
 
 
 def row_prefix(ident: int, partitioner: Partitioner, row_key: bytes) -> bytes:

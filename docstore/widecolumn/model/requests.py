@@ -6,7 +6,10 @@ A path is a row key, in Super families a super column, and a column; a predicate
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
 
 from docstore.bson import (
     ARRAY,
@@ -24,13 +27,14 @@ from docstore.bson import (
 )
 from docstore.kernel.columns.encoding import ColumnForm, escape
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, integral_of, text_of
+from docstore.sharding.partitioners import Partitioner
+from docstore.sharding.token_ring import tail_of_place
 from docstore.widecolumn.model.cells import MAX_TTL, Deletion, tombstone, value_cell
 from docstore.widecolumn.model.column_families import ColumnFamily
 from docstore.widecolumn.model.comparators import Comparator
 from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.keys import row_end, row_tail
 from docstore.widecolumn.model.mutations import Entry, column_entry, row_deletion_entry, super_deletion_entry
-from docstore.widecolumn.model.partitioners import Partitioner
 from docstore.widecolumn.model.slices import Predicate, SliceRange, check_range
 from docstore.widecolumn.model.values import (
     binary_value,
@@ -278,6 +282,12 @@ class RowRange(NamedTuple):
 
     start: bytes
     end: bytes
+
+
+def rows_between(partitioner: Partitioner, low: Any, high: Any) -> RowRange:
+    """The rows from one place to before another; MinKey and MaxKey stand for the ends of the ring."""
+    start = b"" if isinstance(low, MinKey) else tail_of_place(partitioner, low)
+    return RowRange(start, b"" if isinstance(high, MaxKey) else tail_of_place(partitioner, high))
 
 
 def record_range_document(rows: RowRange) -> bytes:

@@ -14,6 +14,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import ParseError, fromstring
 
 from docstore.errors import Code, CommandError
+from docstore.sharding.partitioners import Partitioner
 from docstore.widecolumn.model.column_families import (
     DEFAULT_GC_GRACE_SECONDS,
     DEFAULT_PARTITIONER,
@@ -28,7 +29,6 @@ from docstore.widecolumn.model.column_families import (
 )
 from docstore.widecolumn.model.comparator_registry import Registry
 from docstore.widecolumn.model.errors import configuration
-from docstore.widecolumn.model.partitioners import Partitioner
 
 _SAVE_PERIODS = ("RowCacheSavePeriodInSeconds", "KeyCacheSavePeriodInSeconds")
 _KEYSPACE_ELEMENTS = ("ColumnFamily", "ReplicaPlacementStrategy", "ReplicationFactor", "EndPointSnitch")

@@ -17,7 +17,7 @@ from docstore.widecolumn.model.mutations import Entry, merge_alike, merged_recor
 from docstore.widecolumn.model.requests import Fields, Writing, fields_of, mutation_entries, plain_form
 from docstore.widecolumn.model.slices import Steps
 from docstore.widecolumn.model.values import row_key_of
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.row_writes import RowChange
 from docstore.widecolumn.node.slicing import driven
 
@@ -91,7 +91,7 @@ def _required(fields: Fields, name: str) -> Value:
 def _family(context: Context, node: DataNode, named: Value) -> Found:
     if named[0] != STRING:
         raise invalid_request(f"columnFamily must be a string, not {TYPE_NAMES[named[0]]}")
-    found = node.wide.existing(context.db, text_of(named), context.command.name)
+    found = wide_of(node).existing(context.db, text_of(named), context.command.name)
     if found.definition.table is not None:
         raise CommandError(Code.CommandNotSupported, f"{found.definition.name} is a CQL table: use cql")
     return found

@@ -19,7 +19,7 @@ from docstore.widecolumn.model.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION, 
 from docstore.widecolumn.model.replies import Form, array_field, check_reply_size, long_field
 from docstore.widecolumn.model.requests import RowRange, column_comparator, predicate_of, super_name_of
 from docstore.widecolumn.model.slices import Predicate, RowReader, SliceRange, Steps
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_keys import key_of_tail, row_tails
 from docstore.widecolumn.node.row_reads import RowQuery, WideCells, check_owned, quorum_of, read_row, row_reader
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
 
 def family_of(context: Context, arguments: Arguments) -> Found:
     """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
-    found = node_of(context).wide.existing(context.db, arguments.value, context.command.name)
+    found = wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
     if found.definition.table is not None:
         raise CommandError(
             Code.CommandNotSupported,

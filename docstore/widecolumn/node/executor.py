@@ -7,6 +7,7 @@ from inspect import isawaitable
 
 from docstore.commands.context import Context
 from docstore.kernel.match.predicate import Predicate
+from docstore.key_layout import family_end, family_prefix
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.snapshot import View
 from docstore.storage.engine import Reader
@@ -22,9 +23,9 @@ from docstore.widecolumn.model.executor import (
     Stored,
     StoredFamily,
 )
-from docstore.widecolumn.model.keys import STATISTICS, family_end, family_prefix, row_tail
+from docstore.widecolumn.model.keys import STATISTICS, row_tail
 from docstore.widecolumn.model.slices import Steps, finished
-from docstore.widecolumn.node.keyspaces import Found, stored
+from docstore.widecolumn.node.keyspaces import Found, stored, wide_of
 from docstore.widecolumn.node.merged_reads import Quorum
 from docstore.widecolumn.node.record_pages import MAX_BYTES, read_page, same_portion
 from docstore.widecolumn.node.replica_reads import RecordRange
@@ -45,7 +46,7 @@ class NodeExecutor:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._node = node_of(context)
-        self._wide = self._node.wide
+        self._wide = wide_of(self._node)
 
     def now(self) -> int:
         return self._wide.now()

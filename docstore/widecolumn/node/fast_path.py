@@ -21,13 +21,13 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.snapshot import newest
 from docstore.node.shard_filter import enter_at_once
+from docstore.sharding.token_ring import place_document, place_of_tail
 from docstore.storage import Family
 from docstore.widecolumn.model.cells import NOT_DELETED, stamp_of
 from docstore.widecolumn.model.errors import not_found
 from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION
 from docstore.widecolumn.model.mutations import Entry
-from docstore.widecolumn.model.ring import place_document, place_of_tail
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.row_writes import LOWEST_STAMP, growth_warnings, write_one
 from docstore.widecolumn.node.write_replies import reply_written
 
@@ -42,7 +42,7 @@ _WRITTEN = b"\x19\0\0\0\x12timestamp\0"
 def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
     """Insert one column at level ONE."""
     values = arguments.values
-    found = node.wide.known(context.namespace)
+    found = wide_of(node).known(context.namespace)
     if found is None or found.plain is None or node.store.write_lock.held:
         return None
     named: Value | None = values.get("column")
@@ -50,14 +50,14 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
         return None
     given: Value | None = values.get("timestamp")
     if given is None:
-        stamp = stamp_of(node.wide.timestamp())
+        stamp = stamp_of(wide_of(node).timestamp())
     elif given[0] == INT64:
         stamp = given[1][::-1]
         if stamp == LOWEST_STAMP:
             return None
     else:
         return None
-    settings = node.wide.settings
+    settings = wide_of(node).settings
     plain = plain_insert(found.plain.binary, values["key"], named, values["value"], stamp, settings.max_value)
     if plain is None or len(plain[2]) > settings.warn_value:
         return None
@@ -79,7 +79,7 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
 def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
     """Read one column at level ONE. Errors: NotFound."""
     values = arguments.values
-    found = node.wide.known(context.namespace)
+    found = wide_of(node).known(context.namespace)
     if found is None or found.plain is None:
         return None
     named: Value | None = values.get("column")
@@ -103,10 +103,10 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     record = get(_WIDE, key)
     now = 0
     if record is not None and record[0]:
-        now = node.wide.now()
+        now = wide_of(node).now()
         if not is_live(record, NOT_DELETED.timestamp, now):
             return None
-    metrics = node.wide.settings.metrics
+    metrics = wide_of(node).settings.metrics
     metrics.reads += 1
     metrics.keys_examined += 1
     if record is None:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.bson import document_to_python
+from docstore.sharding.partitioners import MURMUR3
 from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, column_family, keyspace_from_options
 from docstore.widecolumn.model.errors import family_absent, keyspace_absent, wrong_mode
 from docstore.widecolumn.model.executor import StoredFamily
-from docstore.widecolumn.model.partitioners import MURMUR3
 from docstore.widecolumn.model.requests import plain_form
 from docstore.widecolumn.node.settings import Settings
 
@@ -24,8 +24,23 @@ if TYPE_CHECKING:
     from docstore.collection.collection import Collection
     from docstore.collection.store import Store
     from docstore.kernel.columns.encoding import ColumnForm
+    from docstore.node.node import DataNode
 
 MARK = "system.keyspace"
+
+
+def wide_of(node: DataNode) -> WideColumns:
+    """The keyspaces of a node that serves the mode."""
+    found: WideColumns = node.parts[WideColumns]
+    return found
+
+
+def attach(node: DataNode) -> WideColumns:
+    """Have a node serve the mode; its store must have been made with `WideColumnMode`."""
+    wide = node.parts[WideColumns] = WideColumns(node.store, node.wall_clock)
+    node.parameters.add(wide.settings.parameters())
+    node.status["wideColumn"] = wide.settings.metrics.document
+    return wide
 
 
 def is_keyspace(store: Store, database: str) -> bool:

@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
+from docstore.key_layout import family_prefix
 from docstore.net import NetworkError
 from docstore.node.node import DataNode
 from docstore.optime import OpTime
@@ -28,7 +29,7 @@ from docstore.replicaset.replicaset import ReplicaSet
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import read_timed_out
 from docstore.widecolumn.model.executor import RecordPage
-from docstore.widecolumn.model.keys import ROW_DELETION, family_prefix
+from docstore.widecolumn.model.keys import ROW_DELETION
 from docstore.widecolumn.node.keyspaces import Found
 from docstore.widecolumn.node.replica_reads import (
     Listing,

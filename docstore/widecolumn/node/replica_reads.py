@@ -11,13 +11,13 @@ from bson.int64 import Int64
 
 from docstore.bson import append_fields, array_value, document_from, elements, from_python, get_field, values
 from docstore.errors import Code, CommandError
+from docstore.key_layout import family_prefix
 from docstore.node.read.snapshot import enter
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.storage import Family, Snapshot
 from docstore.widecolumn.model.executor import RecordPage, Stored
 from docstore.widecolumn.model.internal_requests import bytes_of
-from docstore.widecolumn.model.keys import family_prefix
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 from docstore.widecolumn.model.values import binary_value
 from docstore.widecolumn.node.record_pages import read_page

@@ -27,6 +27,7 @@ from docstore.widecolumn.model.consistency import (
     members_needed,
 )
 from docstore.widecolumn.model.errors import read_timed_out, unavailable, write_timed_out
+from docstore.widecolumn.node.keyspaces import wide_of
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context
@@ -112,7 +113,7 @@ def _holders(node: DataNode, optime: OpTime) -> int:
 
 def _concerns(node: DataNode, level: Level, needed: int) -> list[WriteConcern]:
     """What is waited for. A quorum that members without a vote may be part of says nothing of who can be elected."""
-    timeout = node.wide.settings.write_timeout
+    timeout = wide_of(node).settings.write_timeout
     concerns = [WriteConcern(needed, timeout_ms=timeout)]
     replication = node.replication
     if level in QUORUMS and isinstance(replication, ReplicaSet):
@@ -149,7 +150,7 @@ def viewed(context: Context, level: Level) -> View | Awaitable[View]:
 
 
 async def _linearizable(context: Context, node: DataNode, level: Level) -> View:
-    limit = node.clock() + node.wide.settings.read_timeout / 1000
+    limit = node.clock() + wide_of(node).settings.read_timeout / 1000
     context.read_concern = replace(context.read_concern, level=ReadLevel.LINEARIZABLE)
     context.deadline = limit if context.deadline is None else min(limit, context.deadline)
     try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from docstore.kernel.match.predicate import Predicate
+from docstore.key_layout import family_end, family_prefix
+from docstore.sharding.partitioners import Partitioner
+from docstore.sharding.token_ring import ring_document
 from docstore.storage import Family
 from docstore.storage.engine import Reader
-from docstore.widecolumn.model.keys import family_end, family_prefix, row_end, split_row
-from docstore.widecolumn.model.partitioners import Partitioner
-from docstore.widecolumn.model.ring import ring_document
+from docstore.widecolumn.model.keys import row_end, split_row
 from docstore.widecolumn.model.slices import Steps
 from docstore.widecolumn.node.keyspaces import Found
 

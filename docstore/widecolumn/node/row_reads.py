@@ -15,15 +15,16 @@ from typing import TypeVar
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
+from docstore.key_layout import family_prefix
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.snapshot import View
+from docstore.sharding.token_ring import ring_document
 from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.consistency import Level
-from docstore.widecolumn.model.keys import family_prefix, row_tail
-from docstore.widecolumn.model.ring import ring_document
+from docstore.widecolumn.model.keys import row_tail
 from docstore.widecolumn.model.slices import Cells, Counts, RowReader, Steps
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.merged_reads import Lacking, MergedRow, Quorum
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_writes import shown_key
@@ -62,12 +63,12 @@ class RowQuery:
     @classmethod
     def of(cls, context: Context, found: Found, level: Level) -> RowQuery:
         node = node_of(context)
-        node.wide.settings.metrics.reads += 1
-        return cls(context, node, found, level, node.wide.now(), Counts(node.wide.settings.fail_tombstones))
+        wide_of(node).settings.metrics.reads += 1
+        return cls(context, node, found, level, wide_of(node).now(), Counts(wide_of(node).settings.fail_tombstones))
 
     def finish(self) -> list[str]:
         """Add to the node's figures; warnings of what was met."""
-        settings, counts = self.node.wide.settings, self.counts
+        settings, counts = wide_of(self.node).settings, self.counts
         settings.metrics.keys_examined += counts.keys_examined
         settings.metrics.tombstones += counts.tombstones
         if counts.tombstones <= settings.warn_tombstones:
@@ -137,7 +138,7 @@ def check_owned(found: Found, owned: Predicate | None, key: bytes) -> None:
 def quorum_of(query: RowQuery, needed: int) -> Quorum:
     """How members are asked for the query."""
     node, context = query.node, query.context
-    deadline = node.clock() + node.wide.settings.read_timeout / 1000
+    deadline = node.clock() + wide_of(node).settings.read_timeout / 1000
     if context.deadline is not None:
         deadline = min(deadline, context.deadline)
     return Quorum(

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import NamedTuple
 
-from docstore.collection.rows import merge_row
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -26,15 +25,16 @@ from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.node.read.snapshot import enter
 from docstore.node.shard_filter import enter_at_once
 from docstore.optime import OpTime
+from docstore.sharding.token_ring import ring_document
 from docstore.widecolumn.model.cells import stamp_of
 from docstore.widecolumn.model.column_families import Keyspace
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.keys import row_tail
 from docstore.widecolumn.model.mutations import Entry
-from docstore.widecolumn.model.ring import ring_document
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.replicas import check_write, wait_written
+from docstore.widecolumn.node.rows import merge_row
 
 LOG = component("WIDE")
 
@@ -104,7 +104,7 @@ def write_one(node: DataNode, found: Found, tail: bytes, entries: Sequence[Entry
     except BaseException:
         unit.abort()
         raise
-    metrics = node.wide.settings.metrics
+    metrics = wide_of(node).settings.metrics
     metrics.writes += 1
     metrics.columns_written += len(entries)
     return update
@@ -216,7 +216,7 @@ class _Writing:
             unit.abort()
             raise
         self._at = at
-        metrics = node.wide.settings.metrics
+        metrics = wide_of(node).settings.metrics
         metrics.writes += len(grown)
         metrics.columns_written += entries
         for row, update in grown:
@@ -231,7 +231,7 @@ class _Writing:
 
 def growth_warnings(node: DataNode, found: Found, key: bytes, update: RowUpdate) -> list[str]:
     """What is to be told of a row that has grown past a limit."""
-    settings = node.wide.settings
+    settings = wide_of(node).settings
     if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
         return []
     name = f"{found.keyspace.name}/{found.definition.name}:{shown_key(key)}"

@@ -20,7 +20,7 @@ from docstore.node.node import DataNode, node_of
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, check_family_name, check_keyspace_name
 from docstore.widecolumn.model.definition_commands import digest_of
 from docstore.widecolumn.model.errors import already_exists, configuration, family_absent, keyspace_absent, stale_schema
-from docstore.widecolumn.node.keyspaces import MARK, Found, WideColumns
+from docstore.widecolumn.node.keyspaces import MARK, Found, WideColumns, wide_of
 
 NO_IDENTITIES: Mapping[str, UUID] = {}
 
@@ -31,7 +31,7 @@ class SchemaChange:
     def __init__(self, node: DataNode, unit: WriteUnitOfWork, identities: Mapping[str, UUID] = NO_IDENTITIES) -> None:
         """`identities`: those that column families get which are made, by namespace; others draw their own."""
         self._store: Store = node.store
-        self._wide: WideColumns = node.wide
+        self._wide: WideColumns = wide_of(node)
         self._unit = unit
         self._identities = identities
 
@@ -158,7 +158,7 @@ def check_schema(context: Context, arguments: Arguments) -> None:
     """
     given = arguments["schema"]
     if given is not None:
-        found = node_of(context).wide.existing(context.db, arguments.value, context.command.name)
+        found = wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
         if given[1][5:] != digest_of(found.collection.uuid, found.collection.options.raw):
             raise stale_schema(found.collection.ns)
 

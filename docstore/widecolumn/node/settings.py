@@ -8,6 +8,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from bson.int64 import Int64
+
 from docstore.commands.parameters import ServerParameter
 from docstore.errors import Code, CommandError
 from docstore.widecolumn.model.comparator_registry import Registry, plugins_of
@@ -27,6 +29,19 @@ class WideColumnMetrics:
     wide_partitions: int = 0
     large_values: int = 0
     collected: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """What the mode has done since the start."""
+        return {
+            "reads": Int64(self.reads),
+            "writes": Int64(self.writes),
+            "columnsWritten": Int64(self.columns_written),
+            "keysExamined": Int64(self.keys_examined),
+            "tombstones": Int64(self.tombstones),
+            "widePartitions": Int64(self.wide_partitions),
+            "largeValues": Int64(self.large_values),
+            "collected": Int64(self.collected),
+        }
 
 
 @dataclass(slots=True)

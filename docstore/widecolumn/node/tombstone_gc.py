@@ -20,20 +20,21 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import NamedTuple
 
-from docstore.collection.rows import EMPTY, RowSize, remove_cells, row_size
 from docstore.commands.concerns import MAJORITY
 from docstore.errors import CommandError
 from docstore.kernel.columns.encoding import ESTIMATE, WHOLE
 from docstore.kernel.match.predicate import Predicate
+from docstore.key_layout import family_end, family_prefix
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.node.shard_filter import Owned
 from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.storage import Family
 from docstore.storage.engine import Reader
-from docstore.widecolumn.model.keys import family_end, family_prefix, split_row
+from docstore.widecolumn.model.keys import split_row
 from docstore.widecolumn.node.garbage import NameEnd, RowGarbage, name_end_of
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.row_keys import is_owned
+from docstore.widecolumn.node.rows import EMPTY, RowSize, remove_cells, row_size
 
 _COMMIT_SECONDS = 10.0
 _UNIT_KEYS = 512
@@ -64,12 +65,12 @@ class TombstoneCollector(PeriodicTask):
     name = "tombstone collector"
 
     def interval(self) -> float | None:
-        return self._node.wide.settings.collection_seconds or None
+        return wide_of(self._node).settings.collection_seconds or None
 
     async def run_pass(self) -> None:
         """Look through every column family; nothing on a node that is not primary."""
-        for keyspace in self._node.wide.keyspaces():
-            for found in self._node.wide.families(keyspace.name):
+        for keyspace in wide_of(self._node).keyspaces():
+            for found in wide_of(self._node).families(keyspace.name):
                 with contextlib.suppress(CommandError):
                     await self._collect(found)
 
@@ -107,7 +108,7 @@ class TombstoneCollector(PeriodicTask):
         node, found = self._node, looked.found
         base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
         until = node.clock() + SLICE_SECONDS
-        now = node.wide.now()
+        now = wide_of(node).now()
         due = now - found.definition.gc_grace_seconds
         for seen, (key, record) in enumerate(snapshot.items(Family.WIDE, position, end), 1):
             if row is None or not key.startswith(row.tail, len(base)):
@@ -153,7 +154,7 @@ class TombstoneCollector(PeriodicTask):
             remove_cells(unit, collection, row.tail, doomed, rows=rows)
             unit.commit()
         row.size = row_size(node.engine, collection, row.tail) if size == row.size else EMPTY
-        node.wide.settings.metrics.collected += len(doomed)
+        wide_of(node).settings.metrics.collected += len(doomed)
         return True
 
 

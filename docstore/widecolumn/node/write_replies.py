@@ -7,6 +7,7 @@ from docstore.bson.build import enclosed
 from docstore.log import component
 from docstore.node.node import DataNode
 from docstore.widecolumn.model.requests import Writing
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.row_writes import RowChange, shown_key
 
 LOG = component("WIDE")
@@ -14,13 +15,13 @@ LOG = component("WIDE")
 
 def writing_of(node: DataNode) -> Writing:
     """What the writes of one request have in common."""
-    wide = node.wide
+    wide = wide_of(node)
     return Writing(now=wide.now(), default_timestamp=wide.timestamp(), max_value=wide.settings.max_value)
 
 
 def large_values(node: DataNode, *rows: RowChange) -> list[str]:
     """Warnings of values that are larger than values should be."""
-    limit = node.wide.settings.warn_value
+    limit = wide_of(node).settings.warn_value
     warnings: list[str] = []
     for row in rows:
         for entry in row.entries:
@@ -28,7 +29,7 @@ def large_values(node: DataNode, *rows: RowChange) -> list[str]:
                 name = f"{row.found.keyspace.name}/{row.found.definition.name}:{shown_key(row.key)}"
                 warnings.append(f"Writing large value in {name} ({len(entry.record)} bytes)")
     for warning in warnings:
-        node.wide.settings.metrics.large_values += 1
+        wide_of(node).settings.metrics.large_values += 1
         LOG.warning(warning)
     return warnings
 

@@ -17,7 +17,8 @@ from docstore.namespace import split_namespace
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
-from docstore.widecolumn.model.ring import SHARD_KEY
+from docstore.sharding.token_ring import SHARD_KEY
+from docstore.widecolumn.node.keyspaces import wide_of
 from mongod.migration.changes import log
 from mongod.migration.ranges import serves
 from mongod.migration.shard import Shard, shard_of
@@ -82,7 +83,7 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
 
 def _partitioner(shard: Shard, namespace: str) -> str | None:
     """The class name of the partitioner of a column family."""
-    found = shard.node.wide.find(*split_namespace(namespace))
+    found = wide_of(shard.node).find(*split_namespace(namespace))
     return None if found is None else found.keyspace.partitioner.name
 
 

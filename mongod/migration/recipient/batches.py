@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from docstore.bson import Value
 from docstore.collection.collection import Collection
-from docstore.collection.rows import apply_document
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.migration import Migration
+from docstore.widecolumn.node.rows import apply_document
 from mongod.migration import history
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.ranges import id_of, in_range

@@ -15,7 +15,7 @@ from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.node.node import DataNode
-from docstore.widecolumn.node.keyspaces import MARK
+from docstore.widecolumn.node.keyspaces import MARK, wide_of
 
 
 def hold_family(
@@ -29,7 +29,7 @@ def hold_family(
     database, name = split_namespace(namespace)
     _hold(node, f"{database}.{MARK}", keyspace, None)
     collection = _hold(node, namespace, options, uuid)
-    found = node.wide.find(database, name)
+    found = wide_of(node).find(database, name)
     assert found is not None, "it has just been made"
     return collection
 

@@ -1,7 +1,7 @@
 """The rows of a column family in a range of the ring: how a migration reads, sends, stores and deletes them.
 
-A range of places is a range of storage keys, and records say of themselves what they are. What is sent are the
-documents of oplog entries (`docstore.collection.rows`): merges of what a snapshot holds, with the number that a row's
+A range of places is a range of storage keys, and records say of themselves what they are. What is sent are documents
+of oplog entries (`docstore.widecolumn.node.rows`): merges of what a snapshot holds, with the number that a row's
 statistics count, then every merge and removal that came after it, in their order. So the recipient comes to hold what
 the donor holds: tombstones are there, and what was collected meanwhile is collected there too.
 """
@@ -12,22 +12,23 @@ from collections.abc import Callable, Iterator
 
 from docstore.bson import STRING, elements, get_field
 from docstore.collection.collection import Collection
-from docstore.collection.rows import RowSize, merge_document, removal_document, remove_cells, row_size_of
 from docstore.collection.store import Store
 from docstore.collection.unit_of_work import Commit, WriteUnitOfWork
 from docstore.kernel.columns.encoding import ESTIMATE
+from docstore.key_layout import family_end, family_prefix
 from docstore.namespace import split_namespace
 from docstore.node.node import DataNode
 from docstore.query.value.values import text_of
 from docstore.sharding.key import KeyRange
+from docstore.sharding.partitioners import Partitioner
+from docstore.sharding.token_ring import SHARD_KEY_FIELD
 from docstore.storage import Family, Reader
-from docstore.widecolumn.model.keys import STATISTICS, family_end, family_prefix, row_end, split_row
+from docstore.widecolumn.model.keys import STATISTICS, row_end, split_row
 from docstore.widecolumn.model.mutations import Entry
-from docstore.widecolumn.model.partitioners import Partitioner
-from docstore.widecolumn.model.requests import RowRange
-from docstore.widecolumn.model.ring import SHARD_KEY_FIELD, rows_between
-from docstore.widecolumn.node.keyspaces import MARK
+from docstore.widecolumn.model.requests import RowRange, rows_between
+from docstore.widecolumn.node.keyspaces import MARK, wide_of
 from docstore.widecolumn.node.row_keys import records
+from docstore.widecolumn.node.rows import RowSize, merge_document, removal_document, remove_cells, row_size_of
 
 _MERGED_RECORDS = 1000
 _MERGED_BYTES = 256 * 1024
@@ -43,7 +44,7 @@ def is_family(collection: Collection) -> bool:
 
 def partitioner_of(node: DataNode, collection: Collection) -> Partitioner:
     """That of the column family's keyspace."""
-    keyspace = node.wide.keyspace(collection.database)
+    keyspace = wide_of(node).keyspace(collection.database)
     assert keyspace is not None, f"{collection.ns} is in a keyspace"
     return keyspace.partitioner
 

@@ -11,7 +11,7 @@ from docstore.collection.collection import Collection
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.key import Bound, KeyRange, ShardKey
-from docstore.widecolumn.model.ring import place_document, place_of_tail
+from docstore.sharding.token_ring import place_document, place_of_tail
 from mongod.migration.rows.ranges import partitioner_of, row_sizes, rows_of
 
 

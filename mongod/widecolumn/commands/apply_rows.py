@@ -15,6 +15,7 @@ from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.executor import RowWrite
 from docstore.widecolumn.model.internal_requests import seen_parts, writes_of
 from docstore.widecolumn.node.executor import executor_of
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.row_writes import shown_key
 from docstore.widecolumn.node.schema_changes import check_schema
 
@@ -39,7 +40,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 def _check_values(context: Context, write: RowWrite) -> None:
     """InvalidRequest for a value that is larger than values may be here: a router does not know of the limit."""
-    limit = node_of(context).wide.settings.max_value
+    limit = wide_of(node_of(context)).settings.max_value
     largest = max((len(entry.record) for entry in write.entries), default=0) - _MOST_BEFORE_VALUE
     if largest > limit:
         raise invalid_request(

@@ -9,15 +9,16 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.commands.eager_tasks import begun
-from docstore.commands.shared.cql import PARAMETERS, run_statement
 from docstore.node.node import node_of
+from docstore.widecolumn.commands.cql import PARAMETERS, run_statement
 from docstore.widecolumn.cql.run.execution import Surroundings
 from docstore.widecolumn.node.executor import executor_of
+from docstore.widecolumn.node.keyspaces import wide_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
-    statements = node.wide.statements
+    statements = wide_of(node).statements
     running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
     if node.shard_filter is None and arguments["consistency"] == "ONE":
         # What reads or writes rows is kept waiting by a pause or a lock alone; everything else makes a pause first.
@@ -28,7 +29,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
 def surroundings_of(context: Context) -> Surroundings:
     """What this node lends to statements, with its limits."""
     node = node_of(context)
-    settings = node.wide.settings
+    settings = wide_of(node).settings
     return Surroundings(
         rng=os.urandom,
         pause=node.pause,

@@ -9,12 +9,13 @@ from docstore.commands.shared.wide_column import CREATE_COLUMN_FAMILY
 from docstore.node.node import node_of
 from docstore.widecolumn.model.column_families import column_family
 from docstore.widecolumn.model.definition_commands import family_options
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
 from mongod.widecolumn.shard_column_family import change_spread
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    wide = node_of(context).wide
+    wide = wide_of(node_of(context))
     keyspace = wide.existing_keyspace(context.db, context.command.name)
     family = column_family(arguments.value, family_options(arguments.given(), context.comment), wide.settings.registry)
 

@@ -8,11 +8,12 @@ from docstore.commands.declaration import Command, Privilege, Resource, Result, 
 from docstore.commands.shared.wide_column import CREATE_KEYSPACE
 from docstore.node.node import node_of
 from docstore.widecolumn.model.definition_commands import keyspace_of
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.schema_changes import change_schema
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    if arguments["ifNotExists"] and node_of(context).wide.is_keyspace(arguments.value):
+    if arguments["ifNotExists"] and wide_of(node_of(context)).is_keyspace(arguments.value):
         return {}
     keyspace = keyspace_of(arguments.value, arguments.given())
     return await change_schema(context, lambda schema: schema.create_keyspace(keyspace))

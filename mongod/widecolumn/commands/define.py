@@ -14,12 +14,13 @@ from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.shared.wide_column import DEFINE
 from docstore.node.node import node_of
 from docstore.widecolumn.model.column_families import column_family, keyspace_from_options
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
 from mongod.widecolumn.shard_column_family import change_spread
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    wide = node_of(context).wide
+    wide = wide_of(node_of(context))
     if arguments["keyspace"] is not None:
         changed = keyspace_from_options(context.db, document_to_python(arguments["keyspace"]))
         if arguments["create"]:

@@ -7,12 +7,12 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
 from docstore.node.node import node_of
 from docstore.widecolumn.model.definition_commands import keyspace_document
-from docstore.widecolumn.node.keyspaces import stored
+from docstore.widecolumn.node.keyspaces import stored, wide_of
 
 
 def run(context: Context, arguments: Arguments) -> Result:
     del arguments
-    wide = node_of(context).wide
+    wide = wide_of(node_of(context))
     keyspace = wide.existing_keyspace(context.db, context.command.name)
     return keyspace_document(keyspace, [stored(found) for found in wide.families(context.db)])
 

@@ -8,12 +8,13 @@ from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.shared.wide_column import LIST_ROWS
 from docstore.node.node import node_of
 from docstore.widecolumn.model.internal_requests import bytes_of
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.replica_reads import list_rows, listing_document
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
-    found = node.wide.existing(context.db, arguments.value, context.command.name)
+    found = wide_of(node).existing(context.db, arguments.value, context.command.name)
     bounds = bytes_of(arguments["start"], "start"), bytes_of(arguments["end"], "end")
     return listing_document(await list_rows(context, node, found, *bounds, arguments["limit"]))
 

@@ -12,12 +12,13 @@ from docstore.commands.shared.wide_column import LOAD_STORAGE_CONF
 from docstore.node.node import node_of
 from docstore.widecolumn.model.definition_commands import loaded_document
 from docstore.widecolumn.model.storage_conf import Configuration, parse_storage_conf
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
 from mongod.widecolumn.shard_column_family import change_spread, copy_definition, drop_everywhere
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    wide = node_of(context).wide
+    wide = wide_of(node_of(context))
     settings = wide.settings
     configuration = parse_storage_conf(arguments.value, settings.registry)
 
@@ -38,7 +39,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 async def _spread(context: Context, loaded: Configuration, act: Callable[[SchemaChange], None]) -> dict[str, Any]:
     """Change the schema here and on the other shards."""
-    wide = node_of(context).wide
+    wide = wide_of(node_of(context))
 
     def standing() -> set[tuple[str, str]]:
         return {(each.name, found.definition.name) for each in loaded.keyspaces for found in wide.families(each.name)}

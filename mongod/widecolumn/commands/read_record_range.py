@@ -7,12 +7,13 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
 from docstore.commands.shared.wide_column import READ_STRETCH
 from docstore.node.node import node_of
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.replica_reads import document_of, read_record_range, record_range_of
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
-    found = node.wide.existing(context.db, arguments.value, context.command.name)
+    found = wide_of(node).existing(context.db, arguments.value, context.command.name)
     return document_of(await read_record_range(context, node, found.collection, record_range_of(arguments)))
 
 

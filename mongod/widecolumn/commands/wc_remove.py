@@ -14,6 +14,7 @@ from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.requests import removal_entry, timestamp_of
 from docstore.widecolumn.model.values import row_key_of
 from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.row_writes import RowChange, write_rows
 from docstore.widecolumn.node.write_replies import reply_written
 
@@ -24,8 +25,8 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     level = level_named(arguments["consistency"])
     key = row_key_of(arguments["key"])
     super_name = super_column_of(found, arguments)
-    timestamp = timestamp_of(given(arguments["timestamp"]), node.wide.timestamp())
-    entry = removal_entry(found.definition, super_name, given(arguments["column"]), timestamp, node.wide.now())
+    timestamp = timestamp_of(given(arguments["timestamp"]), wide_of(node).timestamp())
+    entry = removal_entry(found.definition, super_name, given(arguments["column"]), timestamp, wide_of(node).now())
     written = write_rows(context, node, (RowChange(found, key, (entry,)),), level)
     if isawaitable(written):
         return _later(written, entry.record)

@@ -6,11 +6,12 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
+from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    node_of(context).wide.existing(context.db, arguments.value, context.command.name)
+    wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
 
     def act(schema: SchemaChange) -> None:
         schema.truncate(context.db, arguments.value)

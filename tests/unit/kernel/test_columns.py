@@ -10,6 +10,7 @@ import pytest
 
 from docstore.bson import BOOL, INT32, OBJECT, STRING, Value, document_from
 from docstore.errors import CommandError
+from docstore.sharding.partitioners import murmur3_token
 from docstore.widecolumn.model.cells import (
     NOT_DELETED,
     Cell,
@@ -24,7 +25,6 @@ from docstore.widecolumn.model.cells import (
 from docstore.widecolumn.model.column_families import ColumnFamily
 from docstore.widecolumn.model.comparators import ASCII, BYTES, LONG, TIME_UUID, UTF8, Comparator
 from docstore.widecolumn.model.mutations import Entry, merge_alike, merged_record
-from docstore.widecolumn.model.partitioners import murmur3_token
 from docstore.widecolumn.model.replies import Form
 from docstore.widecolumn.model.slices import Column
 from docstore.widecolumn.model.values import binary_value, long_value, name_bytes, row_key_of, string_value

@@ -30,18 +30,20 @@ from docstore.commands.parameters import FACTS, ParameterTable
 from docstore.commands.sessions.registry import ClientSessions
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
-from docstore.net.pool import raise_for_error
+from docstore.net.pool import Pool, raise_for_error
 from docstore.node.commands import COMMANDS
 from docstore.node.commands.unsupported import UNSUPPORTED
 from docstore.node.node import DataNode
 from docstore.node.process.settings import ClusterRole, NodeSettings
-from docstore.node.process.start import Extension
+from docstore.node.process.start import Extension, Service
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding import requests
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing, apply_routing, routing_request
 from docstore.sharding.version import ShardVersion
 from docstore.storage import Batch, Engine, open_engine
+from docstore.widecolumn.node.keyspaces import attach as attach_wide_columns
+from docstore.widecolumn.node.storage_mode import WideColumnMode
 from docstore.wire.message import Message
 from mongod.migration import COMMANDS as MIGRATION_COMMANDS
 from mongod.migration import Shard, Tunables, attach
@@ -160,10 +162,10 @@ class Member:
         self.gone = asyncio.Event()
         self._power = Powered(engine)
         engine = cast(Engine, self._power)
-        store = Store(engine, clock=time.time)
-        replication = OneMember(store, engine, name, self.address)
         self.tunables = Tunables(orphan_delay=0.0, delete_pause=0.0)
         extension = self._extension()
+        store = Store(engine, clock=time.time, mode=extension.mode)
+        replication = OneMember(store, engine, name, self.address)
         self.node = DataNode(
             settings=NodeSettings(process="mongod", host=name, port=1, dbpath=Path("/"), set_name=name, role=role),
             engine=engine,
@@ -195,9 +197,14 @@ class Member:
             return Extension()
         return Extension(
             commands=(*WIDE_COMMANDS, *MIGRATION_COMMANDS),
-            services=lambda node, pool: [attach(node, pool, self.tunables)],
+            services=self._shard_services,
             parameters=self.tunables.parameters(),
+            mode=WideColumnMode(),
         )
+
+    def _shard_services(self, node: DataNode, pool: Pool) -> list[Service]:
+        attach_wide_columns(node)
+        return [attach(node, pool, self.tunables)]
 
     @property
     def shard(self) -> Shard:

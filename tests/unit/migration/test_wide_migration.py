@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from bson.int64 import Int64
 
-from docstore.collection.rows import stored_cells
 from docstore.errors import Code, CommandError
+from docstore.key_layout import family_end, family_prefix
 from docstore.net import NetworkError
 from docstore.sharding import requests
 from docstore.sharding.chunks import Chunk
+from docstore.sharding.partitioners import MURMUR3, Partitioner
 from docstore.sharding.routing import CollectionRouting, Routing, apply_routing, routing_request
+from docstore.sharding.token_ring import ring_document
 from docstore.storage import Family
-from docstore.widecolumn.model.keys import family_end, family_prefix
-from docstore.widecolumn.model.partitioners import MURMUR3, Partitioner
-from docstore.widecolumn.model.ring import ring_document
+from docstore.widecolumn.node.keyspaces import wide_of
+from docstore.widecolumn.node.rows import stored_cells
 from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
 from mongod.migration.donor.driver import DonorDriver
 from mongod.widecolumn import shard_column_family
@@ -160,7 +161,7 @@ def test_the_recipient_holds_what_the_donor_held() -> None:
         await wide.remove(moved[3], 40, column="c")
         donor = wide.cluster.members["shard1"].node
         # What is dead for good is collected on the donor: it does not come back on the recipient.
-        donor.wide.now = lambda: int(time.time()) + 100  # type: ignore[method-assign]
+        wide_of(donor).now = lambda: int(time.time()) + 100  # type: ignore[method-assign]
         await TombstoneCollector(donor).run_pass()
         held = wide.stored("shard1")
         network.held.pop("_recvChunkDocuments").set()
@@ -219,7 +220,7 @@ def test_rows_on_their_way_are_not_collected() -> None:
         while not any(name == "_recvChunkCommit" for _, name in network.seen):
             await asyncio.sleep(0.001)
         recipient = wide.cluster.members["shard2"].node
-        recipient.wide.now = lambda: int(time.time()) + 100  # type: ignore[method-assign]
+        wide_of(recipient).now = lambda: int(time.time()) + 100  # type: ignore[method-assign]
         before = wide.stored("shard2")
         assert before
         await TombstoneCollector(recipient).run_pass()

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from docstore.errors import CommandError
 from docstore.sharding.chunks import ChunkMap, first_chunks
 from docstore.sharding.key import ShardKey
+from docstore.sharding.partitioners import BYTE_ORDERED, MURMUR3, RANDOM, Partitioner
 from docstore.sharding.routing import CollectionRouting, Routing
+from docstore.sharding.token_ring import SHARD_KEY, even_places, place_document
 from docstore.widecolumn.model.keys import row_tail
-from docstore.widecolumn.model.partitioners import BYTE_ORDERED, MURMUR3, RANDOM, Partitioner
 from docstore.widecolumn.model.requests import RowRange, row_ranges_of
-from docstore.widecolumn.model.ring import SHARD_KEY, even_places, place_document
 from mongos.widecolumn.owners import home_of, owner_of, owners_of, parts_of
 
 KEY = ShardKey.parse(SHARD_KEY)

@@ -14,6 +14,7 @@ from bson.binary import Binary
 from bson.codec_options import CodecOptions
 from bson.int64 import Int64
 
+from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
@@ -66,10 +67,15 @@ class LocalNode:
     """Use inside a running loop. `replicated` makes it the primary of a set of one."""
 
     def __init__(
-        self, *, replicated: bool = False, extra: tuple[Command, ...] = (), engine: Engine | None = None
+        self,
+        *,
+        replicated: bool = False,
+        extra: tuple[Command, ...] = (),
+        engine: Engine | None = None,
+        mode: StorageMode | None = None,
     ) -> None:
         engine = engine or open_engine("inMemory", "")
-        store = Store(engine, clock=time.time)
+        store = Store(engine, clock=time.time, mode=mode)
         self.replication: Standalone = (
             LonePrimary(store, engine)
             if replicated

@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from docstore.sharding.partitioners import MURMUR3, RANDOM, Partitioner
 from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.schema.tables import Table
 from docstore.widecolumn.cql.types.native import BIGINT, BLOB, VARINT, CqlType
-from docstore.widecolumn.model.partitioners import MURMUR3, RANDOM, Partitioner
 from docstore.widecolumn.model.values import MAX_KEY_BYTES
 
 _LENGTH = struct.Struct(">H")

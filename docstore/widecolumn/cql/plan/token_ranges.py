@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from docstore.kernel.columns.encoding import escape
+from docstore.sharding.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, Partitioner
 from docstore.widecolumn.cql.plan.bindings import Bindings
 from docstore.widecolumn.cql.plan.restrictions import End, Restriction
 from docstore.widecolumn.model.comparators import unescape
-from docstore.widecolumn.model.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, Partitioner
 
 _RANDOM_MAX = 1 << 127
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.widecolumn.model.partitioners import murmur3_token
+from docstore.sharding.partitioners import murmur3_token
 from tests.unit.widecolumn.cql.running import Cql
 
 TABLE = """CREATE TABLE t (a int, b int, c int, s int static, v int, w int, PRIMARY KEY (a, b, c))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from docstore.errors import CommandError
+from docstore.sharding.partitioners import RANDOM
 from docstore.widecolumn.model.comparator_registry import Registry
-from docstore.widecolumn.model.partitioners import RANDOM
 from docstore.widecolumn.model.storage_conf import Configuration, parse_storage_conf
 
 BLOG = """

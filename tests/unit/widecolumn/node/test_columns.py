@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from bson.int64 import Int64
 
+from docstore.widecolumn.node.keyspaces import wide_of
 from tests.unit.widecolumn.node.wide_columns import WideNode, time_uuid
 
 FAMILY = {"createColumnFamily": "F", "compareWith": "UTF8Type"}
@@ -124,7 +125,7 @@ def test_a_column_expires() -> None:
     async def told() -> None:
         node = WideNode()
         now = [1_000_000.0]
-        node.node.wide._wall_clock = lambda: now[0]
+        wide_of(node.node)._wall_clock = lambda: now[0]
         await node.begin(FAMILY)
         await node.insert("F", "k", "c", "v", 1, ttl=10)
         now[0] += 3
@@ -353,9 +354,9 @@ def test_each_mode_refuses_the_commands_of_the_other() -> None:
 def test_a_row_that_grows_too_large_is_told_of_once() -> None:
     async def told() -> None:
         node = WideNode()
-        node.node.wide.settings.warn_rows = 3
-        node.node.wide.settings.warn_bytes = 200
-        node.node.wide.settings.warn_value = 150
+        wide_of(node.node).settings.warn_rows = 3
+        wide_of(node.node).settings.warn_bytes = 200
+        wide_of(node.node).settings.warn_value = 150
         await node.begin(FAMILY, SUPER)
         told: list[list[str]] = []
         for name in "abcdef":
@@ -371,13 +372,13 @@ def test_a_row_that_grows_too_large_is_told_of_once() -> None:
         for name in "abcdef":
             reply = await node.wide({"wcInsert": "S", "key": "k", "superColumn": "s", "column": name, "value": ""})
             assert "warnings" not in reply
-        assert node.node.wide.settings.metrics.wide_partitions == 2
-        node.node.wide.settings.fail_tombstones = 2
+        assert wide_of(node.node).settings.metrics.wide_partitions == 2
+        wide_of(node.node).settings.fail_tombstones = 2
         for name in "abc":
             await node.wide({"wcRemove": "F", "key": "k", "column": name})
         reply = await node.reply({"wcGetSlice": "F", "key": "k", "predicate": {"sliceRange": {}}}, "ks")
         assert reply["wcException"] == "TombstoneOverwhelming"
-        node.node.wide.settings.max_value = 10
+        wide_of(node.node).settings.max_value = 10
         code, text = await node.refused({"wcInsert": "F", "key": "k", "column": "big", "value": "v" * 11})
         assert (code, "11 bytes" in text) == (2, True)
 

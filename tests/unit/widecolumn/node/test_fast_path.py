@@ -11,13 +11,14 @@ import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
 
-from docstore.collection.rows import row_size, stored_cells
 from docstore.errors import CommandError
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
+from docstore.sharding.token_ring import place_of
 from docstore.widecolumn.model.column_families import DEFAULT_PARTITIONER
 from docstore.widecolumn.model.keys import row_tail
-from docstore.widecolumn.model.ring import place_of
+from docstore.widecolumn.node.keyspaces import wide_of
+from docstore.widecolumn.node.rows import row_size, stored_cells
 from tests.unit.node.scripted_shard_filter import ScriptedShardFilter
 from tests.unit.widecolumn.node.wide_columns import WideNode, time_uuid
 
@@ -92,7 +93,7 @@ def test_the_short_way_does_what_the_general_way_does(compare: str, case: str) -
                 installed.owned = compile_filter(parse_filter(bson.encode(condition)))
                 node.node.shard_filter = installed
             if case == "warnings":
-                settings = node.node.wide.settings
+                settings = wide_of(node.node).settings
                 settings.warn_rows, settings.warn_bytes, settings.warn_value = 1, 30, 40
         for _ in range(250):
             command = _command(rng, _NAMES[compare])
@@ -101,7 +102,7 @@ def test_the_short_way_does_what_the_general_way_does(compare: str, case: str) -
             other = await general.reply({**command, "superColumn": None}, "ks")
             assert _without_default_times(mine) == _without_default_times(other), command
         assert _state(short) == _state(general)
-        assert short.node.wide.settings.metrics == general.node.wide.settings.metrics
+        assert wide_of(short.node).settings.metrics == wide_of(general.node).settings.metrics
 
     asyncio.run(asyncio.wait_for(told(), 60))
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from bson.int64 import Int64
 
-from docstore.collection.rows import row_size, stored_cells
 from docstore.widecolumn.model.column_families import DEFAULT_PARTITIONER
 from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.node.keyspaces import wide_of
+from docstore.widecolumn.node.rows import row_size, stored_cells
 from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
 from tests.unit.widecolumn.node.wide_columns import WideNode
 
@@ -28,7 +29,7 @@ def told(story: Story, *, replicated: bool) -> None:
     async def run() -> None:
         node = WideNode(replicated=replicated)
         now = [1_000_000.0]
-        node.node.wide._wall_clock = lambda: now[0]
+        wide_of(node.node)._wall_clock = lambda: now[0]
         await node.begin(FAMILY, SUPER)
         await story(node, now, TombstoneCollector(node.node).run_pass)
         for name in ("F", "S"):

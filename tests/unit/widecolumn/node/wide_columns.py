@@ -7,6 +7,8 @@ from typing import Any
 
 from bson.binary import Binary, UuidRepresentation
 
+from docstore.widecolumn.node.keyspaces import attach
+from docstore.widecolumn.node.storage_mode import WideColumnMode
 from mongod.widecolumn.commands import COMMANDS
 from tests.unit.node.local import LocalNode
 
@@ -24,7 +26,8 @@ class WideNode(LocalNode):
     """With the keyspace `ks`. Names and values that are text come as text."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(extra=COMMANDS, **options)
+        super().__init__(extra=COMMANDS, mode=WideColumnMode(), **options)
+        attach(self.node)
 
     async def begin(self, *families: dict[str, Any]) -> None:
         await self.run({"createKeyspace": "ks"}, "admin")

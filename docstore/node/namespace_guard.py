@@ -1,4 +1,4 @@
-"""Commands of one data model are refused on databases of the other."""
+"""Commands of documents are refused on databases that hold something else."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Result
 from docstore.node.node import node_of
-from docstore.widecolumn.model.errors import wrong_mode
 
 
 def for_documents(command: Command) -> Command:
-    """The command, refused on a keyspace with CommandNotSupported."""
+    """The command, refused with CommandNotSupported where the mode of the node's store guards the database."""
     run, name = command.run, command.name
 
     def checked(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
-        if node_of(context).wide.is_keyspace(context.db):
-            raise wrong_mode(context.db, name, wide=True)
+        store = node_of(context).store
+        if store.mode is not None:
+            store.mode.check_documents(store, context.db, name)
         return run(context, arguments)
 
     return replace(command, run=checked)

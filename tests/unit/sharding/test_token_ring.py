@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from docstore.bson import compare_documents
 from docstore.errors import CommandError
 from docstore.sharding.key import ShardKey
-from docstore.widecolumn.model.keys import row_tail
-from docstore.widecolumn.model.partitioners import BYTE_ORDERED, MURMUR3, RANDOM, Partitioner
-from docstore.widecolumn.model.ring import (
+from docstore.sharding.partitioners import BYTE_ORDERED, MURMUR3, RANDOM, Partitioner
+from docstore.sharding.token_ring import (
     SHARD_KEY,
     checked_place,
     even_places,
@@ -25,8 +24,9 @@ from docstore.widecolumn.model.ring import (
     place_of,
     place_of_tail,
     ring_document,
-    rows_between,
 )
+from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.requests import rows_between
 
 KEY = ShardKey.parse(SHARD_KEY)
 PARTITIONERS = st.sampled_from([Partitioner(name) for name in (MURMUR3, RANDOM, BYTE_ORDERED)])

@@ -21,8 +21,9 @@ from docstore.bson import get_field
 from docstore.bson.build import enclosed
 from docstore.kernel.columns.encoding import ESTIMATE
 from docstore.kernel.columns.mutations import RowUpdate
+from docstore.key_layout import family_end, family_prefix
 from docstore.storage import Family
-from docstore.widecolumn.model.keys import STATISTICS, after_name, family_end, family_prefix
+from docstore.widecolumn.model.keys import STATISTICS, after_name
 from docstore.widecolumn.model.mutations import Entry, merge_alike, pack_entries, unpack_entries
 
 if TYPE_CHECKING:

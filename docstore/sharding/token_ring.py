@@ -10,14 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from bson.int64 import Int64
-from bson.max_key import MaxKey
-from bson.min_key import MinKey
 
 from docstore.bson import document_from, from_python
 from docstore.errors import Code, CommandError
 from docstore.kernel.columns.encoding import escape
-from docstore.widecolumn.model.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, RANDOM_TOKENS, Partitioner
-from docstore.widecolumn.model.requests import RowRange
+from docstore.sharding.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, RANDOM_TOKENS, Partitioner
 
 SHARD_KEY_FIELD = "token"
 SHARD_KEY = {SHARD_KEY_FIELD: 1}
@@ -51,12 +48,6 @@ def ring_document(partitioner: Partitioner, key: bytes) -> bytes:
 def tail_of_place(partitioner: Partitioner, place: Any) -> bytes:
     """What the parts of keys begin with of the rows from that place on."""
     return partitioner.bytes_of(int(place)) if partitioner.name == MURMUR3 else bytes.fromhex(str(place))
-
-
-def rows_between(partitioner: Partitioner, low: Any, high: Any) -> RowRange:
-    """The rows from one place to before another; MinKey and MaxKey stand for the ends of the ring."""
-    start = b"" if isinstance(low, MinKey) else tail_of_place(partitioner, low)
-    return RowRange(start, b"" if isinstance(high, MaxKey) else tail_of_place(partitioner, high))
 
 
 def checked_place(partitioner: Partitioner, value: Any) -> Any:

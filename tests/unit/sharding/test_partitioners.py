@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.widecolumn.model.partitioners import MURMUR3, RANDOM, Partitioner, find_partitioner, murmur3_token
+from docstore.sharding.partitioners import MURMUR3, RANDOM, Partitioner, find_partitioner, murmur3_token
 
 
 def composite(*parts: str) -> bytes:

@@ -14,7 +14,6 @@ from docstore.collection.catalog.ddl import truncate_family
 from docstore.collection.catalog.options import options_of
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.apply import apply_entry
-from docstore.collection.rows import EMPTY, apply_document, merge_row, remove_cells, row_size, stored_cells
 from docstore.collection.store import Store
 from docstore.optime import OpTime
 from docstore.storage import Family, open_engine
@@ -23,13 +22,15 @@ from docstore.widecolumn.model.column_families import DEFAULT_PARTITIONER, Colum
 from docstore.widecolumn.model.comparators import LONG
 from docstore.widecolumn.model.keys import row_tail
 from docstore.widecolumn.model.mutations import Entry, column_entry, folded, row_deletion_entry
+from docstore.widecolumn.node.rows import EMPTY, apply_document, merge_row, remove_cells, row_size, stored_cells
+from docstore.widecolumn.node.storage_mode import WideColumnMode
 
 FAMILY = ColumnFamily(name="f", comparator=LONG)
 KEYS = (b"a", b"b", b"c")
 
 
 def new_store() -> Store:
-    store = Store(open_engine("inMemory", ""), clock=lambda: 1_000.0)
+    store = Store(open_engine("inMemory", ""), clock=lambda: 1_000.0, mode=WideColumnMode())
     oplog = store.attach_oplog(1 << 30)
     oplog.term = 1
     return store

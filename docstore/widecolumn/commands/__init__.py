@@ -1,0 +1,1 @@
+"""What commands of the mode have in common on nodes and routers."""
