@@ -9,10 +9,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from getpass import getpass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import bson
 import click
@@ -28,8 +30,56 @@ UNREACHABLE, EVAL_FAILED, FILE_FAILED, INTERRUPTED = 1, 252, 253, 130
 STARTUP_FILE = Path("~/.mongorc.js")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line. `named` are an address and files, in any order; `expression` is what `--eval` says, `stay` is
+    `--shell`. An empty password is one to be asked for.
+    """
+
+    named: tuple[str, ...]
+    host: str | None
+    port: int | None
+    username: str | None
+    password: str | None
+    source: str | None
+    mechanism: str | None
+    expression: str | None
+    quiet: bool
+    nodb: bool
+    norc: bool
+    stay: bool
+
+    @property
+    def files(self) -> list[Path]:
+        """The scripts to run."""
+        return [Path(name) for name in self.named if name.endswith(".js")]
+
+    @property
+    def talks(self) -> bool:
+        """Whether the shell comes to its prompt."""
+        return self.stay or not (self.files or self.expression is not None)
+
+    def address(self) -> Address | None:
+        """Where to connect, and as whom; None: nowhere. A password may be asked for. Error: click.UsageError."""
+        addresses = [name for name in self.named if not name.endswith(".js")]
+        if len(addresses) > 1 or (self.nodb and (addresses or self.host or self.port or self.username)):
+            raise click.UsageError("give at most one address, and none with --nodb")
+        if self.username is None and (self.password, self.source, self.mechanism) != (None, None, None):
+            raise click.UsageError("a password, an authentication database or a mechanism needs --username")
+        if self.nodb:
+            return None
+        try:
+            address = parse_address(addresses[0] if addresses else "", host=self.host, port=self.port)
+        except AddressError as error:
+            raise click.UsageError(str(error)) from error
+        if self.username is None:
+            return address
+        password = self.password or getpass("Enter password: ")
+        return address.with_credentials(self.username, password, self.source, self.mechanism)
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("words", nargs=-1, metavar="[ADDRESS] [FILE.js]...")
+@click.argument("named", nargs=-1, metavar="[ADDRESS] [FILE.js]...")
 @click.option("--host", help="Server to connect to: HOST[:PORT] or SET/HOST:PORT,HOST:PORT.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to connect to.")
 @click.option("-u", "--username", help="User to be.")
@@ -42,81 +92,63 @@ STARTUP_FILE = Path("~/.mongorc.js")
 @click.option("--norc", is_flag=True, help="Do not run .mongorc.js at the start.")
 @click.option("--shell", "stay", is_flag=True, help="Stay at the prompt after running files or --eval.")
 @click.version_option(docstore.__version__, message="Docstore shell version %(version)s")
-def main(
-    words: tuple[str, ...],
-    host: str | None,
-    port: int | None,
-    username: str | None,
-    password: str | None,
-    source: str | None,
-    mechanism: str | None,
-    expression: str | None,
-    quiet: bool,
-    nodb: bool,
-    norc: bool,
-    stay: bool,
-) -> None:
+def main(**given: Any) -> None:
     """An interactive JavaScript shell.
 
     ADDRESS is HOST[:PORT][/DATABASE], a database of the server on this machine, or mongodb://HOST,HOST/DATABASE.
     """
-    files = [Path(word) for word in words if word.endswith(".js")]
-    addresses = [word for word in words if not word.endswith(".js")]
-    if len(addresses) > 1 or (nodb and (addresses or host or port or username)):
-        raise click.UsageError("give at most one address, and none with --nodb")
-    if username is None and (password is not None or source is not None or mechanism is not None):
-        raise click.UsageError("a password, an authentication database or a mechanism needs --username")
-    try:
-        address = None if nodb else parse_address(addresses[0] if addresses else "", host=host, port=port)
-    except AddressError as error:
-        raise click.UsageError(str(error)) from error
-    if address is not None and username is not None:
-        address = address.with_credentials(username, password or getpass("Enter password: "), source, mechanism)
-    talk = stay or not (files or expression is not None)
-    sys.exit(_run(address, files, expression, quiet=quiet, talk=talk, startup=talk and not norc))
+    options = Options(**given)
+    sys.exit(_run(options, options.address()))
 
 
-def _run(
-    address: Address | None, files: list[Path], expression: str | None, *, quiet: bool, talk: bool, startup: bool
-) -> int:
-    if not quiet:
+def _run(options: Options, address: Address | None) -> int:
+    if not options.quiet:
         print(f"Docstore shell version: {docstore.__version__}")
-    if talk and sys.stdin.isatty():  # while the server is asked and the isolate made, which need little of Python
+    if options.talks and sys.stdin.isatty():
+        # While the server is asked and the isolate made, which need little of Python.
         threading.Thread(target=import_module, args=("shell.terminal",), daemon=True).start()
     deployment = None
     if address is not None:
-        if not quiet:
-            print(f"connecting to: {address}/{address.database}", flush=True)
-        deployment = Deployment(address)
-        try:
-            reply = bson.decode(deployment.run(bson.encode({"buildInfo": 1, "$db": "admin"}), preference=ANY_MEMBER))
-        except Unreachable as error:
-            print(f"Error: {error}\nexception: connect failed\nexiting with code {UNREACHABLE}")
+        deployment = _connected(address, quiet=options.quiet)
+        if deployment is None:
             return UNREACHABLE
-        if not quiet and "version" in reply:
-            print(f"server version: {reply['version']}", flush=True)
     terminal = sys.stdout.isatty()
-    session = Session(deployment, Screen(sys.stdout, live=terminal, colour=talk and has_colours(terminal)))
+    session = Session(deployment, Screen(sys.stdout, live=terminal, colour=options.talks and has_colours(terminal)))
     try:
-        code = _scripts(session, files, expression, startup=startup)
-        if code is None and talk:
-            code = interactive(session, quiet=quiet)
+        code = _scripts(session, options)
+        if code is None and options.talks:
+            code = interactive(session, quiet=options.quiet)
         return code or 0
     finally:
         session.close()
 
 
-def _scripts(session: Session, files: list[Path], expression: str | None, *, startup: bool) -> int | None:
+def _connected(address: Address, *, quiet: bool) -> Deployment | None:
+    """A deployment that answers; None, once that is said, when there is none."""
+    if not quiet:
+        print(f"connecting to: {address}/{address.database}", flush=True)
+    deployment = Deployment(address)
+    try:
+        reply = bson.decode(deployment.run(bson.encode({"buildInfo": 1, "$db": "admin"}), preference=ANY_MEMBER))
+    except Unreachable as error:
+        print(f"Error: {error}\nexception: connect failed\nexiting with code {UNREACHABLE}")
+        return None
+    if not quiet and "version" in reply:
+        print(f"server version: {reply['version']}", flush=True)
+    return deployment
+
+
+def _scripts(session: Session, options: Options) -> int | None:
     """Run what the command line asks for; the exit code when that ends the shell."""
     own = STARTUP_FILE.expanduser()
-    if startup and own.exists():
+    if options.talks and not options.norc and own.exists():
         code = _step(session, partial(_run_file, session, own), FILE_FAILED)
         if session.host.exit_code is not None:
             return code  # a failure of one's own file is told, and the shell goes on
     steps: list[tuple[Callable[[], None], int]] = []
-    if expression is not None:
-        steps.append((partial(session.show, expression), EVAL_FAILED))
-    steps += [(partial(_run_file, session, path), FILE_FAILED) for path in files]
+    if options.expression is not None:
+        steps.append((partial(session.show, options.expression), EVAL_FAILED))
+    steps += [(partial(_run_file, session, path), FILE_FAILED) for path in options.files]
     for run, failure_code in steps:
         code = _step(session, run, failure_code)
         if code is not None:

@@ -16,7 +16,13 @@ from docstore.bson import elements, get_field, validate
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT64, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
 from docstore.commands.client_connection import ClientConnection
-from docstore.commands.concerns import ReadLevel, parse_read_concern, parse_read_preference, parse_write_concern
+from docstore.commands.concerns import (
+    ReadConcern,
+    ReadLevel,
+    parse_read_concern,
+    parse_read_preference,
+    parse_write_concern,
+)
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type
 from docstore.commands.limits import MAX_REQUEST_DEPTH
@@ -133,11 +139,10 @@ def _finish(envelope: Envelope, command: Command) -> None:
     context = envelope.context
     if command.admin_only and envelope.db != "admin":
         raise CommandError(Code.Unauthorized, f"{command.name} may only be run against the admin database.")
-    if envelope.api_version is None:
-        if envelope.api_strict is not None or envelope.api_deprecation_errors is not None:
-            raise CommandError(4886600, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
-    else:
+    if envelope.api_version is not None:
         _check_api(envelope, command)
+    elif envelope.api_strict is not None or envelope.api_deprecation_errors is not None:
+        raise CommandError(4886600, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
     txn_number = envelope.txn_number
     if txn_number is not None or envelope.autocommit is not None or envelope.start_transaction is not None:
         _check_transaction(envelope, command)
@@ -145,23 +150,26 @@ def _finish(envelope: Envelope, command: Command) -> None:
         context.session = Session(envelope.lsid, txn_number, envelope.stmt_ids)
     if context.explicit_write_concern and not command.takes_write_concern:
         raise CommandError(Code.InvalidOptions, "Command does not support writeConcern")
-    if context.read_concern.level is ReadLevel.SNAPSHOT and not command.snapshot_reads:
-        raise CommandError(
-            Code.InvalidOptions, f"Command {command.name} does not support readConcern level 'snapshot' here"
-        )
-    if context.explicit_read_concern and not command.read_concern:
-        concern = context.read_concern
-        # A write needs no wait to come after a cluster time: the timestamp it gets is above all that were gossiped.
-        timed = concern.after_cluster_time is not None and command.role is not Role.PRIMARY
-        if concern.level not in _UNLIMITED_LEVELS or timed:
-            raise CommandError(
-                Code.InvalidOptions,
-                f"Command {command.name} does not support readConcern level '{concern.level.value}' or a cluster time",
-            )
+    if context.explicit_read_concern:
+        _check_read_concern(context.read_concern, command)
     if context.max_time_ms:
         context.deadline = context.started + context.max_time_ms / 1000
     if envelope.help:
         context.help_asked = True
+
+
+def _check_read_concern(concern: ReadConcern, command: Command) -> None:
+    if concern.level is ReadLevel.SNAPSHOT and not command.snapshot_reads:
+        raise CommandError(
+            Code.InvalidOptions, f"Command {command.name} does not support readConcern level 'snapshot' here"
+        )
+    # A write needs no wait to come after a cluster time: the timestamp it gets is above all that were gossiped.
+    timed = concern.after_cluster_time is not None and command.role is not Role.PRIMARY
+    if not command.read_concern and (timed or concern.level not in _UNLIMITED_LEVELS):
+        raise CommandError(
+            Code.InvalidOptions,
+            f"Command {command.name} does not support readConcern level '{concern.level.value}' or a cluster time",
+        )
 
 
 def _check_transaction(envelope: Envelope, command: Command) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import bson
 from bson.binary import Binary
 
-from docstore.collection.collection import Collection
+from docstore.collection.collection import Collection, Index
 from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -52,21 +52,8 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
         if key.document() != SHARD_KEY or unique:
             raise CommandError(Code.InvalidOptions, f"{namespace} is a column family: its shard key is {SHARD_KEY}")
         return collection
-    if collection.options.capped:
-        raise CommandError(Code.InvalidOptions, "can't shard a capped collection")
-    if collection.collation is not None:
-        raise CommandError(Code.BadValue, f"{namespace} has a default collation, and shard keys compare bytes")
-    for index in collection.indexes.values():
-        if index.unique and not index.is_id and not key.is_prefix_of(index.fields):
-            raise CommandError(
-                Code.InvalidOptions,
-                f"can't shard collection '{namespace}' with unique index on {dict(index.fields)}: uniqueness can't be "
-                f"maintained across unequal shard keys",
-            )
-    found = [index for index in collection.indexes.values() if serves(index, key)]
-    if unique:
-        found = [index for index in found if (index.unique or index.is_id) and len(index.fields) == len(key.fields)]
-    if found:
+    _check_collection(collection, key)
+    if any(serves(index, key) and (not unique or _is_unique_by(index, key)) for index in collection.indexes.values()):
         return collection
     if collection.count:
         raise CommandError(
@@ -79,6 +66,25 @@ def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Colle
         node.store.create_index(unit, collection, parse_index_spec(bson.encode(spec)))
         unit.commit()
     return collection
+
+
+def _check_collection(collection: Collection, key: ShardKey) -> None:
+    """Refuse a collection of documents that cannot be sharded by the key."""
+    if collection.options.capped:
+        raise CommandError(Code.InvalidOptions, "can't shard a capped collection")
+    if collection.collation is not None:
+        raise CommandError(Code.BadValue, f"{collection.ns} has a default collation, and shard keys compare bytes")
+    for index in collection.indexes.values():
+        if index.unique and not index.is_id and not key.is_prefix_of(index.fields):
+            raise CommandError(
+                Code.InvalidOptions,
+                f"can't shard collection '{collection.ns}' with unique index on {dict(index.fields)}: uniqueness can't "
+                f"be maintained across unequal shard keys",
+            )
+
+
+def _is_unique_by(index: Index, key: ShardKey) -> bool:
+    return (index.unique or index.is_id) and len(index.fields) == len(key.fields)
 
 
 def _partitioner(shard: Shard, namespace: str) -> str | None:
