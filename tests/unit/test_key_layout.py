@@ -23,13 +23,7 @@ def test_what_comes_after_a_prefix_is_behind_every_key_with_it() -> None:
 
 
 def test_no_prefix_in_the_meta_family_is_the_beginning_of_another() -> None:
-    prefixes = [
-        key_layout.FORMAT_KEY,
-        key_layout.NEXT_IDENT_KEY,
-        key_layout.CATALOG_PREFIX,
-        key_layout.GARBAGE_PREFIX,
-        key_layout.COUNTERS_PREFIX,
-        key_layout.SESSION_PREFIX,
-    ]
+    prefixes = [value for name, value in vars(key_layout).items() if name.endswith(("_KEY", "_PREFIX"))]
+    assert key_layout.SESSION_PREFIX in prefixes
     for one in prefixes:
         assert [other for other in prefixes if other.startswith(one)] == [one]
