@@ -24,20 +24,25 @@ ROUNDS = 12
 
 
 class Writer(threading.Thread):
-    """Replaces documents with ever higher numbers; remembers per id the last acknowledged and what is unknown."""
+    """Replaces documents with ever higher numbers; remembers per id the last acknowledged and what is unknown.
 
-    def __init__(self, cluster: TwoShards) -> None:
+    `found` is what each document holds now: a number that is tried is higher than any before, so that what a kill left
+    unknown lies between the last acknowledged and the last tried also where an earlier writer wrote the document.
+    """
+
+    def __init__(self, cluster: TwoShards, found: dict[int, int]) -> None:
         super().__init__(daemon=True)
         self._cluster = cluster
         self._stopping = threading.Event()
-        self.acknowledged = dict.fromkeys(range(DOCUMENTS), 0)
-        self.tried = dict.fromkeys(range(DOCUMENTS), 0)
+        self._count = max(found.values())
+        self.acknowledged = dict(found)
+        self.tried = dict(found)
         self.failure: BaseException | None = None
 
     def run(self) -> None:
         try:
             with Router(self._cluster) as router:
-                count = 0
+                count = self._count
                 while not self._stopping.is_set():
                     count += 1
                     number = count * 1013 % DOCUMENTS
@@ -104,10 +109,8 @@ def test_every_document_is_visible_exactly_once_after_a_kill_at_any_moment(tmp_p
         cluster.split(DOCUMENTS // 2)
         story: list[str] = []
         for number in range(ROUNDS):
-            writer = Writer(cluster)
             with Router(cluster) as router:
-                for row in router.find_all():
-                    writer.acknowledged[row["id"]] = writer.tried[row["id"]] = row["n"]
+                writer = Writer(cluster, {row["id"]: row["n"] for row in router.find_all()})
             writer.start()
             victim = one_round(cluster, rng, "shard2" if number % 2 == 0 else "shard1")
             story.append(victim)

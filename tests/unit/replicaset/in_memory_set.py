@@ -145,4 +145,7 @@ async def in_memory_set(directory: Path, count: int, **settings: Any) -> AsyncIt
             await process.start()
             parts.push_async_callback(process.stop)
             nodes.append(Node(process, pool))
+        for node in nodes:
+            # All end together: a primary that is the last one would wait for a successor.
+            parts.callback(setattr, node.process.node, "shutdown_seconds", 0.0)
         yield InMemorySet(nodes)
