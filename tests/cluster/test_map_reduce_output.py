@@ -77,13 +77,14 @@ def test_a_killed_node_comes_back_with_all_of_the_output_or_none(
             pass
         deployment.kill("node")
         thread.join(30)
-    deployment.restart("node")
-    with connected(node) as client:
-        wait_until(writable(client), 30)
-        wait_until(lambda: not begun(client, "filling"), 30)
-        found = {row["_id"]: row["value"] for row in client.test.out.find()}
-        assert found in (before, after)
-        assert NOTES not in client.config.list_collection_names()
+        # Closed while nobody listens, a client looks for its node in vain.
+        deployment.restart("node")
+        with connected(node) as again:
+            wait_until(writable(again), 30)
+            wait_until(lambda: not begun(again, "filling"), 30)
+            found = {row["_id"]: row["value"] for row in again.test.out.find()}
+            assert found in (before, after)
+            assert NOTES not in again.config.list_collection_names()
 
 
 def begun(client: Client, moment: str) -> bool:

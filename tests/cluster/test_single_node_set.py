@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import bson
 import pymongo
@@ -43,21 +43,24 @@ def send(member: Member, command: dict[str, Any]) -> dict[str, Any]:
     return bson.decode(asyncio.run(work()))
 
 
-@pytest.fixture
-def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    deployment = Deployment(tmp_path)
-    with stopped_at_end(deployment):
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with stopped_at_end(Deployment(tmp_path_factory.mktemp("set"))) as deployment:
+        node = Member("node", "mongod", ["--replSet", "one"])
+        deployment.start(node)
+        with connect(node) as client:
+            members = [{"_id": 0, "host": node.address}]
+            client.admin.command("replSetInitiate", {"_id": "one", "members": members})
+            wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 10)
         yield deployment
 
 
 @pytest.fixture
 def member(deployment: Deployment) -> Member:
-    node = Member("node", "mongod", ["--replSet", "one"])
-    deployment.start(node)
+    """The one member, without the documents of the test before. Who ends it starts it again."""
+    node = deployment.members["node"]
     with connect(node) as client:
-        members = [{"_id": 0, "host": node.address}]
-        client.admin.command("replSetInitiate", {"_id": "one", "members": members})
-        wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 10)
+        client.drop_database("blog")
     return node
 
 
@@ -67,7 +70,7 @@ def test_a_driver_finds_the_set_and_its_retried_writes_are_done_once(member: Mem
         command = {
             "update": "posts",
             "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}],
-            "lsid": {"id": Binary(bytes(16), 4)},
+            "lsid": {"id": Binary(uuid4().bytes, 4)},
             "txnNumber": Int64(1),
         }
         first, again = send(member, command), send(member, command)
@@ -80,7 +83,7 @@ def test_a_retry_after_kill_9_still_knows_what_was_done(deployment: Deployment, 
         "findAndModify": "posts",
         "query": {"_id": 1},
         "update": {"$inc": {"n": 1}},
-        "lsid": {"id": Binary(bytes(16), 4)},
+        "lsid": {"id": Binary(uuid4().bytes, 4)},
         "txnNumber": Int64(1),
     }
     with connect(member) as client:

@@ -48,8 +48,9 @@ REQUESTS: dict[str, Mapping[str, Any]] = {
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """Collects only when asked to, and keeps what it finds in `gc.garbage`."""
+    """Collects only when asked to, only what the test made, and keeps what it finds in `gc.garbage`."""
     gc.collect()
+    gc.freeze()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
@@ -58,6 +59,7 @@ def collector() -> Iterator[None]:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("name", REQUESTS)
