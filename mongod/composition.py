@@ -17,7 +17,9 @@ from mongod.document.commands import group, map_reduce, merge_temporary
 from mongod.document.commands.evaluate import EvalSwitch
 from mongod.document.javascript import HeapLimit, JavaScript
 from mongod.document.unfinished_outputs import UnfinishedOutputs
+from mongod.migration.range_cloner import RangeCloner
 from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
+from mongod.widecolumn.range_cloner import RowRangeCloner
 
 
 def extension(role: ClusterRole) -> Extension:
@@ -32,6 +34,7 @@ def extension(role: ClusterRole) -> Extension:
         attach_wide_columns(node)
         yield JavaScript(node, heap)
         if tunables is not None:
+            node.parts[RangeCloner] = RowRangeCloner(node)
             yield migration.attach(node, pool, tunables)
         yield UnfinishedOutputs(node)
         yield TombstoneCollector(node)

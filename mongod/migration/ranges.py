@@ -12,7 +12,7 @@ from docstore.key_layout import long_of
 from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.storage import Family, Reader
-from mongod.migration.rows.ranges import delete_rows, is_family, partitioner_of, rows_of
+from mongod.migration.range_cloner import cloner_of
 
 
 def key_index(collection: Collection, key: ShardKey) -> Index:
@@ -56,9 +56,9 @@ def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyR
 def delete_some(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, limit: int) -> int:
     """Delete at most `limit` documents of the range in one unit, or eight times as many records of rows; how many."""
     with node.store.unit(from_migrate=True) as unit:
-        if is_family(collection):
-            partitioner = partitioner_of(node, collection)
-            count = delete_rows(unit, collection, partitioner, rows_of(partitioner, bounds), limit * 8)
+        cloner = cloner_of(node, collection)
+        if cloner is not None:
+            count = cloner.delete_some(unit, collection, bounds, limit * 8)
         else:
             index = key_index(collection, key)
             found = list(islice(documents(node.engine, collection, index, bounds), limit))

@@ -17,7 +17,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.node.ddl.catalog_changes import enter_write
-from mongod.migration.rows.held_families import hold_family
+from mongod.migration.range_cloner import registered_cloner
 from mongod.migration.shard import shard_of
 
 
@@ -27,7 +27,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     context.namespace = arguments.value
     await enter_write(context)
     options, keyspace = parse_options(arguments["options"]), parse_options(arguments["keyspace"])
-    hold_family(node, arguments.value, Binary(arguments["uuid"], 4).as_uuid(), options, keyspace)
+    registered_cloner(node).hold(arguments.value, Binary(arguments["uuid"], 4).as_uuid(), options, keyspace)
     await shard.records.committed(node.store.last_optime)
     return {}
 

@@ -18,8 +18,8 @@ from docstore.node.ddl.catalog_changes import make_collection
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
 from docstore.sharding.token_ring import SHARD_KEY
-from docstore.widecolumn.node.keyspaces import wide_of
 from mongod.migration.changes import log
+from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import serves
 from mongod.migration.shard import Shard, shard_of
 
@@ -34,9 +34,11 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     collection = _prepare(shard, namespace, key, arguments["unique"])
     await shard.records.committed(shard.node.store.last_optime)
     uuid = Binary.from_uuid(collection.uuid)
+    cloner = cloner_of(shard.node, collection)
+    partitioner = None if cloner is None else cloner.partitioner(collection)
     await shard.config_servers().command(
         requests.commit_shard_collection(
-            namespace, key.document(), arguments["unique"], uuid, shard.name, partitioner=_partitioner(shard, namespace)
+            namespace, key.document(), arguments["unique"], uuid, shard.name, partitioner=partitioner
         )
     )
     shard.shard_filter.forget(namespace)
@@ -85,12 +87,6 @@ def _check_collection(collection: Collection, key: ShardKey) -> None:
 
 def _is_unique_by(index: Index, key: ShardKey) -> bool:
     return (index.unique or index.is_id) and len(index.fields) == len(key.fields)
-
-
-def _partitioner(shard: Shard, namespace: str) -> str | None:
-    """The class name of the partitioner of a column family."""
-    found = wide_of(shard.node).find(*split_namespace(namespace))
-    return None if found is None else found.keyspace.partitioner.name
 
 
 COMMAND = Command(

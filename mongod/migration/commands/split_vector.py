@@ -19,9 +19,8 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.split import MIB, SplitScan, cut_for, median_of
+from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import entries, key_index
-from mongod.migration.rows.ranges import is_family
-from mongod.migration.rows.splits import split_places
 
 _NO_LIMIT = 1 << 62
 
@@ -37,8 +36,10 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     if collection is None:
         return {"splitKeys": []}
     bounds = KeyRange(low, high)
-    if is_family(collection):
-        places = await split_places(node, collection, key, bounds, None if arguments["force"] else _target(arguments))
+    cloner = cloner_of(node, collection)
+    if cloner is not None:
+        target = None if arguments["force"] else _target(arguments)
+        places = await cloner.split_points(collection, key, bounds, target)
         return {"splitKeys": [place.document() for place in places[: arguments["maxSplitPoints"] or None]]}
     if arguments["force"]:
         found = await _median(node, collection, key, bounds)

@@ -2,7 +2,8 @@
 
 Always true: snapshot and capture begin in one step, so a change is in the snapshot or in the capture.
 
-There are two kinds: of documents, and of the rows of a column family. What is sent of either are documents.
+A collection of another mode than documents has a source of its own (`mongod.migration.range_cloner`). What is sent are
+documents in any case.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.migration import Migration
 from mongod.migration.donor.capture import Capture
 from mongod.migration.donor.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
+from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import documents, in_range, key_index
-from mongod.migration.rows.ranges import RowCapture, is_family, partitioner_of, row_documents, rows_of
 
 
 class Changes(Protocol):
@@ -114,35 +115,11 @@ class DocumentSource(CloneSource):
         return present, gone
 
 
-class RowSource(CloneSource):
-    """Rows of a column family, and then the entries that concern them."""
-
-    def __init__(self, node: DataNode, migration: Migration) -> None:
-        """NamespaceNotFound."""
-        collection = collection_of(node, migration)
-        partitioner = partitioner_of(node, collection)
-        rows = rows_of(partitioner, migration.range)
-        self._capture = RowCapture(node.store, migration.namespace, rows)
-        super().__init__(node, migration, self._capture)
-        self._cursor = row_documents(self._snapshot, collection, partitioner, rows)
-
-    def take_changes(self) -> tuple[list[bytes], list[Value]]:
-        """See the base; merges make all that there is, so nothing is gone."""
-        collection_of(self._node, self._migration)
-        self._check()
-        return self._capture.take(CHANGES_AT_ONCE, BATCH_BYTES), []
-
-    def _check(self) -> None:
-        super()._check()
-        if self._capture.redefined:
-            raise CommandError(Code.ConflictingOperationInProgress, "the column family changes while it is moved")
-
-
 def source_of(node: DataNode, migration: Migration) -> CloneSource:
     """The migration's source. NamespaceNotFound, IndexNotFound."""
-    if is_family(collection_of(node, migration)):
-        return RowSource(node, migration)
-    return DocumentSource(node, migration)
+    collection = collection_of(node, migration)
+    cloner = cloner_of(node, collection)
+    return DocumentSource(node, migration) if cloner is None else cloner.source(migration, collection)
 
 
 def collection_of(node: DataNode, migration: Migration) -> Collection:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from docstore.node.node import DataNode
 from docstore.sharding.migration import Migration
-from docstore.widecolumn.node.keyspaces import MARK
 from mongod.migration.donor.clone_source import CloneSource, collection_of, source_of
 from mongod.migration.donor.recipient_link import RecipientLink
 from mongod.migration.history import executed
+from mongod.migration.range_cloner import cloner_of
 
 
 class Cloning:
@@ -24,8 +24,8 @@ class Cloning:
     async def prepare_recipient(self) -> None:
         """Return when it takes documents."""
         collection = collection_of(self._node, self._migration)
-        mark = self._node.store.collection(f"{collection.database}.{MARK}")
-        await self._recipient.prepare(collection, mark)
+        cloner = cloner_of(self._node, collection)
+        await self._recipient.prepare(collection, None if cloner is None else cloner.mark(collection))
 
     def start_capture(self) -> None:
         """Capture changes from here on, and take the snapshot."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from docstore.bson import Value
 from docstore.collection.collection import Collection
+from docstore.collection.storage_mode import mode_of
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.migration import Migration
-from docstore.widecolumn.node.rows import apply_document
 from mongod.migration import history
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.ranges import id_of, in_range
@@ -66,10 +66,11 @@ async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) 
     slices = _Slices(node)
     while at < len(entries):
         collection = collection_of(node, migration)
+        mode = mode_of(node.store, collection)
         size = 0
         with node.store.unit(from_migrate=True) as unit:
             while at < len(entries) and size < _MERGED_BYTES:
-                apply_document(unit, collection, entries[at])
+                mode.apply(unit, collection, entries[at])
                 size += len(entries[at])
                 at += 1
             unit.commit()

@@ -13,8 +13,8 @@ from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.migration import Migration
 from docstore.sharding.recipient_messages import Definition, ReadRouting, RoutingRead
 from mongod.migration.donor.clone_source import collection_of
+from mongod.migration.range_cloner import registered_cloner
 from mongod.migration.ranges import delete_some
-from mongod.migration.rows.held_families import hold_family
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard
@@ -56,11 +56,11 @@ def make_collection(node: DataNode, migration: Migration, definition: Definition
 
 
 def hold_column_family(node: DataNode, migration: Migration, definition: Definition) -> None:
-    """Errors: those of `hold_family`."""
+    """Errors: those of `RangeCloner.hold`."""
     node.replication.check_write()
     assert definition.keyspace is not None, "a column family is in a keyspace"
     options, keyspace = parse_options(definition.options), parse_options(definition.keyspace)
-    hold_family(node, migration.namespace, migration.uuid.as_uuid(), options, keyspace)
+    registered_cloner(node).hold(migration.namespace, migration.uuid.as_uuid(), options, keyspace)
 
 
 async def build_indexes(node: DataNode, migration: Migration, definition: Definition) -> None:

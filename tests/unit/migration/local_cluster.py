@@ -47,7 +47,9 @@ from docstore.widecolumn.node.storage_mode import WideColumnMode
 from docstore.wire.message import Message
 from mongod.migration import COMMANDS as MIGRATION_COMMANDS
 from mongod.migration import Shard, Tunables, attach
+from mongod.migration.range_cloner import RangeCloner
 from mongod.widecolumn.commands import COMMANDS as WIDE_COMMANDS
+from mongod.widecolumn.range_cloner import RowRangeCloner
 
 NAMESPACE = "test.test"
 
@@ -204,6 +206,7 @@ class Member:
 
     def _shard_services(self, node: DataNode, pool: Pool) -> list[Service]:
         attach_wide_columns(node)
+        node.parts[RangeCloner] = RowRangeCloner(node)
         return [attach(node, pool, self.tunables)]
 
     @property

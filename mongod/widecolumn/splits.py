@@ -12,7 +12,7 @@ from docstore.node.node import DataNode
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.token_ring import place_document, place_of_tail
-from mongod.migration.rows.ranges import partitioner_of, row_sizes, rows_of
+from mongod.widecolumn.row_ranges import partitioner_of, row_sizes, rows_of
 
 
 async def split_places(

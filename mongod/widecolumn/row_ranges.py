@@ -37,11 +37,6 @@ _PASSED_BY = 64
 MAX_BYTES = 64 * 1024 * 1024
 
 
-def is_family(collection: Collection) -> bool:
-    """Whether a collection is a column family."""
-    return collection.options.family is not None
-
-
 def partitioner_of(node: DataNode, collection: Collection) -> Partitioner:
     """That of the column family's keyspace."""
     keyspace = wide_of(node).keyspace(collection.database)

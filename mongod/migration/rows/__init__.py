@@ -1,1 +1,0 @@
-"""Rows of column families in migrations: ranges of the ring, split points, families held for other shards."""
