@@ -63,8 +63,7 @@ async def read_below(
     for field, code, data in elements(context.raw)[1:]:
         if field in command.by_name:
             take(command.name, command.by_name[field], code, data, context.db, values)
-    first = get_field(context.raw, "aggregate")
-    reply = command.run(context, Arguments(command.by_name, values, first))
+    reply = command.run(context, Arguments(command.by_name, values, name))
     return reply if isinstance(reply, (bytes, dict)) else await reply
 
 

@@ -1,7 +1,7 @@
 """Declaring, parsing and dispatching commands; no sockets, no storage.
 
-Modules: `declaration` (Command, Parameter, CommandTable), `arguments` and `envelope` (reading a request), `context`
-(what a command sees), `dispatch` (from request to reply), `concerns` (values of the envelope), `cursors`, `sessions`
-and `operations` (registries of a process), `builtin` (commands of every process), `shared` (what commands of nodes and
-routers have in common), `legacy` (clients of 2012).
+Declarations: `declaration` (Spec, Command, Parameter, CommandTable), `specs` (of commands that several kinds of process
+serve), `builtin` (commands that all serve by the same handlers). From request to reply: `arguments`, `envelope` and
+`requests` (reading it), `context` (what a command sees), `dispatch`. Registries of a process: `cursors`, `sessions`,
+`operations`. Clients of 2012: `legacy`.
 """

@@ -1,7 +1,10 @@
 """What a command is: its declaration, the parameters it takes, and the table of an executable's commands.
 
-One module per command exports `COMMAND`; an executable joins them into one `CommandTable`. Parsing, privileges,
-listCommands and the compatibility tables are derived from declarations, so nothing about a command is said twice.
+A `Spec` says everything about a command but what carries it out; a handler makes a `Command` of it. A command that only
+one handler serves is declared beside it, as a `Command`; one that several kinds of process serve, each by a handler of
+its own, has its spec in `docstore.commands.specs`, and each handler states what it does differently, with the reason
+(`Exceptional`). An executable joins commands into one `CommandTable`. Parsing, privileges, listCommands and the
+compatibility tables are derived from declarations, so nothing about a command is said twice.
 
 Always true: no two commands of a table share a name or an alias; a name is either declared or known to be unsupported,
 never both; every parameter of a command is declared, or the command is declared tolerant.
@@ -10,7 +13,7 @@ never both; every parameter of a command is declared, or the command is declared
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +114,8 @@ class Resource(Enum):
     COLLECTION = "collection"
     DATABASE = "database"
     CLUSTER = "cluster"
+    USER = "user"
+    """Needs no privilege, but a user who is authenticated."""
     NONE = "none"
     """Needs no privilege; open before authentication."""
 
@@ -125,22 +130,44 @@ class Privilege:
 
 PUBLIC = Privilege("", Resource.NONE)
 """Of commands that anyone may call, even before authentication."""
+AUTHENTICATED = Privilege("", Resource.USER)
+"""Of commands that every user may call: about their own sessions, say."""
 INTERNAL = Privilege("internal", Resource.CLUSTER)
 """Of commands that only other members of the cluster call."""
 
 Run = Callable[["Context", "Arguments"], Result | Awaitable[Result]]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command's declaration: `Command("ping", run, privilege=PUBLIC, role=Role.ANY, help="...")`.
+class Exceptional:
+    """What one process does differently from a command's spec: `Exceptional("a router has no oplog", retryable=False)`.
 
-    `run(context, arguments)` returns the reply's fields or an awaitable of them. It is a plain function when it need
-    not wait: then the request is answered without a task.
+    `because`: the reason, for the reader. `parameters` take the place of the spec's by name, or come after them;
+    `traits` are other fields of the spec. Every one of them must differ from the spec.
     """
 
+    __slots__ = ("because", "parameters", "traits")
+
+    def __init__(self, because: str, *parameters: Parameter, **traits: Any) -> None:
+        assert because, "an exception has a reason"
+        self.because = because
+        self.parameters = {parameter.name: parameter for parameter in parameters}
+        self.traits = traits
+
+    def applied(self, traits: dict[str, Any]) -> dict[str, Any]:
+        """A spec's traits with this exception."""
+        parameters = {parameter.name: parameter for parameter in traits["parameters"]}
+        for name, parameter in self.parameters.items():
+            assert parameters.get(name) != parameter, f"{traits['name']}.{name} is no exception"
+        for name, trait in self.traits.items():
+            assert traits[name] != trait, f"{name} of {traits['name']} is no exception"
+        return traits | self.traits | {"parameters": tuple((parameters | self.parameters).values())}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is the same of a command wherever it is served: `Spec("find", privilege=..., role=..., help="...")`."""
+
     name: str
-    run: Run
     _: KW_ONLY
     privilege: Privilege
     role: Role
@@ -169,7 +196,32 @@ class Command:
     following: Callable[[Context, bytes], bytes | None] | None = None
     """For a request that allows exhaust: given the reply's body, the body of the request that the server answers
     next of its own accord; None ends the stream."""
+    refuses: str = ""
+    """Why every request is refused; empty for a command that does something."""
     help: str = ""
+    """One line for listCommands; of a command that refuses, its reason."""
+
+    def command(self, run: Run, *exceptions: Exceptional) -> Command:
+        """The command as one kind of process serves it."""
+        traits = {each.name: getattr(self, each.name) for each in fields(Spec)}
+        for exception in exceptions:
+            traits = exception.applied(traits)
+        return Command(run=run, spec=self, exceptions=exceptions, **traits)
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Spec):
+    """A command with its handler: `Command("ping", run, privilege=PUBLIC, role=Role.ANY, help="...")`.
+
+    `run(context, arguments)` returns the reply's fields or an awaitable of them. It is a plain function when it need
+    not wait: then the request is answered without a task.
+    """
+
+    run: Run
+    _: KW_ONLY
+    spec: Spec | None = field(default=None, repr=False)
+    """What it was made of; None when it is declared where it is served."""
+    exceptions: tuple[Exceptional, ...] = field(default=(), repr=False)
     by_name: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
     """The parameters by name."""
     required: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
@@ -185,6 +237,8 @@ class Command:
         object.__setattr__(self, "required", required)
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         object.__setattr__(self, "names_collection", Type.COLLECTION in values)
+        if self.refuses and not self.help:
+            object.__setattr__(self, "help", f"refused: {self.refuses}")
 
     @property
     def takes_write_concern(self) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import bson
-
 from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Exceptional, Result
+from docstore.commands.specs.reads import AGGREGATE
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from mongos.merge.aggregate_requests import request_of
@@ -17,8 +16,6 @@ from mongos.merge.batches import first_reply
 from mongos.merge.explained import explain_pipeline
 from mongos.merge.output import write_results
 from mongos.merge.pipelines import open_pipeline
-
-_NOTHING = bson.encode({})
 
 
 async def run(context: Context, args: Arguments) -> Result:
@@ -47,23 +44,7 @@ def _batch_size(cursor: bytes) -> int | None:
     return size
 
 
-COMMAND = Command(
-    "aggregate",
+COMMAND = AGGREGATE.command(
     run,
-    privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.SECONDARY_OK,
-    read_concern=True,
-    write_concern=True,
-    stable=True,
-    parameters=(
-        Parameter("pipeline", Type.DOCUMENTS, required=True),
-        Parameter("cursor", Type.OBJECT),
-        Parameter("explain", Type.SAFE_BOOL, default=False),
-        Parameter("allowDiskUse", Type.SAFE_BOOL, default=True),
-        Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-        Parameter("hint", (Type.STRING, Type.OBJECT)),
-        Parameter("collation", Type.OBJECT),
-        Parameter("let", Type.OBJECT),
-    ),
-    help="Run a pipeline over a collection.",
+    Exceptional("shards have no snapshot in common", snapshot_reads=False),
 )

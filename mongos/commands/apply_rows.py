@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.shared.wide_column import APPLY_ROWS
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import APPLY_ROWS
 from docstore.errors import Code, CommandError
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.errors import family_absent
@@ -34,12 +34,4 @@ async def run(context: Context, args: Arguments) -> Result:
     raise CommandError(Code.StaleConfig, "the definitions that the mutations are about keep changing")
 
 
-COMMAND = Command(
-    "_wcApply",
-    run,
-    privilege=INTERNAL,
-    role=Role.ANY,
-    value=Type.COLLECTION,
-    parameters=APPLY_ROWS,
-    help="internal: merge mutations into rows",
-)
+COMMAND = APPLY_ROWS.command(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import CLONE_COLLECTION_AS_CAPPED
 from mongos.routing.broadcast import to_primary
 
 
@@ -12,13 +12,4 @@ async def run(context: Context, args: Arguments) -> bytes:
     return await to_primary(context, "cloneCollectionAsCapped")
 
 
-COMMAND = Command(
-    "cloneCollectionAsCapped",
-    run,
-    aliases=("clonecollectionascapped",),
-    privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    tolerant=True,
-    help="Make a capped copy of an unsharded collection. The shard checks the request.",
-)
+COMMAND = CLONE_COLLECTION_AS_CAPPED.command(run)

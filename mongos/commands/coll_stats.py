@@ -6,8 +6,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.errors import Code
+from docstore.commands.specs.catalog import COLL_STATS
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.broadcast import require_database
@@ -50,14 +49,4 @@ def _added_up(namespace: str, answers: list[ShardReply], chunks: int) -> dict[st
     return whole
 
 
-COMMAND = Command(
-    "collStats",
-    run,
-    aliases=("collstats",),
-    privilege=Privilege("collStats", Resource.COLLECTION),
-    role=Role.SECONDARY_OK,
-    value=Type.COLLECTION,
-    wrong_name=Code.InvalidNamespace,
-    parameters=(Parameter("scale", Type.INT, default=1, minimum=1),),
-    help="Sizes of a collection.",
-)
+COMMAND = COLL_STATS.command(run)

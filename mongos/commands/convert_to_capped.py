@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import CONVERT_TO_CAPPED
 from mongos.routing.broadcast import to_primary
 
 
@@ -12,13 +12,4 @@ async def run(context: Context, args: Arguments) -> bytes:
     return await to_primary(context, "convertToCapped")
 
 
-COMMAND = Command(
-    "convertToCapped",
-    run,
-    aliases=("converttocapped",),
-    privilege=Privilege("convertToCapped", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    tolerant=True,
-    help="Make an unsharded collection capped. The shard checks the request.",
-)
+COMMAND = CONVERT_TO_CAPPED.command(run)

@@ -7,11 +7,12 @@ from typing import Any
 import bson
 from bson.int64 import Int64
 
+from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.commands.shared.view_stages import filter_stages, range_stages
-from docstore.errors import Code, CommandError
+from docstore.commands.requests.view_stages import filter_stages, range_stages
+from docstore.commands.specs.reads import COUNT
+from docstore.errors import CommandError
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
@@ -20,14 +21,14 @@ from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
 
-_NOTHING = bson.encode({})
 _COUNT = bson.encode({"$count": "n"})
 _INT32_MAX = 2**31 - 1
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
-    tree = parse_filter(args["query"], query_context=query_context_of(context, collation=args["collation"]))
+    query_context = query_context_of(context, collation=args["collation"])
+    tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
     skip, limit = args["skip"], abs(args["limit"])
 
     async def attempt(routing: Routing) -> int:
@@ -52,22 +53,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return {"n": count if count <= _INT32_MAX else Int64(count)}
 
 
-COMMAND = Command(
-    "count",
-    run,
-    privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.SECONDARY_OK,
-    value=Type.COLLECTION,
-    wrong_name=Code.InvalidNamespace,
-    read_concern=True,
-    stable=True,
-    parameters=(
-        Parameter("query", Type.OBJECT, default=_NOTHING),
-        Parameter("skip", Type.INT, default=0, minimum=0),
-        Parameter("limit", Type.INT, default=0),
-        Parameter("hint", (Type.STRING, Type.OBJECT)),
-        Parameter("fields", Type.OBJECT),
-        Parameter("collation", Type.OBJECT),
-    ),
-    help="Count documents.",
-)
+COMMAND = COUNT.command(run)

@@ -13,9 +13,9 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import PRIMARY
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.wide_column import CQL
 from docstore.errors import Code, CommandError
-from docstore.widecolumn.commands.cql import PARAMETERS, run_statement
+from docstore.widecolumn.commands.cql import run_statement
 from docstore.widecolumn.cql import parser
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.run.execution import Surroundings
@@ -56,12 +56,4 @@ async def _pause() -> None:
     await asyncio.sleep(0)
 
 
-COMMAND = Command(
-    "cql",
-    run,
-    privilege=Privilege("find", Resource.DATABASE),
-    role=Role.ANY,
-    value=Type.STRING,
-    parameters=PARAMETERS,
-    help="Run a statement of CQL over the shards that hold its rows.",
-)
+COMMAND = CQL.command(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import CREATE
 from mongos.router import router_of
 from mongos.routing.broadcast import to_primary
 
@@ -14,13 +14,4 @@ async def run(context: Context, args: Arguments) -> bytes:
     return await to_primary(context, "create")
 
 
-COMMAND = Command(
-    "create",
-    run,
-    privilege=Privilege("createCollection", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    tolerant=True,
-    stable=True,
-    help="Make a collection; the shard checks the options.",
-)
+COMMAND = CREATE.command(run)

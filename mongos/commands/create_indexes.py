@@ -6,7 +6,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import CREATE_INDEXES
 from mongos.router import router_of
 from mongos.routing.broadcast import to_holders, with_raw
 
@@ -16,13 +16,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return with_raw(await to_holders(context))
 
 
-COMMAND = Command(
-    "createIndexes",
-    run,
-    privilege=Privilege("createIndex", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    tolerant=True,
-    stable=True,
-    help="Build indexes; the shards check the options.",
-)
+COMMAND = CREATE_INDEXES.command(run)

@@ -10,8 +10,8 @@ from bson.raw_bson import RawBSONDocument
 from docstore.aggregation.pipeline import parse_pipeline
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.commands.specs.processes import CURRENT_OP
 from mongos.merge.pipelines import Request, open_pipeline
 from mongos.routing.query_context import query_context_of
 
@@ -36,13 +36,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return {"inprog": found}
 
 
-COMMAND = Command(
-    "currentOp",
-    run,
-    aliases=("currentop",),
-    privilege=Privilege("inprog", Resource.CLUSTER),
-    role=Role.ANY,
-    admin_only=True,
-    tolerant=True,
-    help="Operations in progress.",
-)
+COMMAND = CURRENT_OP.command(run)

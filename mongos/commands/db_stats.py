@@ -6,13 +6,14 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import DB_STATS
 from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import CONFIG, each
 
 _SUMMED = (
-    "collections", "views", "objects", "dataSize", "storageSize", "indexes", "indexSize", "totalSize",
+    "collections", "views", "objects", "dataSize", "storageSize", "freeStorageSize", "indexes", "indexSize",
+    "indexFreeStorageSize", "totalSize", "totalFreeStorageSize",
 )  # fmt: skip
 
 
@@ -27,20 +28,11 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     for name in _SUMMED:
         if any(name in part for part in parts):
             whole[name] = sum(part.get(name, 0) for part in parts)
-    whole["avgObjSize"] = whole["dataSize"] / whole["objects"] if whole.get("objects") else 0.0
-    whole["scaleFactor"] = args["scale"]
+    # The average is in bytes, whatever the scale.
+    data = sum(part["avgObjSize"] * part["objects"] for part in parts)
+    whole["avgObjSize"] = data / whole["objects"] if data else 0.0
+    whole["scaleFactor"] = max((part["scaleFactor"] for part in parts), default=1.0)
     return whole
 
 
-COMMAND = Command(
-    "dbStats",
-    run,
-    aliases=("dbstats",),
-    privilege=Privilege("dbStats", Resource.DATABASE),
-    role=Role.SECONDARY_OK,
-    parameters=(
-        Parameter("scale", Type.INT, default=1, minimum=1),
-        Parameter("freeStorage", Type.INT, default=0),
-    ),
-    help="Sizes of a database.",
-)
+COMMAND = DB_STATS.command(run)

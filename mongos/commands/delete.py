@@ -8,7 +8,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.writes import DELETE
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.targeting import delete_target
@@ -26,18 +26,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return await run_statements(context, kind, context.documents("deletes"), ordered=args["ordered"])
 
 
-COMMAND = Command(
-    "delete",
-    run,
-    privilege=Privilege("remove", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    retryable=True,
-    stable=True,
-    parameters=(
-        Parameter("deletes", Type.DOCUMENTS, required=True),
-        Parameter("ordered", Type.BOOL, default=True),
-        Parameter("let", Type.OBJECT),
-    ),
-    help="Delete documents.",
-)
+COMMAND = DELETE.command(run)

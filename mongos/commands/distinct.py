@@ -5,12 +5,13 @@ from __future__ import annotations
 import bson
 
 from docstore.bson import array_from, document_from, elements, get_field
-from docstore.bson.walk import Value
+from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.commands.shared.view_stages import filter_stages
-from docstore.errors import Code, CommandError
+from docstore.commands.declaration import Exceptional
+from docstore.commands.requests.view_stages import filter_stages
+from docstore.commands.specs.reads import DISTINCT
+from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
@@ -20,13 +21,11 @@ from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
 
-_NOTHING = bson.encode({})
-
 
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     query_context = query_context_of(context, collation=args["collation"])
-    tree = parse_filter(args["query"], query_context=query_context)
+    tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
     key_of = query_context.ordering.key
 
     async def attempt(routing: Routing) -> bytes:
@@ -62,18 +61,7 @@ def _stages(args: Arguments) -> list[bytes]:
     return stages
 
 
-COMMAND = Command(
-    "distinct",
+COMMAND = DISTINCT.command(
     run,
-    privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.SECONDARY_OK,
-    value=Type.COLLECTION,
-    wrong_name=Code.InvalidNamespace,
-    read_concern=True,
-    parameters=(
-        Parameter("key", Type.STRING, required=True),
-        Parameter("query", Type.OBJECT, default=_NOTHING),
-        Parameter("collation", Type.OBJECT),
-    ),
-    help="The distinct values at a path.",
+    Exceptional("shards have no snapshot in common", snapshot_reads=False),
 )

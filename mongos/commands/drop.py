@@ -6,7 +6,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import DROP
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
@@ -34,12 +34,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any] | bytes:
         router.cache.forget(context.namespace)
 
 
-COMMAND = Command(
-    "drop",
-    run,
-    privilege=Privilege("dropCollection", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    stable=True,
-    help="Drop a collection.",
-)
+COMMAND = DROP.command(run)

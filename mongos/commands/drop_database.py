@@ -7,7 +7,7 @@ from typing import Any
 from docstore.bson import to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role
+from docstore.commands.specs.catalog import DROP_DATABASE
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from mongos.router import router_of
@@ -24,12 +24,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return {"dropped": context.db} if answer.decoded()["dropped"] else {}
 
 
-COMMAND = Command(
-    "dropDatabase",
-    run,
-    aliases=("dropdatabase",),
-    privilege=Privilege("dropDatabase", Resource.DATABASE),
-    role=Role.PRIMARY,
-    stable=True,
-    help="Drop a database.",
-)
+COMMAND = DROP_DATABASE.command(run)

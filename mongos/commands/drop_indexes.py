@@ -6,7 +6,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import DROP_INDEXES
 from mongos.routing.broadcast import to_holders, with_raw
 
 
@@ -14,14 +14,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return with_raw(await to_holders(context))
 
 
-COMMAND = Command(
-    "dropIndexes",
-    run,
-    aliases=("deleteIndexes", "dropindexes"),
-    privilege=Privilege("dropIndex", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    tolerant=True,
-    stable=True,
-    help="Drop indexes; the shards check the options.",
-)
+COMMAND = DROP_INDEXES.command(run)

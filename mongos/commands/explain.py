@@ -12,14 +12,12 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import array_documents, document_from, elements, get_field
-from docstore.bson.walk import ARRAY, OBJECT, STRING
-from docstore.commands.arguments import Arguments, check_required, take, unknown_field
+from docstore.bson.walk import ARRAY, OBJECT
+from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.commands.envelope import ENVELOPE_FIELDS
-from docstore.commands.values import integer_of, text_of
+from docstore.commands.requests.explained import explained_command
+from docstore.commands.specs.reads import EXPLAIN
 from docstore.errors import Code, CommandError
-from docstore.namespace import check_collection_name
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.merge.aggregate_requests import request_of
@@ -35,26 +33,19 @@ _FILTERS = {
     "count": "query",
     "distinct": "query",
     "findAndModify": "query",
-    "findandmodify": "query",
     "update": "updates",
     "delete": "deletes",
 }
 """Where each command says which documents it is about."""
-_WRITES = frozenset(("update", "delete", "findAndModify", "findandmodify"))
+_EXPLAINABLE = frozenset(("aggregate", *_FILTERS))
+_WRITES = frozenset(("update", "delete", "findAndModify"))
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     inner: bytes = args.value
-    name, code, data = elements(inner)[0] if elements(inner) else ("", 0, b"")
+    name, arguments = explained_command(context, inner, _EXPLAINABLE)
     if name == "aggregate":
-        request = request_of(context, inner, _arguments(context, inner))
-        return await explain_pipeline(context, request, args["verbosity"], inner)
-    if name not in _FILTERS:
-        context.services.table.get(name)
-        raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
-    if code != STRING:
-        raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
-    context.namespace = check_collection_name(context.db, text_of(data))
+        return await explain_pipeline(context, request_of(context, inner, arguments), args["verbosity"], inner)
     subject = _subject(name, inner)
     collation = get_field(subject, "collation")
     query_context = query_context_of(context, collation=collation[1] if collation is not None else None)
@@ -66,7 +57,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
             return []
         shards = filter_shards(routing, tree)
         body = forwarded(context.raw, without=("explain",))
-        asked = _merged_find(inner) if name == "find" and len(shards) > 1 else inner
+        asked = _merged_find(inner, arguments) if name == "find" and len(shards) > 1 else inner
         # The command's name has to come first.
         body = document_from([("explain", OBJECT, asked), *elements(body)])
         return await router.ask(context, routing, shards, body)
@@ -88,20 +79,6 @@ def _subject(name: str, inner: bytes) -> bytes:
     return statements[0]
 
 
-def _arguments(context: Context, inner: bytes) -> Arguments:
-    """Those of the aggregate that is explained. Errors: those of its parsers."""
-    parameters = context.services.table.get("aggregate").by_name
-    (_, code, data), *fields = elements(inner)
-    values: dict[str, Any] = {}
-    for field, inner_code, inner_data in fields:
-        if field in parameters:
-            take("aggregate", parameters[field], inner_code, inner_data, context.db, values)
-        elif field not in ENVELOPE_FIELDS:
-            raise unknown_field("aggregate", field)
-    check_required("aggregate", parameters, values)
-    return Arguments(parameters, values, (code, data))
-
-
 def _filter_of(name: str, subject: bytes) -> bytes:
     found = get_field(subject, _FILTERS[name])
     if found is None:
@@ -109,17 +86,12 @@ def _filter_of(name: str, subject: bytes) -> bytes:
     return found[1] if found is not None and found[0] == OBJECT else _NOTHING
 
 
-def _merged_find(inner: bytes) -> bytes:
+def _merged_find(inner: bytes, arguments: Arguments) -> bytes:
     """The find that each of several shards does: what could be part of the result."""
-    skip, limit = (_number(inner, field) for field in ("skip", "limit"))
+    skip, limit = arguments["skip"], arguments["limit"]
     kept = [field for field in elements(inner) if field[0] not in ("skip", "limit")]
     add = elements(bson.encode({"limit": Int64(skip + limit)})) if limit else []
     return document_from([*kept, *add])
-
-
-def _number(inner: bytes, field: str) -> int:
-    found = get_field(inner, field)
-    return 0 if found is None else abs(integer_of(*found))
 
 
 def _stage_name(name: str, inner: bytes, shards: int) -> str:
@@ -166,13 +138,4 @@ def _execution(stage: str, decoded: list[tuple[ShardReply, dict[str, Any]]], mil
     return totals | {"executionStages": {"stage": stage, **totals, "totalChildMillis": children, "shards": shards}}
 
 
-COMMAND = Command(
-    "explain",
-    run,
-    privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.SECONDARY_OK,
-    value=Type.OBJECT,
-    stable=True,
-    parameters=(Parameter("verbosity", Type.STRING, default="allPlansExecution"),),
-    help="How the shards would carry out a command.",
-)
+COMMAND = EXPLAIN.command(run)

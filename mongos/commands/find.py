@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
 from bson.int64 import Int64
 
+from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.view_stages import find_stages, natural_sort
+from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.requests.view_stages import find_stages, natural_sort
+from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
@@ -34,8 +35,6 @@ from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import read_below
-
-_NOTHING = bson.encode({})
 
 
 async def run(context: Context, args: Arguments) -> Result:
@@ -57,16 +56,16 @@ async def run(context: Context, args: Arguments) -> Result:
 async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     router = router_of(context)
     query_context = query_context_of(context, args["let"], args["collation"])
-    tree = parse_filter(args["filter"], query_context=query_context)
-    skip, limit = args["skip"], abs(args["limit"])
+    tree = parse_filter(args["filter"] or EMPTY_DOCUMENT, query_context=query_context)
+    skip, limit = args["skip"], args["limit"]
     if routing.primary is None:
         empty: MergedCursor = MergedCursor([], Shape(), router.discard, clock=router.clock)
         return await first_reply(context, empty, batch_size=None, catalog=True)
     shards = filter_shards(routing, tree)
     merge = len(shards) > 1
-    order = _order(args["sort"], tree, query_context) if merge else None
-    wanted = args["projection"] if order is not None else _NOTHING
-    projection = None if wanted == _NOTHING else parse_projection(wanted, query_context=query_context, tree=tree)
+    order = _order(args["sort"] or EMPTY_DOCUMENT, tree, query_context) if merge else None
+    wanted = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
+    projection = None if wanted == EMPTY_DOCUMENT else parse_projection(wanted, query_context=query_context, tree=tree)
     if projection is not None and has_text_search(tree) and b"textScore" in wanted:
         raise not_supported("projection of sorted documents of several shards", "textScore")
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
@@ -89,14 +88,14 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
         context,
         merged,
         batch_size=args["batchSize"],
-        single_batch=args["singleBatch"] or args["limit"] < 0,
+        single_batch=args["singleBatch"],
         catalog=len(answers) == 1 and batch_comes_last(answers[0].body),
     )
 
 
 def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | None:
     """What the shards' documents are merged by; None: in any order."""
-    if sort != _NOTHING:
+    if sort != EMPTY_DOCUMENT:
         parsed = parse_sort(sort, query_context, tree)
         if parsed.measures:
             raise not_supported("order over several shards", "$meta")
@@ -105,34 +104,20 @@ def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | No
     return None if near is None else DistanceOrder(near)
 
 
-COMMAND = Command(
-    "find",
+COMMAND = FIND.command(
     run,
-    privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.SECONDARY_OK,
-    value=Type.COLLECTION,
-    read_concern=True,
-    stable=True,
-    parameters=(
-        Parameter("filter", Type.OBJECT, default=_NOTHING),
-        Parameter("projection", Type.OBJECT, default=_NOTHING),
-        Parameter("sort", Type.OBJECT, default=_NOTHING),
-        Parameter("hint", (Type.STRING, Type.OBJECT)),
-        Parameter("skip", Type.INT, default=0, minimum=0),
-        Parameter("limit", Type.INT, default=0),
-        Parameter("batchSize", Type.INT, minimum=0),
-        Parameter("singleBatch", Type.SAFE_BOOL, default=False),
-        Parameter("noCursorTimeout", Type.SAFE_BOOL, default=False),
-        Parameter("allowDiskUse", Type.SAFE_BOOL, default=False),
-        Parameter("allowPartialResults", Type.SAFE_BOOL, unsupported="allowPartialResults is not supported"),
-        Parameter("tailable", Type.SAFE_BOOL, unsupported="tailable cursors are not supported by a router"),
-        Parameter("awaitData", Type.SAFE_BOOL, unsupported="tailable cursors are not supported by a router"),
-        Parameter("collation", Type.OBJECT),
-        Parameter("let", Type.OBJECT),
-        Parameter("max", Type.OBJECT, default=_NOTHING),
-        Parameter("min", Type.OBJECT, default=_NOTHING),
-        Parameter("returnKey", Type.SAFE_BOOL, default=False),
-        Parameter("showRecordId", Type.SAFE_BOOL, default=False),
+    Exceptional("shards have no snapshot in common", snapshot_reads=False),
+    Exceptional(
+        "what a router gives has been merged, and ends",
+        *(
+            Parameter(name, Type.SAFE_BOOL, default=False, unsupported="tailable cursors are not supported by a router")
+            for name in ("tailable", "awaitData")
+        ),
     ),
-    help="Read documents of a collection.",
+    Exceptional(
+        "all shards must answer",
+        Parameter(
+            "allowPartialResults", Type.SAFE_BOOL, default=False, unsupported="allowPartialResults is not supported"
+        ),
+    ),
 )

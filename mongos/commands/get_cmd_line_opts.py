@@ -6,7 +6,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role
+from docstore.commands.specs.processes import GET_CMD_LINE_OPTS
 from mongos.router import router_of
 
 
@@ -15,11 +15,4 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
     return {"argv": list(facts.argv), "parsed": dict(facts.parsed)}
 
 
-COMMAND = Command(
-    "getCmdLineOpts",
-    run,
-    privilege=Privilege("getCmdLineOpts", Resource.CLUSTER),
-    role=Role.ANY,
-    admin_only=True,
-    help="How this router was started.",
-)
+COMMAND = GET_CMD_LINE_OPTS.command(run)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
-from docstore.commands.exhaust import following_batch
+from docstore.commands.specs.reads import GET_MORE
 from docstore.js import script_thread
 from docstore.query.context import ScriptsWanted
 from mongos.merge.batches import next_reply
@@ -21,20 +20,4 @@ async def run(context: Context, args: Arguments) -> bytes:
     return await next_reply(context, cursor, args["batchSize"])
 
 
-COMMAND = Command(
-    "getMore",
-    run,
-    privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.ANY,
-    value=Type.LONG,
-    own_deadline=True,
-    read_concern=True,
-    snapshot_reads=True,
-    stable=True,
-    following=following_batch,
-    parameters=(
-        Parameter("collection", Type.STRING, required=True),
-        Parameter("batchSize", Type.INT, minimum=0),
-    ),
-    help="The next batch of a cursor.",
-)
+COMMAND = GET_MORE.command(run)

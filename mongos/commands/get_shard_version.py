@@ -6,7 +6,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.processes import GET_SHARD_VERSION
 from mongos.router import router_of
 from mongos.routing.chunk_choice import sharded
 
@@ -17,13 +17,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return {"version": version.lastmod.to_timestamp(), "versionEpoch": version.epoch}
 
 
-COMMAND = Command(
-    "getShardVersion",
-    run,
-    aliases=("getshardversion",),
-    privilege=Privilege("getShardVersion", Resource.COLLECTION),
-    role=Role.ANY,
-    value=Type.NAMESPACE,
-    admin_only=True,
-    help="The version of a collection's routing.",
-)
+COMMAND = GET_SHARD_VERSION.command(run)

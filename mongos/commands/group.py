@@ -6,7 +6,7 @@ from docstore.bson import get_field
 from docstore.bson.walk import STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
+from docstore.commands.specs.reads import GROUP
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_collection_name
@@ -31,12 +31,4 @@ async def run(context: Context, args: Arguments) -> bytes:
     return await router.routed(context, attempt)
 
 
-COMMAND = Command(
-    "group",
-    run,
-    privilege=Privilege("find", Resource.DATABASE),
-    role=Role.SECONDARY_OK,
-    read_concern=True,
-    value=Type.OBJECT,
-    help="Fold the documents of a collection into one result for each key.",
-)
+COMMAND = GROUP.command(run)

@@ -6,8 +6,9 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import PUBLIC, Command, Result, Role
-from docstore.commands.greeting import PARAMETERS, following, greet
+from docstore.commands.declaration import Result
+from docstore.commands.greeting import greet
+from docstore.commands.specs.processes import HELLO
 from mongos.router import router_of
 
 
@@ -15,14 +16,4 @@ def run(context: Context, args: Arguments) -> Result | Awaitable[Result]:
     return greet(context, args, router_of(context).greeter, legacy=False)
 
 
-COMMAND = Command(
-    "hello",
-    run,
-    stable=True,
-    privilege=PUBLIC,
-    role=Role.ANY,
-    tolerant=True,
-    parameters=PARAMETERS,
-    following=following,
-    help="What this router is, and its limits.",
-)
+COMMAND = HELLO.command(run)

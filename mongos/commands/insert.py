@@ -10,7 +10,7 @@ from bson.objectid import ObjectId
 from docstore.bson import document_from, elements, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.writes import INSERT
 from mongos.routing.targeting import insert_target
 from mongos.routing.writes import Kind
 from mongos.statements import run_statements
@@ -30,18 +30,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return await run_statements(context, KIND, documents, ordered=args["ordered"])
 
 
-COMMAND = Command(
-    "insert",
-    run,
-    privilege=Privilege("insert", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    retryable=True,
-    stable=True,
-    parameters=(
-        Parameter("documents", Type.DOCUMENTS, required=True),
-        Parameter("ordered", Type.BOOL, default=True),
-        Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-    ),
-    help="Insert documents.",
-)
+COMMAND = INSERT.command(run)

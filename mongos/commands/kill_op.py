@@ -9,8 +9,9 @@ from docstore.bson import get_field
 from docstore.bson.walk import STRING
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
 from docstore.commands.operations.ids import operation_id
+from docstore.commands.specs.processes import KILL_OP
 from docstore.errors import Code, CommandError
 from docstore.query.value.values import text_of
 from mongos.router import router_of
@@ -32,12 +33,4 @@ async def run(context: Context, args: Arguments) -> Result:
     return answer.relayed()
 
 
-COMMAND = Command(
-    "killOp",
-    run,
-    privilege=Privilege("killop", Resource.CLUSTER),
-    role=Role.ANY,
-    admin_only=True,
-    parameters=(Parameter("op", Type.ANY),),
-    help="End an operation by its id.",
-)
+COMMAND = KILL_OP.command(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
@@ -27,18 +27,4 @@ async def run(context: Context, args: Arguments) -> bytes:
     return await first_reply(context, merged, batch_size=100_000, namespace=namespace, catalog=True)
 
 
-COMMAND = Command(
-    "listCollections",
-    run,
-    aliases=("listcollections",),
-    privilege=Privilege("listCollections", Resource.DATABASE),
-    role=Role.SECONDARY_OK,
-    stable=True,
-    parameters=(
-        Parameter("filter", Type.OBJECT),
-        Parameter("nameOnly", Type.SAFE_BOOL, default=False),
-        Parameter("authorizedCollections", Type.SAFE_BOOL, default=False),
-        Parameter("cursor", Type.OBJECT),
-    ),
-    help="The collections of a database.",
-)
+COMMAND = LIST_COLLECTIONS.command(run)

@@ -9,7 +9,9 @@ from bson.int64 import Int64
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import LIST_DATABASES
+from docstore.query.filter.compile import compile_filter
+from docstore.query.filter.parse import parse_filter
 from mongos.router import router_of
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import CONFIG, each
@@ -19,8 +21,9 @@ _OF_THE_CLUSTER = ("admin", "config")
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
+    wanted = None if args["filter"] is None else compile_filter(parse_filter(args["filter"]))
     shards = [*await router.shards.all(), router.config]
-    body = forwarded(context.raw, without=("nameOnly",))
+    body = forwarded(context.raw, without=("nameOnly", "filter"))
     answers = await each(shards, lambda shard: shard.command("admin", body, repeatable=True))
     found: dict[str, dict[str, Any]] = {}
     for answer in answers:
@@ -33,26 +36,16 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
             known["empty"] = known["empty"] and row.get("empty", True)
             known["shards"][answer.shard] = Int64(size)
     rows = [found[name] for name in sorted(found)]
-    if args["nameOnly"]:
-        return {"databases": [{"name": row["name"]} for row in rows]}
-    total = sum(row["sizeOnDisk"] for row in rows)
     for row in rows:
         row["sizeOnDisk"] = Int64(row["sizeOnDisk"])
+    if args["nameOnly"]:
+        rows = [{"name": row["name"]} for row in rows]
+    if wanted is not None:
+        rows = [row for row in rows if wanted.matches(bson.encode(row))]
+    if args["nameOnly"]:
+        return {"databases": rows}
+    total = sum(row["sizeOnDisk"] for row in rows)
     return {"databases": rows, "totalSize": Int64(total), "totalSizeMb": Int64(total // (1024 * 1024))}
 
 
-COMMAND = Command(
-    "listDatabases",
-    run,
-    aliases=("listdatabases",),
-    privilege=Privilege("listDatabases", Resource.CLUSTER),
-    role=Role.SECONDARY_OK,
-    admin_only=True,
-    stable=True,
-    parameters=(
-        Parameter("nameOnly", Type.SAFE_BOOL, default=False),
-        Parameter("filter", Type.OBJECT),
-        Parameter("authorizedDatabases", Type.SAFE_BOOL, default=False),
-    ),
-    help="The databases of the cluster.",
-)
+COMMAND = LIST_DATABASES.command(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.sharding.routing import Routing
 from mongos.merge.batches import first_reply
 from mongos.merge.merged import MergedCursor, Shape
@@ -28,13 +28,4 @@ async def run(context: Context, args: Arguments) -> bytes:
     return await router.routed(context, attempt)
 
 
-COMMAND = Command(
-    "listIndexes",
-    run,
-    privilege=Privilege("listIndexes", Resource.COLLECTION),
-    role=Role.SECONDARY_OK,
-    value=Type.COLLECTION,
-    stable=True,
-    parameters=(Parameter("cursor", Type.OBJECT),),
-    help="The indexes of a collection.",
-)
+COMMAND = LIST_INDEXES.command(run)

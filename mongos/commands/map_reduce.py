@@ -1,6 +1,6 @@
 """`mapReduce` across shards: each maps and reduces what it owns, the router merges, reduces once more and finalizes.
 
-The shards run the internal form (`docstore.commands.shared.map_reduce`) and keep their results behind cursors, so the
+The shards run the internal form (`docstore.commands.requests.map_reduce`) and keep their results behind cursors, so the
 router merges sorted streams and holds a batch of each. Where the results go: `mongos.merge.map_reduce`.
 """
 
@@ -16,8 +16,8 @@ from bson.raw_bson import RawBSONDocument
 from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
-from docstore.commands.shared.map_reduce import PARAMETERS, Mode, Output, counts_document, job_of, output_of
+from docstore.commands.requests.map_reduce import Mode, Output, counts_document, job_of, output_of
+from docstore.commands.specs.reads import MAP_REDUCE
 from docstore.js.job import Counts, MapReduceJob
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
 from docstore.js.workers import Sink
@@ -141,14 +141,4 @@ async def _into_collection(merging: _Merging, output: Output) -> None:
         kept.close()
 
 
-COMMAND = Command(
-    "mapReduce",
-    run,
-    aliases=("mapreduce",),
-    privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.SECONDARY_OK,
-    value=Type.COLLECTION,
-    write_concern=True,
-    parameters=PARAMETERS,
-    help="Map and reduce documents with JavaScript functions.",
-)
+COMMAND = MAP_REDUCE.command(run)

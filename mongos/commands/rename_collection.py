@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import RENAME_COLLECTION
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
@@ -30,18 +30,4 @@ async def run(context: Context, args: Arguments) -> bytes:
     return reply
 
 
-COMMAND = Command(
-    "renameCollection",
-    run,
-    aliases=("renamecollection",),
-    privilege=Privilege("renameCollection", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.NAMESPACE,
-    admin_only=True,
-    parameters=(
-        Parameter("to", Type.NAMESPACE, required=True),
-        Parameter("dropTarget", Type.SAFE_BOOL, default=False),
-        Parameter("stayTemp", Type.SAFE_BOOL, default=False),
-    ),
-    help="Rename a collection.",
-)
+COMMAND = RENAME_COLLECTION.command(run)

@@ -10,8 +10,8 @@ from bson.int64 import Int64
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role
 from docstore.commands.limits import COMPATIBLE_VERSION
+from docstore.commands.specs.processes import SERVER_STATUS
 from mongos.router import router_of
 
 
@@ -54,12 +54,4 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(
-    "serverStatus",
-    run,
-    aliases=("serverstatus",),
-    privilege=Privilege("serverStatus", Resource.CLUSTER),
-    role=Role.ANY,
-    tolerant=True,
-    help="This router in figures.",
-)
+COMMAND = SERVER_STATUS.command(run)

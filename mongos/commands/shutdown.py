@@ -6,7 +6,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.processes import SHUTDOWN
 from mongos.router import router_of
 
 
@@ -15,15 +15,4 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
-    "shutdown",
-    run,
-    privilege=Privilege("shutdown", Resource.CLUSTER),
-    role=Role.ANY,
-    admin_only=True,
-    parameters=(
-        Parameter("force", Type.SAFE_BOOL, default=False),
-        Parameter("timeoutSecs", Type.INT, default=0),
-    ),
-    help="End this router.",
-)
+COMMAND = SHUTDOWN.command(run)

@@ -9,7 +9,7 @@ from typing import Any
 from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.writes import UPDATE
 from mongos.routing.query_context import query_context_of
 from mongos.routing.targeting import update_target
 from mongos.routing.writes import Kind
@@ -31,19 +31,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return await run_statements(context, kind, context.documents("updates"), ordered=args["ordered"])
 
 
-COMMAND = Command(
-    "update",
-    run,
-    privilege=Privilege("update", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    value=Type.COLLECTION,
-    retryable=True,
-    stable=True,
-    parameters=(
-        Parameter("updates", Type.DOCUMENTS, required=True),
-        Parameter("ordered", Type.BOOL, default=True),
-        Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-        Parameter("let", Type.OBJECT),
-    ),
-    help="Update documents.",
-)
+COMMAND = UPDATE.command(run)

@@ -6,8 +6,7 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Role, Type
-from docstore.errors import Code
+from docstore.commands.specs.catalog import VALIDATE
 from mongos.router import router_of
 from mongos.routing.broadcast import require_database, to_holders
 
@@ -19,13 +18,4 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     return {"ns": context.namespace, "valid": all(part["valid"] for part in parts.values()), "raw": parts}
 
 
-COMMAND = Command(
-    "validate",
-    run,
-    privilege=Privilege("validate", Resource.COLLECTION),
-    role=Role.ANY,
-    value=Type.COLLECTION,
-    wrong_name=Code.InvalidNamespace,
-    tolerant=True,
-    help="Check a collection on all its shards.",
-)
+COMMAND = VALIDATE.command(run)

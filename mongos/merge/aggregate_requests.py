@@ -5,8 +5,7 @@ from __future__ import annotations
 from docstore.aggregation.pipeline import parse_pipeline
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.shared.stable_api import check_stable_stages
-from docstore.commands.stage_scope import check_stage_places
+from docstore.commands.requests.aggregate import check_stable_stages, check_stage_places, collection_of
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
 from mongos.merge.pipelines import Request
@@ -15,23 +14,15 @@ from mongos.routing.query_context import query_context_of
 
 def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
     """The request that an aggregate command makes; sets the namespace. Errors: those of the pipeline's parsers."""
-    collection = _collection(*args.value)
-    check_stage_places(context.db, None if collection == _NO_COLLECTION else collection, args["pipeline"])
+    collection = collection_of(args.value)
+    check_stage_places(context.db, collection, args["pipeline"])
     if context.api_strict:
         check_stable_stages(args["pipeline"])
     query_context = query_context_of(context, args["let"], args["collation"], scripts=RUNNING)
     pipeline = parse_pipeline(args["pipeline"], query_context=query_context)
-    if pipeline.needs_collection == (collection == _NO_COLLECTION):
+    if pipeline.needs_collection == (collection is None):
         raise CommandError(
             Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection, and only it"
         )
-    context.namespace = f"{context.db}.{collection}"
+    context.namespace = f"{context.db}.{'$cmd.aggregate' if collection is None else collection}"
     return Request(raw, context.namespace, pipeline)
-
-
-_NO_COLLECTION = "$cmd.aggregate"
-
-
-def _collection(code: int, data: bytes) -> str:
-    """The collection's name; for `{aggregate: 1}` the name that stands for none."""
-    return data[4:-1].decode() if code == 0x02 else _NO_COLLECTION

@@ -18,7 +18,7 @@ from docstore.aggregation.pipeline import parse_pipeline
 from docstore.bson import Value, array_from, document_from, elements, get_field
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.commands.context import Context
-from docstore.commands.shared.map_reduce import Mode, Output, merging
+from docstore.commands.requests.map_reduce import Mode, Output, merging
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.values import string_value

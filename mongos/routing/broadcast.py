@@ -8,7 +8,7 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.requests import ShardReply, forwarded
+from mongos.routing.requests import ShardReply, forwarded, whole_request
 from mongos.routing.targeting import primary_of, unsharded_only
 
 
@@ -21,7 +21,7 @@ def holders(routing: Routing) -> list[str]:
 
 async def to_holders(context: Context, *, repeatable: bool = True) -> list[ShardReply]:
     """The command to all holders, side by side. Errors: the first holder's; NamespaceNotFound without a database."""
-    body = forwarded(context.raw)
+    body = forwarded(whole_request(context))
 
     async def attempt(routing: Routing) -> list[ShardReply]:
         return await router_of(context).ask(context, routing, holders(routing), body, repeatable=repeatable)
@@ -31,7 +31,7 @@ async def to_holders(context: Context, *, repeatable: bool = True) -> list[Shard
 
 async def to_primary(context: Context, what: str, *, repeatable: bool = False) -> bytes:
     """The command to the primary shard; refused for sharded collections."""
-    body = forwarded(context.raw)
+    body = forwarded(whole_request(context))
 
     async def attempt(routing: Routing) -> bytes:
         shard = unsharded_only(routing, what)

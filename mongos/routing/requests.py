@@ -12,7 +12,9 @@ from typing import Any
 
 import bson
 
-from docstore.bson import array_documents, document_from, elements, get_field
+from docstore.bson import array_documents, document_from, documents_array, elements, get_field
+from docstore.bson.walk import ARRAY
+from docstore.commands.context import Context
 from docstore.sharding.version import ShardVersion
 
 _BETWEEN_CLIENT_AND_ROUTER = frozenset(
@@ -37,6 +39,12 @@ class ShardReply:
     def relayed(self) -> bytes:
         """The reply without what the dispatcher adds to every reply, for passing it on to the client."""
         return document_from(field for field in elements(self.body) if field[0] not in _OF_THE_DISPATCHER)
+
+
+def whole_request(context: Context) -> bytes:
+    """A client's request with its document sequences as arrays."""
+    sequences = ((name, ARRAY, documents_array(each)) for name, each in context.sequences.items())
+    return document_from([*elements(context.raw), *sequences]) if context.sequences else context.raw
 
 
 def forwarded(raw: bytes, *, without: Iterable[str] = (), add: Mapping[str, Any] | None = None) -> bytes:

@@ -10,28 +10,28 @@ from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.stable_api import check_stable_stages
-from docstore.commands.stage_scope import check_stage_places
+from docstore.commands.declaration import Result
+from docstore.commands.requests.aggregate import check_stable_stages, check_stage_places, collection_of
+from docstore.commands.specs.reads import AGGREGATE
 from docstore.errors import Code, CommandError
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import ReleasingSource, first_batch
-from docstore.node.read.requests import COLLATION, CURSOR, LET, batch_size_of, hint_of, query_context_of
+from docstore.node.read.requests import batch_size_of, hint_of, query_context_of
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.read.views import check_other_views, check_reads_input, view_pipeline, viewed
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     stages = arguments["pipeline"]
-    value = arguments.value
-    check_stage_places(context.db, None if value == 1 else str(value), stages)
+    collection = collection_of(arguments.value)
+    check_stage_places(context.db, collection, stages)
     if context.api_strict:
         check_stable_stages(stages)
     query_context = query_context_of(context, arguments)
     pipeline = parse_pipeline(stages, query_context=query_context)
-    _take_namespace(context, arguments, pipeline)
+    _take_namespace(context, collection, pipeline)
     shown = context.namespace
     resolved = viewed(context)
     if resolved is not None:
@@ -81,13 +81,13 @@ def _run(
     return first_batch(context, releasing, batch_size=batch_size_of(arguments), namespace=shown)
 
 
-def _take_namespace(context: Context, arguments: Arguments, pipeline: Pipeline) -> None:
+def _take_namespace(context: Context, collection: str | None, pipeline: Pipeline) -> None:
     """Set what the pipeline reads. Errors: InvalidNamespace when it reads a collection and names none."""
-    if isinstance(arguments.value, str):
+    if collection is not None:
         if not pipeline.needs_collection:
             raise CommandError(Code.InvalidNamespace, "the pipeline can only be run with {aggregate: 1}")
-        context.namespace = f"{context.db}.{arguments.value}"
-    elif pipeline.needs_collection or arguments.value != 1:
+        context.namespace = f"{context.db}.{collection}"
+    elif pipeline.needs_collection:
         raise CommandError(Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection")
     else:
         context.namespace = f"{context.db}.$cmd.aggregate"
@@ -95,18 +95,4 @@ def _take_namespace(context: Context, arguments: Arguments, pipeline: Pipeline) 
         raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by aggregate")
 
 
-COMMAND = Command(
-    "aggregate", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=(Type.COLLECTION, Type.INT), read_concern=True, snapshot_reads=True, write_concern=True, stable=True,
-    parameters=(
-        Parameter("pipeline", Type.DOCUMENTS, required=True),
-        CURSOR,
-        Parameter("explain", Type.BOOL, default=False),
-        Parameter("allowDiskUse", Type.SAFE_BOOL, default=True),
-        Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-        Parameter("hint", Type.ANY),
-        COLLATION,
-        LET,
-    ),
-    help="run a pipeline over a collection",
-)  # fmt: skip
+COMMAND = AGGREGATE.command(run)

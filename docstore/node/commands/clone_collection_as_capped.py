@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import CLONE_COLLECTION_AS_CAPPED
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_collection_name
 from docstore.node.ddl.capped import clone
@@ -30,9 +31,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await clone(context, source, target, size)
 
 
-COMMAND = Command(
-    "cloneCollectionAsCapped", run, aliases=("clonecollectionascapped",),
-    privilege=Privilege("find", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION, tolerant=True,
-    parameters=(Parameter("toCollection", Type.STRING), Parameter("size", Type.ANY)),
-    help="make a capped copy of a collection",
-)  # fmt: skip
+COMMAND = CLONE_COLLECTION_AS_CAPPED.command(run)

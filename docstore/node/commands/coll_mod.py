@@ -15,11 +15,12 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Parameter, Result, Type
+from docstore.commands.specs.catalog import COLL_MOD
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.node.ddl.catalog_changes import change
-from docstore.node.ddl.create import ACTIONS, LEVELS, MAX_CAPPED_BYTES, PRE_AND_POST_IMAGES, check_images, choice
+from docstore.node.ddl.create import ACTIONS, LEVELS, check_images, choice
 from docstore.node.node import node_of
 from docstore.node.read.views import checked_definition
 from docstore.node.write.validators import check_validator
@@ -155,21 +156,4 @@ def _check_unique(index: Index, unique: bool) -> None:
         raise CommandError(Code.NotImplemented, "indexes cannot be made unique")
 
 
-COMMAND = Command(
-    "collMod", run, aliases=("collmod",), privilege=Privilege("collMod", Resource.COLLECTION), role=Role.PRIMARY,
-    value=Type.COLLECTION, stable=True, help="change the options of a collection",
-    parameters=(
-        Parameter("index", Type.OBJECT),
-        Parameter("validator", Type.OBJECT),
-        Parameter("validationLevel", Type.STRING),
-        Parameter("validationAction", Type.STRING),
-        Parameter("viewOn", Type.STRING),
-        Parameter("pipeline", Type.DOCUMENTS),
-        Parameter("cappedSize", Type.INT, minimum=1, maximum=MAX_CAPPED_BYTES),
-        Parameter("cappedMax", Type.INT, maximum=_MAX_SECONDS),
-        Parameter("dryRun", Type.SAFE_BOOL, default=False),
-        Parameter("expireAfterSeconds", Type.ANY),
-        Parameter("timeseries", Type.OBJECT, unsupported="time-series collections are not supported"),
-        PRE_AND_POST_IMAGES,
-    ),
-)  # fmt: skip
+COMMAND = COLL_MOD.command(run)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import CONVERT_TO_CAPPED
 from docstore.node.ddl.capped import convert
 from docstore.node.ddl.catalog_changes import existing
 from docstore.node.read.requests import capped_size_of
@@ -17,8 +18,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await convert(context, existing(context, context.namespace), size)
 
 
-COMMAND = Command(
-    "convertToCapped", run, aliases=("converttocapped",), privilege=Privilege("convertToCapped", Resource.COLLECTION),
-    role=Role.PRIMARY, value=Type.COLLECTION, tolerant=True, parameters=(Parameter("size", Type.ANY),),
-    help="make a collection capped",
-)  # fmt: skip
+COMMAND = CONVERT_TO_CAPPED.command(run)

@@ -9,12 +9,12 @@ from docstore.collection.catalog.views import ResolvedView
 from docstore.collection.read.counting import Counting, open_count
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.view_stages import filter_stages, range_stages
-from docstore.errors import Code
+from docstore.commands.declaration import Result
+from docstore.commands.requests.view_stages import filter_stages, range_stages
+from docstore.commands.specs.reads import COUNT
 from docstore.node.node import node_of
 from docstore.node.read.cursors import MAX_BATCH_BYTES, SLICE_SECONDS
-from docstore.node.read.requests import COLLATION, count_query_of, hint_of, query_context_of
+from docstore.node.read.requests import count_query_of, hint_of, query_context_of
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.node.upkeep.collection_stats import number
@@ -96,16 +96,4 @@ def _open(context: Context, arguments: Arguments, view: View) -> Counting:
         raise
 
 
-COMMAND = Command(
-    "count", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
-    parameters=(
-        Parameter("query", Type.OBJECT),
-        Parameter("limit", Type.INT, default=0),
-        Parameter("skip", Type.INT, default=0, minimum=0),
-        Parameter("hint", Type.ANY),
-        Parameter("fields", Type.OBJECT),
-        COLLATION,
-    ),
-    read_concern=True, stable=True, help="how many documents match",
-)  # fmt: skip
+COMMAND = COUNT.command(run)

@@ -8,10 +8,11 @@ from docstore.collection.catalog.views import define_view, is_view
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import CREATE
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import change, check_takes_documents
-from docstore.node.ddl.create import PARAMETERS, check_creatable, created_options, created_view
+from docstore.node.ddl.create import check_creatable, created_options, created_view
 from docstore.node.node import node_of
 
 _DEPRECATED = "The autoIndexId option is deprecated and will be removed in a future release"
@@ -37,7 +38,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await change(context, reply, act)
 
 
-COMMAND = Command(
-    "create", run, privilege=Privilege("createCollection", Resource.COLLECTION), role=Role.PRIMARY,
-    value=Type.COLLECTION, stable=True, help="make a collection", parameters=PARAMETERS,
-)  # fmt: skip
+COMMAND = CREATE.command(run)

@@ -14,7 +14,8 @@ from docstore.collection.index.spec import ID_INDEX_NAME, IndexSpec, parse_index
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import CREATE_INDEXES
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import change, enter_write, make_collection
 from docstore.node.ddl.commit_quorum import concern_of, wait_for_quorum
@@ -132,13 +133,4 @@ async def _build(
         raise
 
 
-COMMAND = Command(
-    "createIndexes", run, aliases=("createindexes",), privilege=Privilege("createIndex", Resource.COLLECTION),
-    role=Role.PRIMARY, value=Type.COLLECTION, stable=True,
-    parameters=(
-        Parameter("indexes", Type.DOCUMENTS, required=True),
-        Parameter("ignoreUnknownIndexOptions", Type.SAFE_BOOL, default=False),
-        Parameter("commitQuorum", (Type.INT, Type.STRING)),
-    ),
-    help="build indexes",
-)  # fmt: skip
+COMMAND = CREATE_INDEXES.command(run)

@@ -10,8 +10,9 @@ import bson
 from docstore.bson import from_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.declaration import Result
 from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.commands.specs.processes import CURRENT_OP
 from docstore.node.node import node_of
 from docstore.node.upkeep.operations import in_progress
 from docstore.query.filter.compile import compile_filter
@@ -32,7 +33,4 @@ def run(context: Context, _arguments: Arguments) -> Result:
     return reply
 
 
-COMMAND = Command(
-    "currentOp", run, aliases=("currentop",), privilege=Privilege("inprog", Resource.CLUSTER), role=Role.ANY,
-    admin_only=True, tolerant=True, help="operations in progress",
-)  # fmt: skip
+COMMAND = CURRENT_OP.command(run)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from docstore.bson.walk import BOOL, NULL, STRING, Value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import DB_STATS
 from docstore.commands.values import NUMBERS, integer_of, truth_of
 from docstore.errors import NO_CODE, Code, CommandError
 from docstore.node.upkeep.collection_stats import database_stats
@@ -39,12 +40,4 @@ def _scale(given: Value | None) -> int:
     return scale
 
 
-COMMAND = Command(
-    "dbStats", run, aliases=("dbstats",), privilege=Privilege("dbStats", Resource.DATABASE), role=Role.SECONDARY_OK,
-    parameters=(
-        Parameter("scale", Type.ANY),
-        Parameter("freeStorage", Type.ANY),
-    ),
-    tolerant=True,
-    help="figures about a database",
-)  # fmt: skip
+COMMAND = DB_STATS.command(run)

@@ -6,12 +6,11 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.writes import DELETE
 from docstore.node.node import node_of
-from docstore.node.read.requests import LET
 from docstore.node.write.delete import DeleteWork, delete_statement
 from docstore.node.write.driver import (
-    PARAMETERS,
     Outcome,
     check_batch_size,
     check_writable,
@@ -49,8 +48,4 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return run_statements(context, loop)
 
 
-COMMAND = Command(
-    "delete", run, privilege=Privilege("remove", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
-    parameters=(Parameter("deletes", Type.DOCUMENTS, required=True), *PARAMETERS, LET), retryable=True, stable=True,
-    help="remove documents of a collection",
-)  # fmt: skip
+COMMAND = DELETE.command(run)

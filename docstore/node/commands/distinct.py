@@ -12,14 +12,14 @@ from docstore.collection.catalog.views import ResolvedView
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.view_stages import filter_stages
+from docstore.commands.declaration import Result
+from docstore.commands.requests.view_stages import filter_stages
+from docstore.commands.specs.reads import DISTINCT
 from docstore.deferred_free import free_later
-from docstore.errors import Code
 from docstore.node.node import node_of
 from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
 from docstore.node.read.distinct import DistinctValues
-from docstore.node.read.requests import COLLATION, filter_of, hint_of, query_context_of
+from docstore.node.read.requests import filter_of, hint_of, query_context_of
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.query.find import FindQuery
@@ -157,14 +157,4 @@ class _Reply:
         return enclosed(b"\x04values\0" + enclosed(b"".join(self._parts)) + tail)
 
 
-COMMAND = Command(
-    "distinct", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
-    parameters=(
-        Parameter("key", Type.STRING, required=True),
-        Parameter("query", Type.OBJECT),
-        Parameter("hint", Type.ANY),
-        COLLATION,
-    ),
-    read_concern=True, snapshot_reads=True, help="the different values at a path",
-)  # fmt: skip
+COMMAND = DISTINCT.command(run)

@@ -11,7 +11,8 @@ from docstore.collection.catalog.views import SYSTEM_VIEWS, is_view, remove_view
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import DROP
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.node.ddl.catalog_changes import change
@@ -44,7 +45,4 @@ async def run(context: Context, _arguments: Arguments) -> Result:
     return await change(context, reply, act)
 
 
-COMMAND = Command(
-    "drop", run, privilege=Privilege("dropCollection", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
-    stable=True, help="remove a collection",
-)  # fmt: skip
+COMMAND = DROP.command(run)

@@ -7,7 +7,8 @@ from typing import Any
 from docstore.bson import to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import DROP_DATABASE
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import change, enter_write
 from docstore.node.node import node_of
@@ -45,7 +46,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return reply
 
 
-COMMAND = Command(
-    "dropDatabase", run, aliases=("dropdatabase",), privilege=Privilege("dropDatabase", Resource.DATABASE),
-    role=Role.PRIMARY, stable=True, help="remove a database",
-)  # fmt: skip
+COMMAND = DROP_DATABASE.command(run)

@@ -11,7 +11,8 @@ from docstore.collection.index.spec import ID_INDEX_NAME
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import DROP_INDEXES
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
@@ -88,8 +89,4 @@ def _droppable(index: Index) -> Index:
 _STAR = from_python("*")
 _ALL = (_STAR, array_value([_STAR]))
 
-COMMAND = Command(
-    "dropIndexes", run, aliases=("deleteIndexes", "dropindexes", "deleteindexes"),
-    privilege=Privilege("dropIndex", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION, stable=True,
-    parameters=(Parameter("index", Type.ANY, required=True),), help="remove indexes",
-)  # fmt: skip
+COMMAND = DROP_INDEXES.command(run)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from docstore.aggregation.pipeline import parse_pipeline
-from docstore.bson import document_from, elements, from_python, get_field
-from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, STRING
+from docstore.bson import document_from, from_python, get_field
+from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.collection.catalog.views import check_no_view
-from docstore.commands.arguments import Arguments, check_required, take, unknown_field
+from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.envelope import ENVELOPE_FIELDS
-from docstore.commands.shared.view_stages import filter_stages, find_stages, range_stages
-from docstore.commands.values import text_of
+from docstore.commands.declaration import Result
+from docstore.commands.requests.explained import explained_command
+from docstore.commands.requests.view_stages import filter_stages, find_stages, range_stages
+from docstore.commands.specs.reads import EXPLAIN
 from docstore.errors import Code, CommandError
-from docstore.namespace import check_collection_name
 from docstore.node.explain.command import VERBOSITIES, Subject, explain_query
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.node import node_of
@@ -40,7 +38,9 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(
             Code.BadValue, f"Enumeration value '{verbosity}' for field 'explain.verbosity' is not a valid value."
         )
-    name, inner = _inner(context, arguments.value)
+    name, inner = explained_command(context, arguments.value, _EXPLAINABLE)
+    if not isinstance(inner.value, str):
+        raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
     query_context = query_context_of(context, inner)
     resolved = viewed(context) if name in _READS else None
     if resolved is not None:
@@ -78,27 +78,6 @@ def _stages(name: str, inner: Arguments) -> list[bytes]:
     if name == "count":
         return filter_stages(inner["query"]) + range_stages(inner["skip"], abs(inner["limit"]))
     return filter_stages(inner["query"])
-
-
-def _inner(context: Context, raw: bytes) -> tuple[str, Arguments]:
-    """The explained command's name and parameters; sets the namespace. Errors: IllegalOperation, the command's."""
-    fields = elements(raw)
-    table = context.services.table
-    name = table.get(fields[0][0]).name if fields else ""
-    if name != "aggregate" and name not in SUBJECTS:
-        raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
-    if fields[0][1] != STRING:
-        raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
-    context.namespace = check_collection_name(context.db, text_of(fields[0][2]))
-    parameters = table.get(name).by_name
-    values: dict[str, Any] = {}
-    for field, code, data in fields[1:]:
-        if field in parameters:
-            take(name, parameters[field], code, data, context.db, values)
-        elif field not in ENVELOPE_FIELDS:
-            raise unknown_field(name, field)
-    check_required(name, parameters, values)
-    return name, Arguments(parameters, values)
 
 
 def _find(inner: Arguments, query_context: QueryContext) -> Subject:
@@ -168,9 +147,6 @@ SUBJECTS: dict[str, Callable[[Arguments, QueryContext], Subject]] = {
     "update": _update,
 }
 """What is explained of each command, besides aggregate."""
+_EXPLAINABLE = frozenset(("aggregate", *SUBJECTS))
 
-COMMAND = Command(
-    "explain", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.OBJECT,
-    parameters=(Parameter("verbosity", Type.STRING, default="allPlansExecution"),), stable=True,
-    help="how a command would be carried out",
-)  # fmt: skip
+COMMAND = EXPLAIN.command(run)

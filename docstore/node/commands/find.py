@@ -18,15 +18,15 @@ from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.view_stages import find_stages, natural_sort
+from docstore.commands.declaration import Result
+from docstore.commands.requests.view_stages import find_stages, natural_sort
+from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.cursors import ReleasingSource, cursor_reply, first_batch
 from docstore.node.read.oplog import open_oplog
 from docstore.node.read.requests import (
-    FIND_PARAMETERS,
     CursorOptions,
     cursor_options_of,
     find_query_of,
@@ -147,8 +147,4 @@ def _by_id(node: DataNode, namespace: str, identity: Value, owned: Predicate | N
     return [found[1]]
 
 
-COMMAND = Command(
-    "find", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
-    parameters=FIND_PARAMETERS, read_concern=True, snapshot_reads=True, stable=True,
-    help="the documents that match a filter",
-)  # fmt: skip
+COMMAND = FIND.command(run)

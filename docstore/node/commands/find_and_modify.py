@@ -8,10 +8,11 @@ from docstore.bson import document_from, from_python
 from docstore.bson.walk import OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.writes import FIND_AND_MODIFY
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.requests import COLLATION, LET, filter_of, hint_of, query_context_of, sort_of
+from docstore.node.read.requests import filter_of, hint_of, query_context_of, sort_of
 from docstore.node.write.driver import Outcome, check_writable, drive, effective_concern, session_write, wait_for_write
 from docstore.node.write.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
 from docstore.node.write.modification import Modification, check_form, update_of
@@ -106,22 +107,4 @@ def request_of(node: DataNode, arguments: Arguments, query_context: QueryContext
     )
 
 
-COMMAND = Command(
-    "findAndModify", run, aliases=("findandmodify",), privilege=Privilege("update", Resource.COLLECTION),
-    role=Role.PRIMARY, value=Type.COLLECTION, retryable=True, stable=True,
-    parameters=(
-        Parameter("query", Type.OBJECT),
-        Parameter("sort", Type.OBJECT),
-        Parameter("remove", Type.SAFE_BOOL, default=False),
-        Parameter("update", Type.ANY),
-        Parameter("new", Type.SAFE_BOOL, default=False),
-        Parameter("fields", Type.OBJECT),
-        Parameter("upsert", Type.SAFE_BOOL, default=False),
-        Parameter("hint", Type.ANY),
-        Parameter("arrayFilters", Type.DOCUMENTS, default=()),
-        Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-        COLLATION,
-        LET,
-    ),
-    help="change or remove one document and return it",
-)  # fmt: skip
+COMMAND = FIND_AND_MODIFY.command(run)

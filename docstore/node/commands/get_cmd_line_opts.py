@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.declaration import Result
+from docstore.commands.specs.processes import GET_CMD_LINE_OPTS
 from docstore.node.node import node_of
 
 
@@ -13,7 +14,4 @@ def run(context: Context, _arguments: Arguments) -> Result:
     return {"argv": list(settings.argv), "parsed": dict(settings.parsed)}
 
 
-COMMAND = Command(
-    "getCmdLineOpts", run, privilege=Privilege("getCmdLineOpts", Resource.CLUSTER), role=Role.ANY, admin_only=True,
-    help="the command line of the process",
-)  # fmt: skip
+COMMAND = GET_CMD_LINE_OPTS.command(run)

@@ -9,8 +9,8 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
-from docstore.commands.exhaust import following_batch
+from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.specs.reads import GET_MORE
 from docstore.errors import Code, CommandError
 from docstore.js import script_thread
 from docstore.node.node import node_of
@@ -84,14 +84,11 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
     return filled_reply(filling, cursor.namespace, first=False, at=cursor.at_cluster_time)
 
 
-COMMAND = Command(
-    "getMore", run, aliases=("getmore",), privilege=Privilege("find", Resource.COLLECTION), role=Role.ANY,
-    value=Type.LONG, own_deadline=True, stable=True, read_concern=True, snapshot_reads=True, following=following_batch,
-    parameters=(
-        Parameter("collection", Type.COLLECTION, required=True),
-        Parameter("batchSize", Type.INT, minimum=0),
+COMMAND = GET_MORE.command(
+    run,
+    Exceptional(
+        "members tail the oplog of another member",
         Parameter("term", Type.LONG, internal=True),
         Parameter("lastKnownCommittedOpTime", Type.OBJECT, internal=True),
     ),
-    help="the next batch of a cursor",
-)  # fmt: skip
+)

@@ -6,8 +6,9 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import PUBLIC, Command, Result, Role
-from docstore.commands.greeting import PARAMETERS, following, greet
+from docstore.commands.declaration import Result
+from docstore.commands.greeting import greet
+from docstore.commands.specs.processes import HELLO
 from docstore.node.node import node_of
 
 
@@ -15,7 +16,4 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return greet(context, arguments, node_of(context).replication, legacy=False)
 
 
-COMMAND = Command(
-    "hello", run, privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True, parameters=PARAMETERS,
-    following=following, help="the server's place in its set and its limits",
-)  # fmt: skip
+COMMAND = HELLO.command(run)

@@ -6,9 +6,10 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.writes import INSERT
 from docstore.node.node import node_of
-from docstore.node.write.driver import PARAMETERS, check_batch_size, check_writable, run_statements, session_write
+from docstore.node.write.driver import check_batch_size, check_writable, run_statements, session_write
 from docstore.node.write.fast_path import insert_one
 from docstore.node.write.insert import Inserts
 
@@ -35,8 +36,4 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return run_statements(context, inserts)
 
 
-COMMAND = Command(
-    "insert", run, privilege=Privilege("insert", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
-    parameters=(Parameter("documents", Type.DOCUMENTS, required=True), *PARAMETERS), retryable=True, stable=True,
-    help="add documents to a collection",
-)  # fmt: skip
+COMMAND = INSERT.command(run)

@@ -17,12 +17,13 @@ from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import split_namespace
 from docstore.node.node import node_of
 from docstore.node.read.cursors import MadeSource, first_batch
-from docstore.node.read.requests import CURSOR, batch_size_of
+from docstore.node.read.requests import batch_size_of
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 
@@ -83,14 +84,4 @@ def describe_oplog(oplog: Oplog) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(
-    "listCollections", run, aliases=("listcollections",), privilege=Privilege("listCollections", Resource.DATABASE),
-    role=Role.SECONDARY_OK, stable=True,
-    parameters=(
-        CURSOR,
-        Parameter("nameOnly", Type.SAFE_BOOL, default=False),
-        Parameter("filter", Type.OBJECT),
-        Parameter("authorizedCollections", Type.SAFE_BOOL, default=False),
-    ),
-    help="the collections of a database",
-)  # fmt: skip
+COMMAND = LIST_COLLECTIONS.command(run)

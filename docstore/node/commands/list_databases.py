@@ -9,7 +9,8 @@ from bson.int64 import Int64
 from docstore.bson import from_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import LIST_DATABASES
 from docstore.node.node import node_of
 from docstore.node.slices import Slices
 from docstore.node.upkeep.sizes import collection_sizes
@@ -47,13 +48,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return {"databases": databases, "totalSize": Int64(total), "totalSizeMb": Int64(total // MEBIBYTE)}
 
 
-COMMAND = Command(
-    "listDatabases", run, aliases=("listdatabases",), privilege=Privilege("listDatabases", Resource.CLUSTER),
-    role=Role.SECONDARY_OK, admin_only=True, stable=True,
-    parameters=(
-        Parameter("nameOnly", Type.SAFE_BOOL, default=False),
-        Parameter("filter", Type.OBJECT),
-        Parameter("authorizedDatabases", Type.SAFE_BOOL, default=True),
-    ),
-    help="every database",
-)  # fmt: skip
+COMMAND = LIST_DATABASES.command(run)

@@ -7,11 +7,12 @@ from collections.abc import Awaitable
 from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.cursors import ListSource, first_batch
-from docstore.node.read.requests import CURSOR, batch_size_of
+from docstore.node.read.requests import batch_size_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
@@ -23,9 +24,4 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return first_batch(context, ListSource(specs), batch_size=batch_size_of(arguments), catalog=True)
 
 
-COMMAND = Command(
-    "listIndexes", run, aliases=("listindexes",), privilege=Privilege("listIndexes", Resource.COLLECTION),
-    role=Role.SECONDARY_OK, value=Type.COLLECTION, stable=True,
-    parameters=(CURSOR, Parameter("includeBuildUUIDs", Type.SAFE_BOOL, unsupported="index builds have no UUIDs")),
-    help="the indexes of a collection",
-)  # fmt: skip
+COMMAND = LIST_INDEXES.command(run)

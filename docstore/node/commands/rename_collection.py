@@ -8,7 +8,8 @@ from docstore.collection.catalog.views import is_view
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import RENAME_COLLECTION
 from docstore.errors import Code, CommandError
 from docstore.namespace import replicates
 from docstore.node.ddl.catalog_changes import change, check_takes_documents
@@ -50,13 +51,4 @@ def _check_writable(which: str, namespace: str) -> None:
         raise CommandError(Code.IllegalOperation, f"error with {which} namespace: {error.message}") from None
 
 
-COMMAND = Command(
-    "renameCollection", run, aliases=("renamecollection",), admin_only=True, value=Type.NAMESPACE,
-    privilege=Privilege("renameCollectionSameDB", Resource.DATABASE), role=Role.PRIMARY,
-    parameters=(
-        Parameter("to", Type.NAMESPACE, required=True),
-        Parameter("dropTarget", Type.SAFE_BOOL, default=False),
-        Parameter("stayTemp", Type.SAFE_BOOL, unsupported="there are no temporary collections"),
-    ),
-    help="give a collection another name",
-)  # fmt: skip
+COMMAND = RENAME_COLLECTION.command(run)

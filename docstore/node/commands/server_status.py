@@ -13,9 +13,10 @@ import docstore
 from docstore.collection.catalog.views import views_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.declaration import Result
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.commands.metrics import READS, WRITES
+from docstore.commands.specs.processes import SERVER_STATUS
 from docstore.node.node import DataNode, node_of
 from docstore.node.upkeep.collection_stats import number
 
@@ -202,7 +203,4 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
 }
 
 
-COMMAND = Command(
-    "serverStatus", run, aliases=("serverstatus",), privilege=Privilege("serverStatus", Resource.CLUSTER),
-    role=Role.ANY, tolerant=True, help="what this process does and has done",
-)  # fmt: skip
+COMMAND = SERVER_STATUS.command(run)

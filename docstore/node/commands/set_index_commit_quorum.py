@@ -1,6 +1,4 @@
-"""setIndexCommitQuorum: the quorum of a build that is under way. A build here does not wait before it commits, so there
-is never one to change.
-"""
+"""setIndexCommitQuorum: refused, after the checks of its fields: no build waits for its quorum before it commits."""
 
 from __future__ import annotations
 
@@ -25,5 +23,5 @@ COMMAND = Command(
         Parameter("indexNames", Type.STRINGS, required=True),
         Parameter("commitQuorum", (Type.INT, Type.STRING), required=True),
     ),
-    help="how many members an index build waits for",
+    refuses="no index build waits for a quorum before it commits",
 )  # fmt: skip

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.processes import SHUTDOWN
 from docstore.node.node import node_of
 
 
@@ -23,11 +24,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return {}
 
 
-COMMAND = Command(
-    "shutdown", run, privilege=Privilege("shutdown", Resource.CLUSTER), role=Role.ANY, admin_only=True,
-    parameters=(
-        Parameter("force", Type.SAFE_BOOL, default=False),
-        Parameter("timeoutSecs", Type.INT, minimum=0),
-    ),
-    help="end this process",
-)  # fmt: skip
+COMMAND = SHUTDOWN.command(run)

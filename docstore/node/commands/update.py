@@ -6,11 +6,10 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.writes import UPDATE
 from docstore.node.node import node_of
-from docstore.node.read.requests import LET
 from docstore.node.write.driver import (
-    PARAMETERS,
     Outcome,
     check_batch_size,
     check_writable,
@@ -55,8 +54,4 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return run_statements(context, loop)
 
 
-COMMAND = Command(
-    "update", run, privilege=Privilege("update", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
-    parameters=(Parameter("updates", Type.DOCUMENTS, required=True), *PARAMETERS, LET), retryable=True, stable=True,
-    help="change documents of a collection",
-)  # fmt: skip
+COMMAND = UPDATE.command(run)

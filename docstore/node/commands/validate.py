@@ -12,7 +12,8 @@ from docstore.collection.catalog.views import check_no_view
 from docstore.collection.validate import Validation
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import VALIDATE
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.cursors import SLICE_SECONDS
@@ -85,17 +86,4 @@ def check_options(arguments: Arguments) -> None:
         )
 
 
-COMMAND = Command(
-    "validate", run, privilege=Privilege("validate", Resource.COLLECTION), role=Role.ANY,
-    value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
-    parameters=(
-        Parameter("full", Type.SAFE_BOOL, default=False),
-        Parameter("scandata", Type.SAFE_BOOL, default=False),
-        Parameter("background", Type.SAFE_BOOL, default=False),
-        Parameter("metadata", Type.SAFE_BOOL, default=False),
-        Parameter("enforceFastCount", Type.SAFE_BOOL, default=False),
-        Parameter("checkBSONConformance", Type.SAFE_BOOL, default=False),
-        Parameter("repair", Type.SAFE_BOOL, default=False),
-    ),
-    help="check a collection against its indexes and counters",
-)  # fmt: skip
+COMMAND = VALIDATE.command(run)

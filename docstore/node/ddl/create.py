@@ -11,19 +11,15 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.node.node import DataNode
-from docstore.node.read.requests import COLLATION
 from docstore.node.read.views import checked_definition
 from docstore.node.upkeep.profiler import SYSTEM_PROFILE
 from docstore.node.write.driver import check_writable
 from docstore.node.write.validators import check_validator
 from docstore.query.value.collation import Collation, parse_collation
 
-MAX_CAPPED_BYTES = 1 << 50
 LEVELS = ("off", "strict", "moderate")
 ACTIONS = ("error", "warn")
 
-PRE_AND_POST_IMAGES = Parameter("changeStreamPreAndPostImages", Type.OBJECT)
-"""Of `create` and `collMod`, which may say that there are none."""
 _IMAGES = declared(Parameter("enabled", Type.BOOL, required=True, unsupported="change streams are not supported"))
 _TIME_SERIES = declared(
     Parameter("timeField", Type.STRING, required=True),
@@ -36,28 +32,6 @@ _CLUSTERED = declared(
     Parameter("key", Type.OBJECT, required=True),
     Parameter("name", Type.STRING),
     Parameter("unique", Type.SAFE_BOOL, required=True),
-)
-
-PARAMETERS = (
-    Parameter("capped", Type.SAFE_BOOL, default=False),
-    Parameter("size", Type.INT, minimum=1, maximum=MAX_CAPPED_BYTES),
-    Parameter("max", Type.INT, maximum=0x7FFFFFFF),
-    Parameter("autoIndexId", Type.SAFE_BOOL),
-    Parameter("idIndex", Type.OBJECT),
-    Parameter("validator", Type.OBJECT),
-    Parameter("validationLevel", Type.STRING),
-    Parameter("validationAction", Type.STRING),
-    Parameter("viewOn", Type.STRING),
-    Parameter("pipeline", Type.DOCUMENTS),
-    Parameter("storageEngine", Type.OBJECT),
-    Parameter("indexOptionDefaults", Type.OBJECT),
-    Parameter("expireAfterSeconds", Type.INT),
-    Parameter("temp", Type.BOOL),
-    COLLATION,
-    PRE_AND_POST_IMAGES,
-    Parameter("timeseries", Type.OBJECT),
-    Parameter("clusteredIndex", Type.ANY),
-    Parameter("encryptedFields", Type.OBJECT, unsupported="encrypted collections are not supported"),
 )
 
 
@@ -158,8 +132,9 @@ def _check_kind(arguments: Arguments) -> None:
 
 def check_images(command: str, arguments: Arguments) -> None:
     """Refuse to record images for change streams. Errors: NotImplemented, Location40414."""
-    if arguments[PRE_AND_POST_IMAGES.name] is not None:
-        parse_fields(f"{command}.{PRE_AND_POST_IMAGES.name}", arguments[PRE_AND_POST_IMAGES.name], _IMAGES)
+    images = arguments["changeStreamPreAndPostImages"]
+    if images is not None:
+        parse_fields(f"{command}.changeStreamPreAndPostImages", images, _IMAGES)
 
 
 def choice(field: str, given: str, allowed: tuple[str, ...]) -> str:

@@ -25,7 +25,7 @@ from docstore.bson.walk import ARRAY
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
-from docstore.commands.shared.map_reduce import Mode, Output, merging
+from docstore.commands.requests.map_reduce import Mode, Output, merging
 from docstore.errors import CommandError
 from docstore.js.workers import Sink
 from docstore.namespace import replicates, split_namespace

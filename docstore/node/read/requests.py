@@ -1,4 +1,4 @@
-"""Parameters that several commands take in the same form, and the find request as one value."""
+"""What the parameters mean that several commands share, and the find request as one value."""
 
 from __future__ import annotations
 
@@ -24,35 +24,7 @@ from docstore.query.sort import UNSORTED, Sort, parse_sort
 from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import parse_collation
 
-CURSOR = Parameter("cursor", Type.OBJECT)
-"""`{batchSize: n}` of commands that answer with a cursor."""
-COLLATION = Parameter("collation", Type.OBJECT)
-LET = Parameter("let", Type.OBJECT)
 _CURSOR_FIELDS = declared(Parameter("batchSize", Type.INT, minimum=0))
-
-FIND_PARAMETERS = (
-    Parameter("filter", Type.OBJECT),
-    Parameter("sort", Type.OBJECT),
-    Parameter("projection", Type.OBJECT),
-    Parameter("hint", Type.ANY),
-    Parameter("skip", Type.INT, default=0, minimum=0),
-    Parameter("limit", Type.INT, default=0, minimum=0),
-    Parameter("batchSize", Type.INT, minimum=0),
-    Parameter("singleBatch", Type.SAFE_BOOL, default=False),
-    Parameter("noCursorTimeout", Type.SAFE_BOOL, default=False),
-    Parameter("tailable", Type.SAFE_BOOL, default=False),
-    Parameter("awaitData", Type.SAFE_BOOL, default=False),
-    Parameter("oplogReplay", Type.SAFE_BOOL, default=False),
-    Parameter("allowPartialResults", Type.SAFE_BOOL, default=False),
-    Parameter("allowDiskUse", Type.SAFE_BOOL, default=True),
-    Parameter("returnKey", Type.SAFE_BOOL, default=False),
-    Parameter("showRecordId", Type.SAFE_BOOL, default=False),
-    Parameter("min", Type.OBJECT),
-    Parameter("max", Type.OBJECT),
-    COLLATION,
-    LET,
-)
-"""`oplogReplay` asks for what is done anyway, and `allowPartialResults` only means something to routers."""
 
 
 def batch_size_of(arguments: Arguments) -> int | None:

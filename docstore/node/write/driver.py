@@ -30,7 +30,6 @@ from docstore.bson.walk import INT32, OBJECT, STRING
 from docstore.collection.oplog.sessions import SessionWrite
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY, WriteConcern
 from docstore.commands.context import Context
-from docstore.commands.declaration import Parameter, Type
 from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
@@ -40,12 +39,6 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.node.read.snapshot import enter
 from docstore.optime import OpTime
-
-PARAMETERS = (
-    Parameter("ordered", Type.BOOL, default=True),
-    Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False),
-)
-"""What insert, update and delete share."""
 
 _INT = struct.Struct("<i")
 _NOTHING_SAID = enclosed(b"\x10n\0\0\0\0\0")

@@ -14,10 +14,11 @@ from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.collection.collection import Collection
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
-from docstore.node.read.requests import COLLATION, hint_of
+from docstore.node.read.requests import hint_of
 from docstore.node.write.modification import Modification, check_form, direct_modification, update_of
 from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation

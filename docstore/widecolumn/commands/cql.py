@@ -18,7 +18,6 @@ from typing import Any
 from docstore.bson import ARRAY, BINARY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Parameter, Type
 from docstore.errors import CommandError
 from docstore.query.value.values import TYPE_NAMES
 from docstore.widecolumn.cql.errors import invalid, protocol, translated
@@ -36,13 +35,6 @@ from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.executor import Executor
 
 _SLICE = 500
-
-PARAMETERS = (
-    Parameter("params", Type.ANY),
-    Parameter("consistency", Type.STRING, default="ONE"),
-    Parameter("pageSize", Type.INT, default=0, minimum=0),
-    Parameter("pagingState", Type.ANY),
-)
 
 
 async def run_statement(

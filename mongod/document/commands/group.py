@@ -19,7 +19,8 @@ from docstore.bson.walk import ARRAY, CODE, CODE_WITH_SCOPE, STRING
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Parameter, Result, Type
+from docstore.commands.specs.reads import GROUP
 from docstore.errors import Code, CommandError
 from docstore.js.grouping import GroupJob, run_group
 from docstore.js.results import INLINE_BYTES
@@ -108,7 +109,4 @@ async def _batches(
         context.operation.check()
 
 
-COMMAND = Command(
-    "group", run, privilege=Privilege("find", Resource.DATABASE), role=Role.SECONDARY_OK, value=Type.OBJECT,
-    read_concern=True, help="fold the documents of a collection into one result for each key",
-)  # fmt: skip
+COMMAND = GROUP.command(run)

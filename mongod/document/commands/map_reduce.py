@@ -1,7 +1,7 @@
 """mapReduce on one node: the user's functions run in a worker process over a snapshot of what the node owns.
 
-The internal form (`shardedFirstPass`, see `docstore.commands.shared.map_reduce`) leaves out finalize and answers with a
-cursor over the results in the order of their keys. Where results go: `docstore.node.pipeline.map_reduce`.
+The internal form (`shardedFirstPass`, see `docstore.commands.requests.map_reduce`) leaves out finalize and answers with
+a cursor over the results in the order of their keys. Where results go: `docstore.node.pipeline.map_reduce`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from docstore.collection.catalog.views import check_no_view
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.map_reduce import PARAMETERS, Mode, Output, counts_document, job_of, output_of
+from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.requests.map_reduce import Mode, Output, counts_document, job_of, output_of
+from docstore.commands.specs.reads import MAP_REDUCE
 from docstore.js.job import Counts, MapReduceJob
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
 from docstore.js.workers import Sink
@@ -181,8 +182,10 @@ def spill_directory(node: DataNode) -> Path:
     return node.settings.dbpath / "_tmp"
 
 
-COMMAND = Command(
-    "mapReduce", run, aliases=("mapreduce",), privilege=Privilege("find", Resource.COLLECTION),
-    role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=PARAMETERS, write_concern=True, read_concern=True,
-    help="map and reduce the documents of a collection with JavaScript functions",
-)  # fmt: skip
+COMMAND = MAP_REDUCE.command(
+    run,
+    Exceptional(
+        "of a router: the half of the work that shards do",
+        Parameter("shardedFirstPass", Type.BOOL, default=False, internal=True),
+    ),
+)

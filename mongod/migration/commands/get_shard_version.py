@@ -12,7 +12,8 @@ from bson.timestamp import Timestamp
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.declaration import Exceptional, Parameter, Type
+from docstore.commands.specs.processes import GET_SHARD_VERSION
 from mongod.migration.shard import shard_of
 
 
@@ -44,14 +45,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return reply
 
 
-COMMAND = Command(
-    "getShardVersion",
+COMMAND = GET_SHARD_VERSION.command(
     run,
-    aliases=("getshardversion",),
-    privilege=Privilege("getShardVersion", Resource.COLLECTION),
-    role=Role.ANY,
-    admin_only=True,
-    value=Type.NAMESPACE,
-    parameters=(Parameter("fullMetadata", Type.SAFE_BOOL, default=False),),
-    help="this member's routing of a collection",
+    Exceptional(
+        "only a shard owns chunks that it could list", Parameter("fullMetadata", Type.SAFE_BOOL, default=False)
+    ),
 )

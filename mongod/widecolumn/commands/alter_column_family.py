@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import ALTER_COLUMN_FAMILY
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import ALTER_COLUMN_FAMILY
 from docstore.node.node import node_of
 from docstore.widecolumn.model.column_families import altered
 from docstore.widecolumn.model.definition_commands import family_options
@@ -19,7 +19,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await change_schema(context, lambda schema: schema.alter_family(context.db, family))
 
 
-COMMAND = Command(
-    "alterColumnFamily", run, privilege=Privilege("collMod", Resource.COLLECTION), role=Role.PRIMARY,
-    value=Type.COLLECTION, parameters=ALTER_COLUMN_FAMILY, help="change what can be changed of a column family",
-)  # fmt: skip
+COMMAND = ALTER_COLUMN_FAMILY.command(run)

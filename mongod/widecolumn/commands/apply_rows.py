@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.shared.wide_column import APPLY_ROWS
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import APPLY_ROWS
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.widecolumn.model.consistency import level_named
@@ -48,7 +48,4 @@ def _check_values(context: Context, write: RowWrite) -> None:
         )
 
 
-COMMAND = Command(
-    "_wcApply", run, privilege=INTERNAL, role=Role.ANY, value=Type.COLLECTION, parameters=APPLY_ROWS,
-    help="internal: merge mutations into rows",
-)  # fmt: skip
+COMMAND = APPLY_ROWS.command(run)

@@ -7,10 +7,11 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
 from docstore.commands.eager_tasks import begun
+from docstore.commands.specs.wide_column import CQL
 from docstore.node.node import node_of
-from docstore.widecolumn.commands.cql import PARAMETERS, run_statement
+from docstore.widecolumn.commands.cql import run_statement
 from docstore.widecolumn.cql.run.execution import Surroundings
 from docstore.widecolumn.node.executor import executor_of
 from docstore.widecolumn.node.keyspaces import wide_of
@@ -39,7 +40,4 @@ def surroundings_of(context: Context) -> Surroundings:
     )
 
 
-COMMAND = Command(
-    "cql", run, privilege=Privilege("find", Resource.DATABASE), role=Role.ANY, value=Type.STRING,
-    parameters=PARAMETERS, help="run a statement of CQL",
-)  # fmt: skip
+COMMAND = CQL.command(run)

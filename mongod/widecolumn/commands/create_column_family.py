@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import CREATE_COLUMN_FAMILY
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import CREATE_COLUMN_FAMILY, SPREAD
 from docstore.node.node import node_of
 from docstore.widecolumn.model.column_families import column_family
 from docstore.widecolumn.model.definition_commands import family_options
@@ -27,7 +27,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await change_schema(context, act)
 
 
-COMMAND = Command(
-    "createColumnFamily", run, privilege=Privilege("createCollection", Resource.COLLECTION), role=Role.PRIMARY,
-    value=Type.STRING, parameters=CREATE_COLUMN_FAMILY, help="make a column family",
-)  # fmt: skip
+COMMAND = CREATE_COLUMN_FAMILY.command(
+    run,
+    SPREAD,
+)

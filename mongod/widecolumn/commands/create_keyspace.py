@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import CREATE_KEYSPACE
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import CREATE_KEYSPACE
 from docstore.node.node import node_of
 from docstore.widecolumn.model.definition_commands import keyspace_of
 from docstore.widecolumn.node.keyspaces import wide_of
@@ -19,7 +19,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await change_schema(context, lambda schema: schema.create_keyspace(keyspace))
 
 
-COMMAND = Command(
-    "createKeyspace", run, privilege=Privilege("createCollection", Resource.CLUSTER), role=Role.PRIMARY,
-    value=Type.STRING, parameters=CREATE_KEYSPACE, admin_only=True, help="make a keyspace",
-)  # fmt: skip
+COMMAND = CREATE_KEYSPACE.command(run)

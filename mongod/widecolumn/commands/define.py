@@ -10,8 +10,7 @@ from __future__ import annotations
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.shared.wide_column import DEFINE
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Result, Role, Type
 from docstore.node.node import node_of
 from docstore.widecolumn.model.column_families import column_family, keyspace_from_options
 from docstore.widecolumn.node.keyspaces import wide_of
@@ -38,6 +37,11 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "_wcDefine", run, privilege=INTERNAL, role=Role.PRIMARY, value=Type.STRING, parameters=DEFINE,
+    "_wcDefine", run, privilege=INTERNAL, role=Role.PRIMARY, value=Type.STRING,
+    parameters=(
+        Parameter("family", Type.OBJECT),
+        Parameter("keyspace", Type.OBJECT),
+        Parameter("create", Type.BOOL, default=False),
+    ),
     help="internal: make a column family or replace a definition",
 )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import DESCRIBE_KEYSPACE
 from docstore.node.node import node_of
 from docstore.widecolumn.model.definition_commands import keyspace_document
 from docstore.widecolumn.node.keyspaces import stored, wide_of
@@ -17,7 +18,4 @@ def run(context: Context, arguments: Arguments) -> Result:
     return keyspace_document(keyspace, [stored(found) for found in wide.families(context.db)])
 
 
-COMMAND = Command(
-    "describeKeyspace", run, privilege=Privilege("listCollections", Resource.DATABASE), role=Role.SECONDARY_OK,
-    help="a keyspace and its column families",
-)  # fmt: skip
+COMMAND = DESCRIBE_KEYSPACE.command(run)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import DESCRIBE_KEYSPACES
 from docstore.node.node import node_of
 from docstore.widecolumn.model.definition_commands import keyspace_document
 from docstore.widecolumn.node.keyspaces import stored, wide_of
@@ -21,7 +22,4 @@ def run(context: Context, arguments: Arguments) -> Result:
     }
 
 
-COMMAND = Command(
-    "describeKeyspaces", run, privilege=Privilege("listDatabases", Resource.CLUSTER), role=Role.SECONDARY_OK,
-    admin_only=True, help="all keyspaces and their column families",
-)  # fmt: skip
+COMMAND = DESCRIBE_KEYSPACES.command(run)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import DROP_COLUMN_FAMILY
 from docstore.node.node import node_of
 from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
@@ -19,7 +20,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await change_schema(context, act)
 
 
-COMMAND = Command(
-    "dropColumnFamily", run, privilege=Privilege("dropCollection", Resource.COLLECTION), role=Role.PRIMARY,
-    value=Type.COLLECTION, help="drop a column family",
-)  # fmt: skip
+COMMAND = DROP_COLUMN_FAMILY.command(run)

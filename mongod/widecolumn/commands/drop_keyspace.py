@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import DROP_KEYSPACE
 from docstore.widecolumn.node.schema_changes import change_schema
 
 
@@ -13,7 +14,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await change_schema(context, lambda schema: schema.drop_keyspace(context.db))
 
 
-COMMAND = Command(
-    "dropKeyspace", run, privilege=Privilege("dropDatabase", Resource.DATABASE), role=Role.PRIMARY,
-    help="drop a keyspace",
-)  # fmt: skip
+COMMAND = DROP_KEYSPACE.command(run)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.shared.wide_column import LIST_ROWS
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Result, Role, Type
 from docstore.node.node import node_of
 from docstore.widecolumn.model.internal_requests import bytes_of
 from docstore.widecolumn.node.keyspaces import wide_of
@@ -20,6 +19,11 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "_wcRows", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=LIST_ROWS,
+    "_wcRows", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    parameters=(
+        Parameter("start", Type.ANY, required=True),
+        Parameter("end", Type.ANY, required=True),
+        Parameter("limit", Type.INT, required=True),
+    ),
     help="internal: the next rows of the ring",
 )  # fmt: skip

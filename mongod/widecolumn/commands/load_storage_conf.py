@@ -7,8 +7,8 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import LOAD_STORAGE_CONF
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import LOAD_STORAGE_CONF, SPREAD
 from docstore.node.node import node_of
 from docstore.widecolumn.model.definition_commands import loaded_document
 from docstore.widecolumn.model.storage_conf import Configuration, parse_storage_conf
@@ -55,8 +55,7 @@ async def _spread(context: Context, loaded: Configuration, act: Callable[[Schema
     return reply
 
 
-COMMAND = Command(
-    "loadStorageConf", run, privilege=Privilege("createCollection", Resource.CLUSTER), role=Role.PRIMARY,
-    value=Type.STRING, parameters=LOAD_STORAGE_CONF, admin_only=True,
-    help="make the keyspaces and column families of a storage-conf.xml",
-)  # fmt: skip
+COMMAND = LOAD_STORAGE_CONF.command(
+    run,
+    SPREAD,
+)

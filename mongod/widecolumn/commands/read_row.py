@@ -5,8 +5,8 @@ from __future__ import annotations
 from docstore.bson import document_from, from_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.shared.wide_column import READ_ROW
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Result, Role, Type
+from docstore.commands.specs.wide_column import CONSISTENCY, SCHEMA
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.executor import PartitionRead
 from docstore.widecolumn.model.internal_requests import bytes_of
@@ -37,6 +37,16 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "_wcReadRow", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=READ_ROW,
+    "_wcReadRow", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    parameters=(
+        SCHEMA,
+        Parameter("key", Type.ANY, required=True),
+        Parameter("head", Type.BOOL, default=False),
+        Parameter("start", Type.ANY, required=True),
+        Parameter("end", Type.ANY, required=True),
+        Parameter("reverse", Type.BOOL, default=False),
+        Parameter("limit", Type.INT, required=True),
+        CONSISTENCY,
+    ),
     help="internal: merged records of a row",
 )  # fmt: skip

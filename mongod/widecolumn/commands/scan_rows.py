@@ -5,8 +5,8 @@ from __future__ import annotations
 from docstore.bson import document_from, from_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Result, Role, Type
-from docstore.commands.shared.wide_column import SCAN_ROWS
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Result, Role, Type
+from docstore.commands.specs.wide_column import CONSISTENCY, SCHEMA
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.executor import RingScan
 from docstore.widecolumn.model.internal_requests import bytes_of
@@ -39,6 +39,16 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "_wcScan", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION, parameters=SCAN_ROWS,
+    "_wcScan", run, privilege=INTERNAL, role=Role.SECONDARY_OK, value=Type.COLLECTION,
+    parameters=(
+        SCHEMA,
+        Parameter("start", Type.ANY, required=True),
+        Parameter("end", Type.ANY, required=True),
+        Parameter("row", Type.ANY),
+        Parameter("path", Type.ANY),
+        Parameter("limit", Type.INT, required=True),
+        Parameter("statistics", Type.BOOL, default=False),
+        CONSISTENCY,
+    ),
     help="internal: records of the rows of a part of the ring",
 )  # fmt: skip

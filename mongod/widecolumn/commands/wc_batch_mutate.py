@@ -9,8 +9,8 @@ from docstore.bson import from_python
 from docstore.bson.build import enclosed
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
-from docstore.commands.shared.wide_column import BATCH_MUTATE
+from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.specs.wide_column import BATCH_MUTATE
 from docstore.node.node import node_of
 from docstore.widecolumn.model.consistency import Level, level_named
 from docstore.widecolumn.model.requests import timestamp_of
@@ -58,7 +58,10 @@ def _reply(count: int, warnings: list[str]) -> bytes:
     return enclosed(b"\x10n\0" + count.to_bytes(4, "little") + told)
 
 
-COMMAND = Command(
-    "wcBatchMutate", run, privilege=Privilege("insert", Resource.DATABASE), role=Role.ANY,
-    parameters=BATCH_MUTATE, help="insert and delete columns of many rows",
-)  # fmt: skip
+COMMAND = BATCH_MUTATE.command(
+    run,
+    Exceptional(
+        "of a router: whether the mutations of this part could be made",
+        Parameter("check", Type.BOOL, default=False, internal=True),
+    ),
+)

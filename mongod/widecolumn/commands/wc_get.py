@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import GET
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import GET
 from docstore.node.node import node_of
 from docstore.widecolumn.model.requests import check_path, column_comparator
 from docstore.widecolumn.model.values import name_bytes, row_key_of
@@ -33,7 +33,4 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return reply_get(query, key, Wanted((name,), super_name, as_text, explain))
 
 
-COMMAND = Command(
-    "wcGet", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK, value=Type.COLLECTION,
-    parameters=GET, help="a column or a super column of a row",
-)  # fmt: skip
+COMMAND = GET.command(run)

@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import GET_COUNT
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import GET_COUNT
 from docstore.widecolumn.model.values import row_key_of
 from docstore.widecolumn.node.column_reads import query_of, reply_count, super_column_of
 
@@ -18,7 +18,4 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return reply_count(query, row_key_of(arguments["key"]), super_name, explain=arguments["explain"])
 
 
-COMMAND = Command(
-    "wcGetCount", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=Type.COLLECTION, parameters=GET_COUNT, help="the number of live columns of a row",
-)  # fmt: skip
+COMMAND = GET_COUNT.command(run)

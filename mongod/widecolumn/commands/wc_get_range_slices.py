@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import GET_RANGE_SLICES
+from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.specs.wide_column import GET_RANGE_SLICES
 from docstore.widecolumn.model.requests import record_range_from, row_ranges_of
 from docstore.widecolumn.node.column_reads import RangeWanted, query_of, reply_ranges, wanted_of
 
@@ -23,7 +23,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return reply_ranges(query, asked, wanted_of(query.found, arguments))
 
 
-COMMAND = Command(
-    "wcGetRangeSlices", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=Type.COLLECTION, parameters=GET_RANGE_SLICES, help="a slice of each row of a part of the ring",
-)  # fmt: skip
+COMMAND = GET_RANGE_SLICES.command(
+    run,
+    Exceptional(
+        "of a router: the part of the ring that this shard owns", Parameter("stretch", Type.OBJECT, internal=True)
+    ),
+)

@@ -7,8 +7,8 @@ from inspect import isawaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import INSERT
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import INSERT
 from docstore.node.node import node_of
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.requests import check_path, insert_entry
@@ -46,7 +46,4 @@ async def _later(written: Awaitable[list[str]], record: bytes, warnings: list[st
 _FIELDS = frozenset(("column", "value", "valueType", "timestamp", "ttl"))
 
 
-COMMAND = Command(
-    "wcInsert", run, privilege=Privilege("insert", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
-    parameters=INSERT, help="insert a column into a row of a column family",
-)  # fmt: skip
+COMMAND = INSERT.command(run)

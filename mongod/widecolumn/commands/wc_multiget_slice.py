@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import MULTIGET_SLICE
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import MULTIGET_SLICE
 from docstore.widecolumn.model.requests import row_keys_of
 from docstore.widecolumn.node.column_reads import query_of, reply_multiget, wanted_of
 
@@ -17,7 +17,4 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     return reply_multiget(query, row_keys_of(arguments["keys"]), wanted_of(query.found, arguments))
 
 
-COMMAND = Command(
-    "wcMultigetSlice", run, privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=Type.COLLECTION, parameters=MULTIGET_SLICE, help="a slice of each of many rows",
-)  # fmt: skip
+COMMAND = MULTIGET_SLICE.command(run)

@@ -7,8 +7,8 @@ from inspect import isawaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
-from docstore.commands.shared.wide_column import REMOVE
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import REMOVE
 from docstore.node.node import node_of
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.requests import removal_entry, timestamp_of
@@ -37,7 +37,4 @@ async def _later(written: Awaitable[list[str]], record: bytes) -> Result:
     return reply_written(record, await written)
 
 
-COMMAND = Command(
-    "wcRemove", run, privilege=Privilege("remove", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
-    parameters=REMOVE, help="delete a column, a super column or a row of a column family",
-)  # fmt: skip
+COMMAND = REMOVE.command(run)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.wide_column import TRUNCATE
 from docstore.node.node import node_of
 from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
@@ -19,7 +20,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return await change_schema(context, act)
 
 
-COMMAND = Command(
-    "wcTruncate", run, privilege=Privilege("remove", Resource.COLLECTION), role=Role.PRIMARY,
-    value=Type.COLLECTION, help="take all rows out of a column family",
-)  # fmt: skip
+COMMAND = TRUNCATE.command(run)

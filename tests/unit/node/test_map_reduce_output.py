@@ -12,7 +12,7 @@ import pytest
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import PUBLIC, Command, Role
-from docstore.commands.shared.map_reduce import Mode, Output
+from docstore.commands.requests.map_reduce import Mode, Output
 from docstore.errors import Code
 from docstore.node.pipeline.map_reduce import TEMPORARY, UNFINISHED, MapReduceOutput, finish_left_outputs
 from docstore.node.process.settings import ClusterRole

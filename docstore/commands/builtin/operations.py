@@ -1,0 +1,36 @@
+"""The locks of operations, of which there are none, and the end of cursors."""
+
+from __future__ import annotations
+
+from bson.int64 import Int64
+
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+
+
+def kill_cursors(context: Context, arguments: Arguments) -> Result:
+    killed: list[Int64] = []
+    missing: list[Int64] = []
+    for cursor_id in arguments["cursors"]:
+        found = context.services.cursors.kill(cursor_id, context.namespace)
+        (killed if found else missing).append(Int64(cursor_id))
+    return {"cursorsKilled": killed, "cursorsNotFound": missing, "cursorsAlive": [], "cursorsUnknown": []}
+
+
+def lock_info(_context: Context, _arguments: Arguments) -> Result:
+    """Commands on one event loop take turns and hold no locks."""
+    return {"lockInfo": []}
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "killCursors", kill_cursors, privilege=Privilege("killCursors", Resource.COLLECTION), role=Role.ANY,
+        value=Type.COLLECTION, parameters=(Parameter("cursors", Type.INTEGERS, required=True),), stable=True,
+        help="end cursors",
+    ),
+    Command(
+        "lockInfo", lock_info, privilege=Privilege("serverStatus", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+        tolerant=True, help="locks that are held: there are none",
+    ),
+)  # fmt: skip

@@ -1,0 +1,130 @@
+"""What a server says of itself to whoever connects: that it is there, its build, its commands, its log."""
+
+from __future__ import annotations
+
+import platform
+
+import docstore
+from docstore import log
+from docstore.bson.compilation import kernel_form
+from docstore.bson.walk import STRING
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.limits import COMPATIBLE_VERSION, MAX_DOCUMENT_BYTES
+from docstore.commands.values import text_of
+from docstore.errors import Code, CommandError
+
+LOGS = {"global": log.RECENT, "startupWarnings": log.WARNINGS}
+"""The newest lines of each, that are still in memory."""
+
+
+def ping(_context: Context, _arguments: Arguments) -> Result:
+    return {}
+
+
+def build_info(_context: Context, _arguments: Arguments) -> Result:
+    """The MongoDB version whose behaviour drivers may expect, and what this server really is (`docstore`)."""
+    return {
+        "version": COMPATIBLE_VERSION,
+        "gitVersion": "none",
+        "modules": [],
+        "allocator": "system",
+        "javascriptEngine": "v8",
+        "sysInfo": "deprecated",
+        "versionArray": [*map(int, COMPATIBLE_VERSION.split(".")), 0],
+        "docstore": {
+            "version": docstore.__version__,
+            "python": platform.python_version(),
+            "kernel": kernel_form(),
+        },
+        "buildEnvironment": {"target_arch": platform.machine(), "target_os": platform.system().lower()},
+        "bits": 64,
+        "debug": False,
+        "maxBsonObjectSize": MAX_DOCUMENT_BYTES,
+        "storageEngines": ["inMemory", "rocksdb"],
+    }
+
+
+def features(_context: Context, _arguments: Arguments) -> Result:
+    """What an old shell asks of a server's JavaScript."""
+    return {"js": {"utf8": True}}
+
+
+def whatsmyuri(context: Context, _arguments: Arguments) -> Result:
+    return {"you": context.connection.remote}
+
+
+def list_commands(context: Context, _arguments: Arguments) -> Result:
+    return {
+        "commands": {
+            command.name: {
+                "help": command.help,
+                "requiresAuth": command.privilege.resource is not Resource.NONE,
+                "secondaryOk": command.role is Role.ANY,
+                "adminOnly": command.admin_only,
+                **({} if command.role is Role.ANY else {"secondaryOverrideOk": command.role is Role.SECONDARY_OK}),
+                "apiVersions": ["1"] if command.stable else [],
+                "deprecatedApiVersions": [],
+            }
+            for command in context.services.table
+        }
+    }
+
+
+def get_last_error(_context: Context, _arguments: Arguments) -> Result:
+    """Gone, as a command. Clients that write with OP_INSERT, OP_UPDATE and OP_DELETE ask with OP_QUERY and are answered
+    by `docstore.commands.legacy.opcodes`.
+    """
+    raise CommandError(5739000, "getLastError command is not supported")
+
+
+def get_log(_context: Context, arguments: Arguments) -> Result:
+    name = arguments.value
+    if name == "*":
+        return {"names": list(LOGS)}
+    found = LOGS.get(name)
+    if found is None:
+        raise CommandError(Code.OperationFailed, f"No log named '{name}'")
+    return {"totalLinesWritten": len(found.lines), "log": list(found.lines)}
+
+
+def log_rotate(_context: Context, arguments: Arguments) -> Result:
+    code, data = arguments.value
+    if code == STRING and text_of(data) != "server":
+        raise CommandError(Code.NoSuchKey, f"there is no log of the kind '{text_of(data)}'")
+    try:
+        # Standard error has no file that could be begun anew, and the real server says ok then too.
+        log.rotate()
+    except OSError as error:
+        raise CommandError(Code.OperationFailed, f"Log rotation failed: {error.strerror}") from None
+    return {}
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("ping", ping, privilege=PUBLIC, role=Role.ANY, stable=True, help="answers ok"),
+    Command(
+        "buildInfo", build_info, aliases=("buildinfo",), privilege=PUBLIC, role=Role.ANY, tolerant=True,
+        help="version and build of this server",
+    ),
+    Command(
+        "features", features, privilege=AUTHENTICATED, role=Role.ANY, help="what the server's JavaScript can do"
+    ),
+    Command(
+        "whatsmyuri", whatsmyuri, privilege=PUBLIC, role=Role.ANY, tolerant=True,
+        help="the caller's own address, host:port",
+    ),
+    Command("listCommands", list_commands, privilege=PUBLIC, role=Role.ANY, help="every command of this server"),
+    Command(
+        "getLastError", get_last_error, aliases=("getlasterror",), privilege=PUBLIC, role=Role.ANY, tolerant=True,
+        refuses="a write is acknowledged in its own reply",
+    ),
+    Command(
+        "getLog", get_log, privilege=Privilege("getLog", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+        value=Type.STRING, help="the newest log lines",
+    ),
+    Command(
+        "logRotate", log_rotate, privilege=Privilege("logRotate", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+        help="begin a new log file",
+    ),
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""Logical sessions: their beginning, their life, their end. Multi-document transactions in them are refused.
+
+What is open in a session are cursors and operations; without users there is nobody to choose sessions by.
+"""
+
+from __future__ import annotations
+
+from docstore.bson import elements, get_field
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import AUTHENTICATED, Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.sessions.fields import NO_USER_DIGEST, lsid_document, parse_lsid
+from docstore.commands.sessions.lists import kill, lsids_of
+from docstore.commands.sessions.registry import TIMEOUT_MINUTES
+from docstore.errors import Code, CommandError
+
+MAX_SESSIONS_AT_ONCE = 10_000
+_KILL_ANY = Privilege("killAnySession", Resource.CLUSTER)
+
+
+def start_session(context: Context, _arguments: Arguments) -> Result:
+    """Drivers make their own sessions; shells ask."""
+    lsid = context.services.sessions.start(NO_USER_DIGEST)
+    return {"id": lsid_document(lsid), "timeoutMinutes": TIMEOUT_MINUTES}
+
+
+def refresh_sessions(context: Context, arguments: Arguments) -> Result:
+    for lsid in lsids_of("refreshSessions", arguments.value):
+        context.services.sessions.touch(lsid)
+    return {}
+
+
+def end_sessions(context: Context, arguments: Arguments) -> Result:
+    lsids = lsids_of("endSessions", arguments.value, most=MAX_SESSIONS_AT_ONCE)
+    context.services.sessions.end(lsids)
+    context.services.cursors.kill_sessions(lsids)
+    return {}
+
+
+def kill_sessions(context: Context, arguments: Arguments) -> Result:
+    """Of the named sessions; of all when none is named."""
+    kill(context, lsids_of("killSessions", arguments.value))
+    return {}
+
+
+def kill_all_sessions(context: Context, arguments: Arguments) -> Result:
+    if arguments.value:
+        raise CommandError(Code.UserNotFound, "Could not find the user: there are none")
+    kill(context, set())
+    return {}
+
+
+def kill_all_sessions_by_pattern(context: Context, arguments: Arguments) -> Result:
+    """Of the sessions that one of the patterns picks; of all for no pattern."""
+    lsids: set[bytes] = set()
+    everything = not arguments.value
+    for pattern in arguments.value or ():
+        lsid = get_field(pattern, "lsid")
+        if any(name != "lsid" for name, _, _ in elements(pattern)):
+            raise CommandError(Code.NotImplemented, "sessions cannot be chosen by user: there are no users")
+        if lsid is None:
+            everything = True
+        else:
+            lsids.add(parse_lsid(*lsid, field="killAllSessionsByPattern.lsid"))
+    kill(context, set() if everything else lsids)
+    return {}
+
+
+def end_transaction(context: Context, _arguments: Arguments) -> Result:
+    """No transaction can have begun, so there is none to end."""
+    raise CommandError(Code.CommandFailed, f"{context.command.name} must be run within a transaction")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "startSession", start_session, privilege=AUTHENTICATED, role=Role.ANY, tolerant=True,
+        help="begin a logical session",
+    ),
+    Command(
+        "refreshSessions", refresh_sessions, privilege=AUTHENTICATED, role=Role.ANY, value=Type.DOCUMENTS, stable=True,
+        help="renew the time-out of sessions",
+    ),
+    Command(
+        "endSessions", end_sessions, privilege=AUTHENTICATED, role=Role.ANY, value=Type.DOCUMENTS, stable=True,
+        help="end sessions",
+    ),
+    Command(
+        "killSessions", kill_sessions, privilege=AUTHENTICATED, role=Role.ANY, value=Type.DOCUMENTS,
+        help="end what runs in sessions",
+    ),
+    Command(
+        "killAllSessions", kill_all_sessions, privilege=_KILL_ANY, role=Role.ANY, value=Type.DOCUMENTS,
+        help="end what runs in any session",
+    ),
+    Command(
+        "killAllSessionsByPattern", kill_all_sessions_by_pattern, privilege=_KILL_ANY, role=Role.ANY,
+        value=Type.DOCUMENTS, help="end what runs in sessions that match",
+    ),
+    *(
+        Command(
+            name, end_transaction, privilege=AUTHENTICATED, role=Role.ANY, admin_only=True, tolerant=True,
+            write_concern=True, stable=True, refuses="there are no multi-document transactions yet",
+        )
+        for name in ("abortTransaction", "commitTransaction")
+    ),
+)  # fmt: skip

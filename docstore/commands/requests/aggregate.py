@@ -1,0 +1,62 @@
+"""What an aggregate is about, and which stages it may have: those that tell of processes, those of the Stable API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from docstore.bson import array_documents, elements, get_field
+from docstore.bson.walk import ARRAY, OBJECT
+from docstore.errors import Code, CommandError
+
+_ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
+"""Stages that need `{aggregate: 1}`; the first one the admin database too."""
+_SESSIONS = "config.system.sessions"
+_UNSTABLE = frozenset(("$currentOp", "$fill", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats"))
+"""Stages that version 1 of the Stable API has not."""
+
+
+def collection_of(value: str | float) -> str | None:
+    """The collection that an aggregate names; None for `{aggregate: 1}`. Errors: FailedToParse for other numbers."""
+    if isinstance(value, str):
+        return value
+    if value != 1:
+        raise CommandError(
+            Code.FailedToParse, "Invalid command format: the 'aggregate' field must specify a collection name or 1"
+        )
+    return None
+
+
+def check_stage_places(db: str, collection: str | None, stages: Sequence[bytes]) -> None:
+    """Refuse stages that cannot stand where an aggregate names this collection, or none. Errors: InvalidNamespace."""
+    for stage in stages:
+        for name, _, _ in elements(stage):
+            if name in _ON_THE_PROCESS and (collection is not None or (name == "$currentOp" and db != "admin")):
+                where = "the 'admin' database" if name == "$currentOp" else "the database"
+                raise CommandError(Code.InvalidNamespace, f"{name} must be run against {where} with {{aggregate: 1}}")
+            if name == "$listSessions" and f"{db}.{collection}" != _SESSIONS:
+                raise CommandError(Code.InvalidNamespace, f"$listSessions may only be run against {_SESSIONS}")
+
+
+def check_stable_stages(stages: Iterable[bytes]) -> None:
+    """Refuse what clients with `apiStrict` may not use, in nested pipelines too. Errors: APIStrictError."""
+    for stage in stages:
+        for name, code, data in elements(stage)[:1]:
+            if name in _UNSTABLE or (name == "$collStats" and code == OBJECT and not _counts_only(data)):
+                raise CommandError(Code.APIStrictError, f"stage {name} is not allowed with apiStrict in API Version 1")
+            if code == OBJECT:
+                _check_nested(name, data)
+
+
+def _counts_only(options: bytes) -> bool:
+    return all(name == "count" for name, _, _ in elements(options))
+
+
+def _check_nested(stage: str, options: bytes) -> None:
+    if stage == "$facet":
+        pipelines = [(code, data) for _, code, data in elements(options)]
+    else:
+        inner = get_field(options, "pipeline")
+        pipelines = [] if inner is None else [inner]
+    for code, data in pipelines:
+        if code == ARRAY and all(kind == OBJECT for _, kind, _ in elements(data)):
+            check_stable_stages(array_documents(data))

@@ -1,0 +1,40 @@
+"""The command inside an explain, parsed as it would be by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from docstore.bson import elements
+from docstore.bson.walk import STRING
+from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
+from docstore.commands.context import Context
+from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.errors import Code, CommandError
+
+
+def explained_command(context: Context, raw: bytes, explainable: Container[str]) -> tuple[str, Arguments]:
+    """Its name and arguments, for `{aggregate: 1}` with 1 as their value; sets the namespace.
+
+    Errors: IllegalOperation for what is not explainable, InvalidNamespace, those of the command's parameters.
+    """
+    fields = elements(raw)
+    table = context.services.table
+    name = table.get(fields[0][0]).name if fields else ""
+    if name not in explainable:
+        raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
+    command = table.get(name)
+    (_, code, data), *rest = fields
+    if code != STRING and name != "aggregate":
+        raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
+    value = convert(f"{name}.{name}", command.value, code, data, context.db)
+    if isinstance(value, str):
+        context.namespace = f"{context.db}.{value}"
+    values: dict[str, Any] = {}
+    for field, field_code, field_data in rest:
+        if field in command.by_name:
+            take(name, command.by_name[field], field_code, field_data, context.db, values)
+        elif field not in ENVELOPE_FIELDS:
+            raise unknown_field(name, field)
+    check_required(name, command.by_name, values)
+    return name, Arguments(command.by_name, values, value)

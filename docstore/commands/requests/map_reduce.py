@@ -1,0 +1,179 @@
+"""The `mapReduce` command as nodes and routers share it: its parameters, its functions, where its output goes.
+
+Between router and shard the command has an internal form: `shardedFirstPass: true`, sent with `out: {inline: 1}`. The
+shard then leaves out finalize and answers `{cursor, counts}`: a cursor over `{_id, value}` sorted by `_id` in the order
+of the collation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from bson.int64 import Int64
+
+from docstore.aggregation.stages.write import Merge, WhenMatched, WhenNotMatched
+from docstore.bson import Value, elements, get_field
+from docstore.bson.walk import BOOL, EMPTY_DOCUMENT, NULL, OBJECT, STRING
+from docstore.commands.arguments import Arguments
+from docstore.commands.values import text_of
+from docstore.errors import Code, CommandError
+from docstore.js.job import Counts, Limits, MapReduceJob
+from docstore.js.stored import checked
+from docstore.namespace import check_collection_name, check_database_name, split_namespace
+from docstore.query.context import PLAIN
+from docstore.query.value.collation import Collation
+from docstore.query.value.values import NUMBERS, number_of
+
+_FUNCTIONS = frozenset((STRING, 0x0D, 0x0F))
+
+
+class Mode(Enum):
+    """What becomes of the results: of equal keys MERGE keeps the new result, REDUCE what the old and the new make."""
+
+    INLINE = "inline"
+    REPLACE = "replace"
+    MERGE = "merge"
+    REDUCE = "reduce"
+
+
+_MODES = {
+    "replace": Mode.REPLACE,
+    "normal": Mode.REPLACE,
+    "merge": Mode.MERGE,
+    "reduce": Mode.REDUCE,
+    "inline": Mode.INLINE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """`database` and `collection` are empty for inline output."""
+
+    mode: Mode
+    database: str = ""
+    collection: str = ""
+    sharded: bool = False
+    """The target must be sharded already."""
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.database}.{self.collection}"
+
+    def check_sharded(self, sharded: bool) -> None:
+        """Errors: InvalidOptions when a sharded target was asked for and it is none."""
+        if self.sharded and not sharded:
+            raise CommandError(Code.InvalidOptions, "out.sharded is only for a target that is sharded already")
+
+    def named(self, own_database: str) -> Any:
+        """As the reply's `result` names it: with its database when that was another."""
+        if self.database == own_database:
+            return self.collection
+        return {"db": self.database, "collection": self.collection}
+
+
+def output_of(args: Arguments, database: str) -> Output:
+    """The `out` of a command: a collection's name, `{mode: name, [db]}` or `{inline: 1}`; `normal` is an old name of
+    replace. Errors: those of the real server for wrong forms."""
+    code, data = args["out"]
+    if code == STRING:
+        return _into(Mode.REPLACE, database, text_of(data))
+    if code != OBJECT:
+        raise CommandError(Code.BadValue, "'out' must be either a string or an object")
+    fields = {name: (kind, value) for name, kind, value in elements(data)}
+    modes = [name for name in fields if name in _MODES]
+    if len(modes) != 1:
+        raise CommandError(Code.BadValue, "'out' needs exactly one of replace, merge, reduce and inline")
+    mode = modes[0]
+    kind, value = fields[mode]
+    _check_options(fields, mode)
+    if mode == "inline":
+        if kind not in NUMBERS or number_of((kind, value)) != 1:
+            raise CommandError(Code.BadValue, "'out.inline' must be 1")
+        return Output(Mode.INLINE)
+    if kind != STRING:
+        raise CommandError(Code.BadValue, f"the collection of 'out.{mode}' must be a string")
+    if "db" in fields:
+        database = text_of(fields["db"][1])
+        check_database_name(database)
+    return _into(_MODES[mode], database, text_of(value), sharded="sharded" in fields)
+
+
+def _into(mode: Mode, database: str, collection: str, *, sharded: bool = False) -> Output:
+    if "$" in collection:
+        raise CommandError(Code.IllegalOperation, f"results cannot be written to {database}.{collection}")
+    check_collection_name(database, collection)
+    if mode is Mode.REPLACE and collection.startswith("system."):
+        raise CommandError(17385, f"results cannot replace the special collection {collection}")
+    return Output(mode, database, collection, sharded)
+
+
+def _check_options(fields: dict[str, tuple[int, bytes]], mode: str) -> None:
+    unknown = set(fields) - {mode, "db", "sharded", "nonAtomic"}
+    if unknown:
+        raise CommandError(Code.BadValue, f"'out' has an unknown field {sorted(unknown)[0]}")
+    for name in ("sharded", "nonAtomic"):
+        if name in fields and (fields[name][0] != BOOL or fields[name][1] == b"\0"):
+            raise CommandError(Code.BadValue, f"'out.{name}' can only be true")
+    if "db" in fields and fields["db"][0] != STRING:
+        raise CommandError(Code.BadValue, "'out.db' must be a string")
+    if mode == "inline" and len(fields) > 1:
+        raise CommandError(Code.InvalidOptions, "inline output goes to no collection, and takes no options")
+
+
+def job_of(
+    args: Arguments, seconds: float | None, stored: bytes | None = None, collation: Collation | None = None
+) -> MapReduceJob:
+    """The user's functions; `seconds`: how long they may take, `stored`: those that the database keeps.
+
+    Errors: BadValue for what is no function or no scope, 15958 for the limit, 4546000 for stored code with a scope.
+    """
+    if args["limit"] is not None and args["limit"] <= 0:
+        raise CommandError(15958, "the limit must be positive")
+    finalize, scope = _given(args["finalize"]), _given(args["scope"])
+    for name, function in (("map", args["map"]), ("reduce", args["reduce"]), ("finalize", finalize)):
+        if function is not None and function[0] not in _FUNCTIONS:
+            raise CommandError(Code.BadValue, f"'{name}' must be of string or code type")
+    if scope is not None and scope[0] != OBJECT:
+        raise CommandError(Code.BadValue, "'scope' must be an object")
+    return MapReduceJob(
+        map=args["map"],
+        reduce=args["reduce"],
+        finalize=None if args.given().get("shardedFirstPass") else finalize,
+        scope=None if scope is None else scope[1],
+        stored=None if stored is None else checked(stored),
+        collation=collation,
+        limits=Limits(seconds=seconds),
+    )
+
+
+def _given(value: Value | None) -> Value | None:
+    return None if value is None or value[0] == NULL else value
+
+
+def counts_document(counts: Counts) -> dict[str, Any]:
+    """`counts` as replies carry it: longs, in the order of 2012."""
+    return {
+        "input": Int64(counts.input),
+        "emit": Int64(counts.emit),
+        "reduce": Int64(counts.reduce),
+        "output": Int64(counts.output),
+    }
+
+
+class _MergeByKey(Merge):
+    """`$merge` as map-reduce means it: null is a key like any other."""
+
+    def identity(self, document: bytes) -> list[tuple[str, Value]]:
+        key = get_field(document, "_id")
+        return [("_id", key)] if key is not None and key[0] == NULL else Merge.identity(self, document)
+
+
+def merging(namespace: str) -> Merge:
+    """The stage that puts each result in the place of the document with its key."""
+    database, collection = split_namespace(namespace)
+    return _MergeByKey(
+        raw=EMPTY_DOCUMENT, database=database, collection=collection, on=("_id",), matched=WhenMatched.REPLACE,
+        not_matched=WhenNotMatched.INSERT, pipeline=(), let=(), query_context=PLAIN,
+    )  # fmt: skip

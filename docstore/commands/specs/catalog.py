@@ -1,0 +1,163 @@
+"""Commands about databases, collections and indexes."""
+
+from __future__ import annotations
+
+from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
+from docstore.commands.specs.options import COLLATION, CURSOR
+from docstore.errors import Code
+
+_MOST_BYTES = 1 << 50
+_MOST_DOCUMENTS = 0x7FFFFFFF
+"""Of a capped collection."""
+_VALIDATION = (
+    Parameter("validator", Type.OBJECT),
+    Parameter("validationLevel", Type.STRING),
+    Parameter("validationAction", Type.STRING),
+    Parameter("viewOn", Type.STRING),
+    Parameter("pipeline", Type.DOCUMENTS),
+)
+_IMAGES = Parameter("changeStreamPreAndPostImages", Type.OBJECT)
+
+CREATE = Spec(
+    "create", privilege=Privilege("createCollection", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
+    stable=True,
+    parameters=(
+        Parameter("capped", Type.SAFE_BOOL, default=False),
+        Parameter("size", Type.INT, minimum=1, maximum=_MOST_BYTES),
+        Parameter("max", Type.INT, maximum=_MOST_DOCUMENTS),
+        Parameter("autoIndexId", Type.SAFE_BOOL),
+        Parameter("idIndex", Type.OBJECT),
+        *_VALIDATION,
+        Parameter("storageEngine", Type.OBJECT),
+        Parameter("indexOptionDefaults", Type.OBJECT),
+        Parameter("expireAfterSeconds", Type.INT),
+        Parameter("temp", Type.BOOL),
+        COLLATION,
+        _IMAGES,
+        Parameter("timeseries", Type.OBJECT),
+        Parameter("clusteredIndex", Type.ANY),
+        Parameter("encryptedFields", Type.OBJECT, unsupported="encrypted collections are not supported"),
+    ),
+    help="make a collection",
+)  # fmt: skip
+
+COLL_MOD = Spec(
+    "collMod", aliases=("collmod",), privilege=Privilege("collMod", Resource.COLLECTION), role=Role.PRIMARY,
+    value=Type.COLLECTION, stable=True,
+    parameters=(
+        Parameter("index", Type.OBJECT),
+        *_VALIDATION,
+        Parameter("cappedSize", Type.INT, minimum=1, maximum=_MOST_BYTES),
+        Parameter("cappedMax", Type.INT, maximum=_MOST_DOCUMENTS),
+        Parameter("dryRun", Type.SAFE_BOOL, default=False),
+        Parameter("expireAfterSeconds", Type.ANY),
+        Parameter("timeseries", Type.OBJECT, unsupported="time-series collections are not supported"),
+        _IMAGES,
+    ),
+    help="change the options of a collection",
+)  # fmt: skip
+
+DROP = Spec(
+    "drop", privilege=Privilege("dropCollection", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
+    stable=True, help="remove a collection",
+)  # fmt: skip
+
+DROP_DATABASE = Spec(
+    "dropDatabase", aliases=("dropdatabase",), privilege=Privilege("dropDatabase", Resource.DATABASE),
+    role=Role.PRIMARY, stable=True, help="remove a database",
+)  # fmt: skip
+
+RENAME_COLLECTION = Spec(
+    "renameCollection", aliases=("renamecollection",), privilege=Privilege("renameCollectionSameDB", Resource.DATABASE),
+    role=Role.PRIMARY, admin_only=True, value=Type.NAMESPACE,
+    parameters=(
+        Parameter("to", Type.NAMESPACE, required=True),
+        Parameter("dropTarget", Type.SAFE_BOOL, default=False),
+        Parameter("stayTemp", Type.SAFE_BOOL, unsupported="there are no temporary collections"),
+    ),
+    help="give a collection another name",
+)  # fmt: skip
+
+CONVERT_TO_CAPPED = Spec(
+    "convertToCapped", aliases=("converttocapped",), privilege=Privilege("convertToCapped", Resource.COLLECTION),
+    role=Role.PRIMARY, value=Type.COLLECTION, tolerant=True, parameters=(Parameter("size", Type.ANY),),
+    help="make a collection capped",
+)  # fmt: skip
+
+CLONE_COLLECTION_AS_CAPPED = Spec(
+    "cloneCollectionAsCapped", aliases=("clonecollectionascapped",), privilege=Privilege("find", Resource.COLLECTION),
+    role=Role.PRIMARY, value=Type.COLLECTION, tolerant=True,
+    parameters=(Parameter("toCollection", Type.STRING), Parameter("size", Type.ANY)),
+    help="make a capped copy of a collection",
+)  # fmt: skip
+
+CREATE_INDEXES = Spec(
+    "createIndexes", aliases=("createindexes",), privilege=Privilege("createIndex", Resource.COLLECTION),
+    role=Role.PRIMARY, value=Type.COLLECTION, stable=True,
+    parameters=(
+        Parameter("indexes", Type.DOCUMENTS, required=True),
+        Parameter("ignoreUnknownIndexOptions", Type.SAFE_BOOL, default=False),
+        Parameter("commitQuorum", (Type.INT, Type.STRING)),
+    ),
+    help="build indexes",
+)  # fmt: skip
+
+DROP_INDEXES = Spec(
+    "dropIndexes", aliases=("deleteIndexes", "dropindexes", "deleteindexes"),
+    privilege=Privilege("dropIndex", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION, stable=True,
+    parameters=(Parameter("index", Type.ANY, required=True),), help="remove indexes",
+)  # fmt: skip
+
+LIST_INDEXES = Spec(
+    "listIndexes", aliases=("listindexes",), privilege=Privilege("listIndexes", Resource.COLLECTION),
+    role=Role.SECONDARY_OK, value=Type.COLLECTION, stable=True,
+    parameters=(CURSOR, Parameter("includeBuildUUIDs", Type.SAFE_BOOL, unsupported="index builds have no UUIDs")),
+    help="the indexes of a collection",
+)  # fmt: skip
+
+LIST_COLLECTIONS = Spec(
+    "listCollections", aliases=("listcollections",), privilege=Privilege("listCollections", Resource.DATABASE),
+    role=Role.SECONDARY_OK, stable=True,
+    parameters=(
+        CURSOR,
+        Parameter("nameOnly", Type.SAFE_BOOL, default=False),
+        Parameter("filter", Type.OBJECT),
+        Parameter("authorizedCollections", Type.SAFE_BOOL, default=False),
+    ),
+    help="the collections of a database",
+)  # fmt: skip
+
+LIST_DATABASES = Spec(
+    "listDatabases", aliases=("listdatabases",), privilege=Privilege("listDatabases", Resource.CLUSTER),
+    role=Role.SECONDARY_OK, admin_only=True, stable=True,
+    parameters=(
+        Parameter("nameOnly", Type.SAFE_BOOL, default=False),
+        Parameter("filter", Type.OBJECT),
+        Parameter("authorizedDatabases", Type.SAFE_BOOL, default=True),
+    ),
+    help="every database",
+)  # fmt: skip
+
+COLL_STATS = Spec(
+    "collStats", aliases=("collstats",), privilege=Privilege("collStats", Resource.COLLECTION),
+    role=Role.SECONDARY_OK, value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
+    parameters=(Parameter("scale", Type.INT, default=1, minimum=1),), help="figures about a collection",
+)  # fmt: skip
+
+DB_STATS = Spec(
+    "dbStats", aliases=("dbstats",), privilege=Privilege("dbStats", Resource.DATABASE), role=Role.SECONDARY_OK,
+    tolerant=True, parameters=(Parameter("scale", Type.ANY), Parameter("freeStorage", Type.ANY)),
+    help="figures about a database",
+)  # fmt: skip
+
+VALIDATE = Spec(
+    "validate", privilege=Privilege("validate", Resource.COLLECTION), role=Role.ANY, value=Type.COLLECTION,
+    wrong_name=Code.InvalidNamespace,
+    parameters=tuple(
+        Parameter(name, Type.SAFE_BOOL, default=False)
+        for name in (
+            "full", "scandata", "background", "metadata", "enforceFastCount", "checkBSONConformance", "repair",
+        )
+    ),
+    help="check a collection against its indexes and counters",
+)  # fmt: skip

@@ -1,0 +1,48 @@
+"""Commands about a process: how it greets, what it does, its end."""
+
+from __future__ import annotations
+
+from docstore.commands.declaration import PUBLIC, Parameter, Privilege, Resource, Role, Spec, Type
+from docstore.commands.greeting import PARAMETERS as GREETING
+from docstore.commands.greeting import following
+
+HELLO = Spec(
+    "hello", privilege=PUBLIC, role=Role.ANY, tolerant=True, stable=True, parameters=GREETING, following=following,
+    help="the server's place in its deployment and its limits",
+)  # fmt: skip
+
+IS_MASTER = Spec(
+    "isMaster", aliases=("ismaster",), privilege=PUBLIC, role=Role.ANY, tolerant=True, parameters=GREETING,
+    following=following, help="hello with its old name",
+)  # fmt: skip
+
+SERVER_STATUS = Spec(
+    "serverStatus", aliases=("serverstatus",), privilege=Privilege("serverStatus", Resource.CLUSTER), role=Role.ANY,
+    tolerant=True, help="what this process does and has done",
+)  # fmt: skip
+
+CURRENT_OP = Spec(
+    "currentOp", aliases=("currentop",), privilege=Privilege("inprog", Resource.CLUSTER), role=Role.ANY,
+    admin_only=True, tolerant=True, help="operations in progress",
+)  # fmt: skip
+
+KILL_OP = Spec(
+    "killOp", privilege=Privilege("killop", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    parameters=(Parameter("op", Type.ANY),), help="end an operation by its id",
+)  # fmt: skip
+
+GET_CMD_LINE_OPTS = Spec(
+    "getCmdLineOpts", privilege=Privilege("getCmdLineOpts", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    help="the command line of the process",
+)  # fmt: skip
+
+GET_SHARD_VERSION = Spec(
+    "getShardVersion", aliases=("getshardversion",), privilege=Privilege("getShardVersion", Resource.COLLECTION),
+    role=Role.ANY, admin_only=True, value=Type.NAMESPACE, help="this process's routing of a collection",
+)  # fmt: skip
+
+SHUTDOWN = Spec(
+    "shutdown", privilege=Privilege("shutdown", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    parameters=(Parameter("force", Type.SAFE_BOOL, default=False), Parameter("timeoutSecs", Type.INT, minimum=0)),
+    help="end this process",
+)  # fmt: skip

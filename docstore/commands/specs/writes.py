@@ -1,0 +1,49 @@
+"""Commands that write documents."""
+
+from __future__ import annotations
+
+from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
+from docstore.commands.specs.options import BYPASS, COLLATION, HINT, LET
+
+_ORDERED = Parameter("ordered", Type.BOOL, default=True)
+
+INSERT = Spec(
+    "insert", privilege=Privilege("insert", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
+    retryable=True, stable=True,
+    parameters=(Parameter("documents", Type.DOCUMENTS, required=True), _ORDERED, BYPASS),
+    help="add documents to a collection",
+)  # fmt: skip
+
+UPDATE = Spec(
+    "update", privilege=Privilege("update", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
+    retryable=True, stable=True,
+    parameters=(Parameter("updates", Type.DOCUMENTS, required=True), _ORDERED, BYPASS, LET),
+    help="change documents of a collection",
+)  # fmt: skip
+
+DELETE = Spec(
+    "delete", privilege=Privilege("remove", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
+    retryable=True, stable=True,
+    parameters=(Parameter("deletes", Type.DOCUMENTS, required=True), _ORDERED, BYPASS, LET),
+    help="remove documents of a collection",
+)  # fmt: skip
+
+FIND_AND_MODIFY = Spec(
+    "findAndModify", aliases=("findandmodify",), privilege=Privilege("update", Resource.COLLECTION), role=Role.PRIMARY,
+    value=Type.COLLECTION, retryable=True, stable=True,
+    parameters=(
+        Parameter("query", Type.OBJECT),
+        Parameter("sort", Type.OBJECT),
+        Parameter("remove", Type.SAFE_BOOL, default=False),
+        Parameter("update", Type.ANY),
+        Parameter("new", Type.SAFE_BOOL, default=False),
+        Parameter("fields", Type.OBJECT),
+        Parameter("upsert", Type.SAFE_BOOL, default=False),
+        HINT,
+        Parameter("arrayFilters", Type.DOCUMENTS, default=()),
+        BYPASS,
+        COLLATION,
+        LET,
+    ),
+    help="change or remove one document and return it",
+)  # fmt: skip
