@@ -103,7 +103,7 @@ class ReplicaSet:
         await self.membership.start()
 
     async def hand_over(self, seconds: float = HAND_OVER_SECONDS, *, leaving: bool = False) -> CommandError | None:
-        """Leave office if primary, as soon as a secondary can take over; what was refused after so many seconds.
+        """Step down if primary, as soon as a secondary can take over; what was refused after so many seconds.
 
         Secondaries can catch up only while the listener serves them; where none is heard of, none is waited for. From
         then on a member that is `leaving` refuses hello with ShutdownInProgress, also where it awaits news.

@@ -51,7 +51,7 @@ class Standalone:
         self.flusher.touched()
 
     async def hand_over(self, _seconds: float = 0.0, *, leaving: bool = False) -> None:
-        """A standalone holds no office, and nobody could choose another server."""
+        """A standalone does not step down, and nobody could choose another server."""
 
     @property
     def defaults_to_majority(self) -> bool:

@@ -13,7 +13,8 @@ from docstore.bson import get_field, to_python
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime, unpack_timestamp
 from docstore.replication.config import MemberConfig
-from docstore.replication.state import Peer, State
+from docstore.replication.peers import Peer
+from docstore.replication.state import State
 from docstore.replication.states import MemberState, Role
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def status(replica_set: ReplicaSet, *, now: float, wall: float, started: float, 
         "date": clock.date(now),
         "myState": int(state.member_state),
         "term": Int64(state.term),
-        "syncSourceHost": state.source or "",
-        "syncSourceId": _id_of(state, state.source),
+        "syncSourceHost": state.sync_source.host or "",
+        "syncSourceId": _id_of(state, state.sync_source.host),
         "heartbeatIntervalMillis": Int64(config.settings.heartbeat_interval_millis),
         "majorityVoteCount": config.majority_votes,
         "writeMajorityCount": config.write_majority,
@@ -110,7 +111,7 @@ def _wall_of(replica_set: ReplicaSet, optime: OpTime) -> Any | None:
 
 
 def _election(state: State, clock: _Clock) -> dict[str, Any]:
-    record, config = state.last_election, state.config
+    record, config = state.leadership.last_election, state.config
     if record is None or config is None:
         return {}
     metrics: dict[str, Any] = {
@@ -132,11 +133,11 @@ def _self(replica_set: ReplicaSet, state: State, member: MemberConfig, clock: _C
     fields = _head(member, state.member_state, clock.now - started)
     if member.data_bearing:
         fields.update(_position(state.applied))
-    fields["syncSourceHost"] = state.source or ""
-    fields["syncSourceId"] = _id_of(state, state.source)
-    fields["infoMessage"] = "" if state.source else state.source_reason
-    if state.role is Role.LEADER and state.election_time:
-        fields.update(_election_time(state.election_time))
+    fields["syncSourceHost"] = state.sync_source.host or ""
+    fields["syncSourceId"] = _id_of(state, state.sync_source.host)
+    fields["infoMessage"] = "" if state.sync_source.host else state.sync_source.reason
+    if state.role is Role.LEADER and state.leadership.election_time:
+        fields.update(_election_time(state.leadership.election_time))
     fields.update(_config_fields(state.config_version), self=True, lastHeartbeatMessage="")
     return fields
 

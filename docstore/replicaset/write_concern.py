@@ -30,7 +30,7 @@ class WriteConcernWaiters:
         self._waiters = Waiters()
 
     def wake(self) -> None:
-        """Something has progressed, or office was lost."""
+        """Something has progressed, or this member has stepped down."""
         self._waiters.wake()
 
     async def wait(self, optime: OpTime | None, concern: WriteConcern, deadline: float | None) -> dict[str, Any] | None:

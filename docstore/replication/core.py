@@ -20,7 +20,7 @@ from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication import elections, following, heartbeats, leadership, reconfig
 from docstore.replication.config import ReplicaSetConfig
-from docstore.replication.effects import Reply
+from docstore.replication.effects import Effects, Reply
 from docstore.replication.messages import (
     NO_VOTE,
     AbortCatchUp,
@@ -45,9 +45,9 @@ from docstore.replication.messages import (
     SyncFrom,
     VoteRequest,
 )
-from docstore.replication.state import NEVER, Effects, State
+from docstore.replication.state import State
 from docstore.replication.states import MemberState, Role
-from docstore.replication.terms import adopt_term, restart_election_timer
+from docstore.replication.terms import NEVER, adopt_term, restart_election_timer
 
 
 class Core:
@@ -70,10 +70,10 @@ class Core:
         self.state.term = max(vote.term, last_op.term, 0)
         self.state.applied = self.state.durable = last_op
         if config is not None:
-            self.state.install(config, now)
+            reconfig.adopt(self.state, config, now)
             restart_election_timer(self.state, now)
             if config.majority_votes == 1 and self.state.me is not None and self.state.me.electable:
-                self.state.election_at = now
+                self.state.candidacy.run_by(now)
 
     def receive(self, event: Event, now: float) -> Effects:
         """Take in one event; the effects of it, in order."""
@@ -115,16 +115,8 @@ class Core:
         state = self.state
         if state.config is None:
             return NEVER
-        due = [heartbeats.next_wakeup(state)]
-        if state.source is not None:
-            due.append(state.position_at)
-        if state.role is Role.LEADER:
-            due.append(leadership.next_wakeup(state))
-        elif state.role is Role.FOLLOWER:
-            due += [state.election_at, state.takeover_at]
-        if state.source is None and following.follows(state):
-            due.append(state.source_retry_at)
-        return min(due)
+        leading = leadership.next_wakeup(state) if state.role is Role.LEADER else NEVER
+        return min(leading, elections.next_wakeup(state), following.next_wakeup(state), heartbeats.next_wakeup(state))
 
     def check(self) -> None:
         """Assert the invariants of the state."""

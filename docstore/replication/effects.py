@@ -69,3 +69,4 @@ class SteppedDown:
 
 
 Effect = Persist | Send | Reply | Follow | Drain | BecomePrimary | SteppedDown
+Effects = list[Effect]

@@ -7,8 +7,14 @@ behind us in catch-up, goes the same way. A hand-over by a leaving primary skips
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 from docstore.errors import Code, CommandError
-from docstore.replication.effects import Persist, Reply, Send
+from docstore.replication.config import MemberConfig, ReplicaSetConfig
+from docstore.replication.effects import Effects, Persist, Reply, Send
 from docstore.replication.leadership import begin_primary
 from docstore.replication.messages import (
     NO_MEMBER,
@@ -17,18 +23,21 @@ from docstore.replication.messages import (
     LastVote,
     Maintenance,
     StepUpRequest,
+    Term,
     VoteReply,
     VoteRequest,
 )
 from docstore.replication.progress import on_majority
-from docstore.replication.state import NEVER, Effects, Election, State
 from docstore.replication.states import MemberState, Role
 from docstore.replication.terms import (
+    NEVER,
     adopt_term,
     refuse_unless_initiated,
     restart_election_timer,
-    retry_election_later,
 )
+
+if TYPE_CHECKING:
+    from docstore.replication.state import State
 
 BY_TIMEOUT = "electionTimeout"
 BY_PRIORITY = "priorityTakeover"
@@ -37,6 +46,78 @@ BY_STEP_UP = "stepUpRequestSkipDryRun"
 FRESHNESS_SECONDS = 2
 """How far behind the newest member a priority takeover may start."""
 EAGER_RETRY_SECONDS = 0.05
+TIMEOUT_SPREAD = 0.15
+"""Random part of the election timeout, as a fraction of it."""
+RETRY_FRACTION = 0.5
+"""After a lost election: wait between this fraction of the timeout and all of it."""
+
+
+@dataclass(slots=True)
+class Election:
+    """A round in progress."""
+
+    term: Term
+    dry_run: bool
+    reason: str
+    started_at: float
+    granted: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Candidacy:
+    """Whether this member runs, and when it will. Times are the driver's clock in seconds."""
+
+    election: Election | None = None
+    election_at: float = NEVER
+    takeover_at: float = NEVER
+    takeover_reason: str = ""
+    frozen_until: float = -math.inf
+    eager_until: float = -math.inf
+    """After initiation: run as soon as a majority has the configuration, instead of waiting for the timeout."""
+    maintenance: int = 0
+    """How often maintenance mode was asked for and not taken back."""
+
+    def wait_for_silence(
+        self, config: ReplicaSetConfig | None, me: MemberConfig | None, now: float, rng: Callable[[], float]
+    ) -> None:
+        """Run after a whole timeout from now."""
+        self.election_at = NEVER
+        if config is not None and me is not None and me.electable:
+            self.election_at = now + config.settings.election_timeout * (1 + TIMEOUT_SPREAD * rng())
+
+    def retry_later(self, timeout: float, now: float, rng: Callable[[], float]) -> None:
+        """The round was lost: the same two candidates should not meet again."""
+        self.end_round()
+        self.election_at = now + timeout * (RETRY_FRACTION + (1 - RETRY_FRACTION) * rng())
+
+    def run_by(self, at: float) -> None:
+        """Do not wait longer than until then."""
+        self.election_at = min(self.election_at, at)
+
+    def run_eagerly(self, now: float, until: float) -> None:
+        self.election_at, self.eager_until = now, until
+
+    def end_eagerness(self, now: float) -> None:
+        self.eager_until = now
+
+    def drop_takeover(self) -> None:
+        self.takeover_at = NEVER
+
+    def freeze_until(self, until: float) -> None:
+        self.frozen_until = max(self.frozen_until, until)
+
+    def end_round(self) -> None:
+        self.election = None
+
+    def won(self) -> Election:
+        """The round that was won; there is nothing to run for now."""
+        election = self.election
+        assert election is not None
+        self.end_round()
+        self.election_at = self.takeover_at = NEVER
+        self.eager_until = -math.inf
+        return election
 
 
 def unelectable(state: State, now: float) -> str:
@@ -47,29 +128,35 @@ def unelectable(state: State, now: float) -> str:
         return "it is an arbiter" if state.me.arbiter_only else "its priority is 0"
     if state.follower_state is not MemberState.SECONDARY:
         return f"it is in state {state.follower_state.label}"
-    if state.maintenance:
+    if state.candidacy.maintenance:
         return "it is in maintenance mode"
-    if state.frozen_until > now:
+    if state.candidacy.frozen_until > now:
         return "it is frozen or has stepped down"
     return ""
+
+
+def next_wakeup(state: State) -> float:
+    """When `tick` has something to do, or may have."""
+    candidacy = state.candidacy
+    return min(candidacy.election_at, candidacy.takeover_at) if state.role is Role.FOLLOWER else NEVER
 
 
 def tick(state: State, now: float, out: Effects) -> None:
     """Start a round whose time has come."""
     if state.role is not Role.FOLLOWER or state.config is None:
         return
-    if now >= state.takeover_at:
-        reason, state.takeover_at = state.takeover_reason, NEVER
+    if now >= state.candidacy.takeover_at:
+        reason, state.candidacy.takeover_at = state.candidacy.takeover_reason, NEVER
         if _takeover_reason(state) == reason and not unelectable(state, now) and _fresh_enough(state, reason):
             start(state, now, out, reason)
             return
-    if now >= state.election_at:
+    if now >= state.candidacy.election_at:
         if unelectable(state, now):
             restart_election_timer(state, now)
-            if state.frozen_until > now:
-                state.election_at = min(state.election_at, state.frozen_until)
-        elif state.eager_until > now and not _majority_has_config(state):
-            state.election_at = now + EAGER_RETRY_SECONDS
+            if state.candidacy.frozen_until > now:
+                state.candidacy.run_by(state.candidacy.frozen_until)
+        elif state.candidacy.eager_until > now and not _majority_has_config(state):
+            state.candidacy.election_at = now + EAGER_RETRY_SECONDS
         else:
             start(state, now, out, BY_TIMEOUT)
 
@@ -79,9 +166,9 @@ def start(state: State, now: float, out: Effects, reason: str, *, dry_run: bool 
     assert state.role is Role.FOLLOWER
     assert state.me is not None
     state.role = Role.CANDIDATE
-    state.election_at = state.takeover_at = NEVER
+    state.candidacy.election_at = state.candidacy.takeover_at = NEVER
     if dry_run:
-        state.election = Election(state.term, True, reason, now, granted={state.me.id})
+        state.candidacy.election = Election(state.term, True, reason, now, granted={state.me.id})
         _canvass(state, now, out)
     else:
         _run(state, now, out, reason)
@@ -90,17 +177,17 @@ def start(state: State, now: float, out: Effects, reason: str, *, dry_run: bool 
 def consider_takeover(state: State, now: float) -> None:
     """After news of the primary: plan to take over from it, or drop the plan (rule 8)."""
     reason = _takeover_reason(state)
-    if reason == state.takeover_reason and (state.takeover_at != NEVER) == bool(reason):
+    if reason == state.candidacy.takeover_reason and (state.candidacy.takeover_at != NEVER) == bool(reason):
         return
-    state.takeover_reason = reason
-    state.takeover_at = NEVER
+    state.candidacy.takeover_reason = reason
+    state.candidacy.takeover_at = NEVER
     if reason and state.config is not None and state.me is not None:
         settings = state.config.settings
         if reason == BY_PRIORITY:
             delay = settings.election_timeout * (state.config.priority_rank(state.me) + 1)
         else:
             delay = settings.catch_up_takeover_delay_millis / 1000
-        state.takeover_at = now + delay + settings.election_timeout * 0.15 * state.rng()
+        state.candidacy.takeover_at = now + delay + settings.election_timeout * 0.15 * state.rng()
 
 
 def vote(state: State, request: VoteRequest, now: float, out: Effects) -> None:
@@ -149,7 +236,7 @@ def counted(state: State, event: Answered, now: float, out: Effects) -> None:
     assert isinstance(request, VoteRequest)
     if isinstance(reply, VoteReply) and adopt_term(state, reply.term, now, out):
         return
-    election = state.election
+    election = state.candidacy.election
     member = state.member_of(event.peer)
     if election is None or member is None or (election.term, election.dry_run) != (request.term, request.dry_run):
         return
@@ -183,9 +270,9 @@ def freeze(state: State, event: Freeze, now: float, out: Effects) -> None:
     except CommandError as refused:
         out.append(Reply(token=event.token, result=refused))
         return
-    state.frozen_until = now + event.seconds
+    state.candidacy.frozen_until = now + event.seconds
     if event.seconds == 0 and state.config is not None and state.config.majority_votes == 1:
-        state.election_at = min(state.election_at, now)
+        state.candidacy.run_by(now)
     out.append(Reply(token=event.token, result=None))
 
 
@@ -197,18 +284,18 @@ def maintain(state: State, event: Maintenance, out: Effects) -> None:
             raise CommandError(Code.NotSecondary, "primaries can't modify maintenance mode")
         if state.role is Role.CANDIDATE:
             raise CommandError(Code.NotSecondary, "currently running for election")
-        if not event.on and not state.maintenance:
+        if not event.on and not state.candidacy.maintenance:
             raise CommandError(Code.OperationFailed, "already out of maintenance mode")
     except CommandError as refused:
         out.append(Reply(token=event.token, result=refused))
         return
-    state.maintenance += 1 if event.on else -1
+    state.candidacy.maintenance += 1 if event.on else -1
     out.append(Reply(token=event.token, result=None))
 
 
 def _canvass(state: State, now: float, out: Effects) -> None:
     """Ask every voter of the round, then see whether our own vote is enough already."""
-    election, config = state.election, state.config
+    election, config = state.candidacy.election, state.config
     assert election is not None
     assert config is not None
     request = VoteRequest(
@@ -229,13 +316,13 @@ def _run(state: State, now: float, out: Effects, reason: str) -> None:
     state.term += 1
     state.primary_id = NO_MEMBER
     state.vote = LastVote(term=state.term, candidate=state.my_id)
-    state.election = Election(state.term, False, reason, now, granted={state.my_id})
+    state.candidacy.election = Election(state.term, False, reason, now, granted={state.my_id})
     out.append(Persist(vote=state.vote))
     _canvass(state, now, out)
 
 
 def _conclude(state: State, now: float, out: Effects) -> None:
-    election, config = state.election, state.config
+    election, config = state.candidacy.election, state.config
     if election is None or config is None:
         return
     if on_majority(config, election.granted):
@@ -245,8 +332,7 @@ def _conclude(state: State, now: float, out: Effects) -> None:
             begin_primary(state, now, out)
     elif len(config.voters) - sum(m.id in election.refused for m in config.voters) < config.majority_votes:
         state.role = Role.FOLLOWER
-        state.election = None
-        retry_election_later(state, now)
+        state.candidacy.retry_later(config.settings.election_timeout, now, state.rng)
 
 
 def _majority_has_config(state: State) -> bool:

@@ -10,9 +10,13 @@ only adds a hop to every majority write.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime
-from docstore.replication.effects import Follow, Reply, Send
+from docstore.replication.effects import Effects, Follow, Reply, Send
 from docstore.replication.messages import (
     Answered,
     Position,
@@ -21,12 +25,38 @@ from docstore.replication.messages import (
     SourceFailed,
     SyncFrom,
 )
-from docstore.replication.state import NEVER, Effects, Peer, State
 from docstore.replication.states import MemberState, PrimaryState, Role
+from docstore.replication.terms import NEVER
+
+if TYPE_CHECKING:
+    from docstore.replication.peers import Peer
+    from docstore.replication.state import State
 
 RETRY_SECONDS = 1.0
 PING_CLASS_SECONDS = 0.005
 MAX_LAG_SECONDS = 30
+
+
+@dataclass(slots=True)
+class SyncSource:
+    """The member that the log is fetched from, None for nobody, and how we tell it where we are. Times are the
+    driver's clock in seconds."""
+
+    host: str | None = None
+    reason: str = ""
+    """Why the one before was left, or none is found."""
+    retry_at: float = -math.inf
+    forced: str | None = None
+    position_in_flight: bool = False
+    position_dirty: bool = False
+    position_at: float = NEVER
+
+    def search_at(self, now: float) -> None:
+        """Look for one then, if there is none."""
+        self.retry_at = now
+
+    def leave(self) -> None:
+        self.host = None
 
 
 def follows(state: State) -> bool:
@@ -42,20 +72,20 @@ def review(state: State, now: float, out: Effects) -> None:
     """Leave a source that is no good any more; look for one when there is none."""
     if not follows(state):
         # A rollback goes on talking to the source that it found itself apart from.
-        if state.source is not None and state.follower_state is not MemberState.ROLLBACK:
+        if state.sync_source.host is not None and state.follower_state is not MemberState.ROLLBACK:
             _follow(state, None, now, out)
         return
-    if state.source is not None:
-        why = _unfit(state, state.source, now)
+    if state.sync_source.host is not None:
+        why = _unfit(state, state.sync_source.host, now)
         if not why:
             return
-        state.source_reason = why
+        state.sync_source.reason = why
         _follow(state, _choose(state, now), now, out)
         return
     found = _choose(state, now)
     if found is None:
-        state.source_retry_at = now + RETRY_SECONDS
-        state.source_reason = "Could not find member to sync from"
+        state.sync_source.retry_at = now + RETRY_SECONDS
+        state.sync_source.reason = "Could not find member to sync from"
     else:
         _follow(state, found, now, out)
 
@@ -64,9 +94,9 @@ def abandon(state: State, event: SourceFailed, now: float, out: Effects) -> None
     """The driver could not use the source: avoid it for a while and choose again."""
     peer = state.peers.get(event.peer)
     if peer is not None:
-        peer.avoid_until = now + event.seconds
-    if state.source == event.peer:
-        state.source_reason = event.reason
+        peer.avoid(now + event.seconds)
+    if state.sync_source.host == event.peer:
+        state.sync_source.reason = event.reason
         _follow(state, _choose(state, now) if follows(state) else None, now, out)
 
 
@@ -77,45 +107,57 @@ def sync_from(state: State, event: SyncFrom, now: float, out: Effects) -> None:
     except CommandError as refusal:
         out.append(Reply(token=event.token, result=refusal))
         return
-    previous = state.source or ""
-    peer.avoid_until = now
-    state.forced_source = event.host
+    previous = state.sync_source.host or ""
+    peer.avoid(now)
+    state.sync_source.forced = event.host
     out.append(Reply(token=event.token, result=previous))
-    if state.source != event.host:
+    if state.sync_source.host != event.host:
         _follow(state, _choose(state, now), now, out)
 
 
 def progressed(state: State, now: float, out: Effects) -> None:
     """Our position, or that of a member behind us, has changed: tell the source; one update is under way at a time."""
-    if state.source is None or state.role is Role.LEADER or state.follower_state is MemberState.STARTUP2:
+    if state.sync_source.host is None or state.role is Role.LEADER or state.follower_state is MemberState.STARTUP2:
         return
-    if state.position_in_flight:
-        state.position_dirty = True
+    if state.sync_source.position_in_flight:
+        state.sync_source.position_dirty = True
         return
-    state.position_in_flight = True
-    state.position_dirty = False
+    state.sync_source.position_in_flight = True
+    state.sync_source.position_dirty = False
     assert state.config is not None
-    state.position_at = now + state.config.settings.election_timeout / 2
-    out.append(Send(to=state.source, request=_update(state, now), timeout=state.config.settings.heartbeat_timeout))
+    state.sync_source.position_at = now + state.config.settings.election_timeout / 2
+    out.append(
+        Send(to=state.sync_source.host, request=_update(state, now), timeout=state.config.settings.heartbeat_timeout)
+    )
 
 
 def answered(state: State, event: Answered, now: float, out: Effects) -> None:
     """The source has taken our position (or has not: then the next one, or the keep-alive, tells it)."""
-    if event.peer != state.source:
+    if event.peer != state.sync_source.host:
         return
-    state.position_in_flight = False
-    if isinstance(event.reply, PositionReply) and state.position_dirty:
+    state.sync_source.position_in_flight = False
+    if isinstance(event.reply, PositionReply) and state.sync_source.position_dirty:
         progressed(state, now, out)
-    elif state.source is not None and state.config is not None:
-        state.position_at = min(state.position_at, now + state.config.settings.election_timeout / 2)
+    elif state.sync_source.host is not None and state.config is not None:
+        state.sync_source.position_at = min(
+            state.sync_source.position_at, now + state.config.settings.election_timeout / 2
+        )
+
+
+def next_wakeup(state: State) -> float:
+    """When `tick` has something to do, or may have."""
+    source = state.sync_source
+    if source.host is not None:
+        return source.position_at
+    return source.retry_at if follows(state) else NEVER
 
 
 def tick(state: State, now: float, out: Effects) -> None:
     """Retry the search for a source; keep the position fresh upstream (rule 10)."""
-    if state.source is None and now >= state.source_retry_at and follows(state):
+    if state.sync_source.host is None and now >= state.sync_source.retry_at and follows(state):
         review(state, now, out)
-    if state.source is not None and now >= state.position_at:
-        state.position_at = NEVER
+    if state.sync_source.host is not None and now >= state.sync_source.position_at:
+        state.sync_source.position_at = NEVER
         progressed(state, now, out)
 
 
@@ -134,20 +176,20 @@ def learn_commit_point(state: State, commit_point: OpTime) -> None:
 
 
 def _follow(state: State, source: str | None, now: float, out: Effects) -> None:
-    if source is None and state.source is None:
+    if source is None and state.sync_source.host is None:
         return
     if source is None:
-        state.source_retry_at = now + RETRY_SECONDS
-    state.source = source
-    state.position_in_flight = False
-    state.position_at = NEVER if source is None else now
+        state.sync_source.retry_at = now + RETRY_SECONDS
+    state.sync_source.host = source
+    state.sync_source.position_in_flight = False
+    state.sync_source.position_at = NEVER if source is None else now
     out.append(Follow(source=source))
 
 
 def _choose(state: State, now: float) -> str | None:
     assert state.config is not None
-    if state.forced_source is not None:
-        forced, state.forced_source = state.forced_source, None
+    if state.sync_source.forced is not None:
+        forced, state.sync_source.forced = state.sync_source.forced, None
         if forced in state.peers:
             return forced
     fit = [peer for peer in state.peers.values() if peer.avoid_until <= now and not _unfit(state, peer.host, now)]
@@ -203,9 +245,9 @@ def _unfit(state: State, host: str, now: float) -> str:
     if primary is not None and primary.up:
         if primary.applied.seconds - peer.applied.seconds > MAX_LAG_SECONDS:
             return "sync source lags too far behind the primary"
-        if host == state.source and peer.applied <= state.applied < primary.applied:
+        if host == state.sync_source.host and peer.applied <= state.applied < primary.applied:
             return "sync source is not ahead of us while the primary is"
-        if host == state.source and peer.ping - primary.ping >= PING_CLASS_SECONDS:
+        if host == state.sync_source.host and peer.ping - primary.ping >= PING_CLASS_SECONDS:
             return "the primary is closer"
     return ""
 

@@ -7,14 +7,19 @@ count as proof of life.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME
 from docstore.replication import elections, following, leadership, reconfig
-from docstore.replication.effects import Reply, Send
+from docstore.replication.effects import Effects, Reply, Send
 from docstore.replication.messages import NO_MEMBER, Answered, HeartbeatReply, HeartbeatRequest
-from docstore.replication.state import Effects, Peer, State
 from docstore.replication.states import MemberState, Role
 from docstore.replication.terms import abandon_election, adopt_term, restart_election_timer
+
+if TYPE_CHECKING:
+    from docstore.replication.peers import Peer
+    from docstore.replication.state import State
 
 UNKNOWN_HOST_TIMEOUT = 2.0
 PING_WEIGHT = 0.2
@@ -30,7 +35,7 @@ def tick(state: State, now: float, out: Effects) -> None:
             peer.in_flight = True
             peer.heartbeat_at = now + state.config.settings.heartbeat_interval
             if state.role is Role.LEADER:
-                peer.told_commit = max(peer.told_commit, state.commit_point)
+                peer.told(state.commit_point)
             out.append(Send(to=peer.host, request=_request(state), timeout=state.config.settings.heartbeat_timeout))
 
 
@@ -67,9 +72,9 @@ def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> 
                 durable=state.durable,
                 commit_point=state.commit_point,
                 primary_id=state.my_id if state.role is Role.LEADER else state.primary_id,
-                sync_source=state.source or "",
+                sync_source=state.sync_source.host or "",
                 electable=not elections.unelectable(state, now),
-                election_time=state.election_time if state.role is Role.LEADER else 0,
+                election_time=state.leadership.election_time if state.role is Role.LEADER else 0,
                 config_document=state.config if newer_here else None,
             ),
         )
@@ -97,7 +102,7 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
         return
     _learn(state, peer, reply, event.round_trip, now)
     if isinstance(event.request, HeartbeatRequest) and event.request.term == state.term:
-        state.catch_up_awaits.discard(peer.host)
+        state.leadership.heard_of(peer.host)
     _note_primary(state, peer, reply, now)
     following.learn_commit_point(state, reply.commit_point)
     if state.role is Role.LEADER:
@@ -113,8 +118,8 @@ def note_living_primary(state: State, member_id: int, term: int, now: float) -> 
         return
     state.primary_id = member_id
     restart_election_timer(state, now)
-    state.eager_until = now
-    if state.election is not None and state.election.reason == elections.BY_TIMEOUT:
+    state.candidacy.end_eagerness(now)
+    if state.candidacy.election is not None and state.candidacy.election.reason == elections.BY_TIMEOUT:
         abandon_election(state, now)
 
 
@@ -156,7 +161,7 @@ def _lost(state: State, peer: Peer, error: str) -> None:
     peer.state = MemberState.DOWN
     peer.message = error
     peer.electable = False
-    state.catch_up_awaits.discard(peer.host)
+    state.leadership.heard_of(peer.host)
     member = state.member_of(peer.host)
     if member is not None and state.primary_id == member.id:
         state.primary_id = NO_MEMBER

@@ -1,4 +1,4 @@
-"""In office: catching up, draining, committing, leaving (rules 7, 9, 10, 15).
+"""Being primary: catching up, draining, committing, leaving (rules 7, 9, 10, 15).
 
 A winner first fetches what the members that were up have beyond it (they may hold w:1 writes that only they saw),
 then lets its applier run dry, then writes the first entry of its term; only then it takes writes. It commits by
@@ -9,11 +9,13 @@ election timeout.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
 from docstore.replication import following, progress, reconfig
-from docstore.replication.effects import BecomePrimary, Drain, Follow, Reply, Send
+from docstore.replication.effects import BecomePrimary, Drain, Effects, Follow, Reply, Send
 from docstore.replication.messages import (
     NO_MEMBER,
     AbortCatchUp,
@@ -25,28 +27,80 @@ from docstore.replication.messages import (
     PositionUpdate,
     StepDown,
     StepUpRequest,
+    Term,
 )
-from docstore.replication.state import NEVER, Effects, ElectionRecord, Peer, PendingStepDown, State
 from docstore.replication.states import PrimaryState, Role
-from docstore.replication.terms import refuse_unless_initiated, stop_being_primary
+from docstore.replication.terms import NEVER, refuse_unless_initiated, stop_being_primary
+
+if TYPE_CHECKING:
+    from docstore.replication.peers import Peer
+    from docstore.replication.state import State
 
 COMMIT_PUSH_SECONDS = 0.05
 """How long a new commit point waits for a natural message before heartbeats carry it to the others."""
 
 
+@dataclass(slots=True)
+class PendingStepDown:
+    """A step-down that waits for its successor (rule 9)."""
+
+    token: int
+    until: float
+    frozen_until: float
+    forced: bool
+
+
+@dataclass(slots=True)
+class ElectionRecord:
+    """The last election won, for the status. Times are the driver's clock."""
+
+    reason: str
+    term: Term
+    at: float
+    commit_point: OpTime
+    last_seen: OpTime
+    votes_needed: int
+    priority: float
+    caught_up_at: float | None = None
+
+
+@dataclass(slots=True)
+class Leadership:
+    """A primary's own affairs, and what is remembered of them. Times are the driver's clock in seconds."""
+
+    since: float = -math.inf
+    catch_up_until: float = NEVER
+    catch_up_awaits: set[str] = field(default_factory=set)
+    """The members that were up at the election and have not been heard of since."""
+    step_down: PendingStepDown | None = None
+    commit_push_at: float = NEVER
+    last_election: ElectionRecord | None = None
+    election_time: int = 0
+    """Packed timestamp of the first entry of our last term as primary."""
+
+    def end(self) -> PendingStepDown | None:
+        """No longer primary; the command that waited for this, if one did."""
+        pending, self.step_down = self.step_down, None
+        self.catch_up_awaits = set()
+        self.catch_up_until = self.commit_push_at = NEVER
+        return pending
+
+    def heard_of(self, host: str) -> None:
+        """Catching up need not wait for it (any more)."""
+        self.catch_up_awaits.discard(host)
+
+
 def begin_primary(state: State, now: float, out: Effects) -> None:
     """The election is won: tell everyone by heartbeat and catch up."""
-    election, config, me = state.election, state.config, state.me
-    assert election is not None
+    config, me = state.config, state.me
     assert config is not None
     assert me is not None
     assert state.vote.candidate == me.id
-    state.role, state.election = Role.LEADER, None
-    state.primary_state, state.primary_since = PrimaryState.CATCHING_UP, now
+    election = state.candidacy.won()
+    state.role = Role.LEADER
+    state.primary_state, state.leadership.since = PrimaryState.CATCHING_UP, now
     state.primary_id = NO_MEMBER
-    state.takeover_at = state.election_at = NEVER
-    state.eager_until = -math.inf
-    state.last_election = ElectionRecord(
+    state.leadership.last_election = ElectionRecord(
         election.reason,
         state.term,
         now,
@@ -56,19 +110,19 @@ def begin_primary(state: State, now: float, out: Effects) -> None:
         me.effective_priority,
     )
     for peer in state.peers.values():
-        peer.heartbeat_at = now
-        peer.told_commit = min(peer.told_commit, state.commit_point)
-    state.catch_up_awaits = {peer.host for peer in state.peers.values() if peer.up}
+        peer.ask_at(now)
+        peer.may_not_know_beyond(state.commit_point)
+    state.leadership.catch_up_awaits = {peer.host for peer in state.peers.values() if peer.up}
     limit = config.settings.catch_up_timeout_millis
-    state.catch_up_until = NEVER if limit < 0 else now + limit / 1000
-    if state.source is not None:
-        state.source = None
+    state.leadership.catch_up_until = NEVER if limit < 0 else now + limit / 1000
+    if state.sync_source.host is not None:
+        state.sync_source.leave()
         out.append(Follow(source=None))
     advance(state, now, out)
 
 
 def advance(state: State, now: float, out: Effects) -> None:
-    """Something was learned while in office: go as far as it allows."""
+    """Something was learned by a primary: go as far as it allows."""
     if state.primary_state is PrimaryState.CATCHING_UP:
         _catch_up(state, now, out)
     _commit(state, now)
@@ -81,21 +135,21 @@ def tick(state: State, now: float, out: Effects) -> None:
     if now >= _silence_ends(state):
         stop_being_primary(state, now, out, "a majority of the set has not been heard of for an election timeout")
         return
-    if state.primary_state is PrimaryState.CATCHING_UP and now >= state.catch_up_until:
+    if state.primary_state is PrimaryState.CATCHING_UP and now >= state.leadership.catch_up_until:
         _drain(state, out)
-    if now >= state.commit_push_at:
-        state.commit_push_at = NEVER
+    if now >= state.leadership.commit_push_at:
+        state.leadership.commit_push_at = NEVER
         for peer in state.peers.values():
             if peer.up and peer.told_commit < state.commit_point:
-                peer.heartbeat_at = now
+                peer.ask_at(now)
     if state.primary_state is PrimaryState.STEPPING_DOWN:
         _try_step_down(state, now, out)
 
 
 def next_wakeup(state: State) -> float:
     """When `tick` has something to do, or may have."""
-    waiting = state.step_down.until if state.step_down is not None else NEVER
-    return min(_silence_ends(state), waiting, state.catch_up_until, state.commit_push_at)
+    waiting = state.leadership.step_down.until if state.leadership.step_down is not None else NEVER
+    return min(_silence_ends(state), waiting, state.leadership.catch_up_until, state.leadership.commit_push_at)
 
 
 def positions(state: State) -> dict[int, Position]:
@@ -118,14 +172,12 @@ def take_positions(state: State, update: PositionUpdate, now: float, out: Effect
         member = state.config.member(position.member)
         peer = None if member is None else state.peers.get(member.host)
         if peer is not None:
-            peer.advance(position.applied, position.durable)
-            peer.heard_at = peer.reported_at = now
+            peer.report(position.applied, position.durable, now)
     if state.role is Role.LEADER:
         advance(state, now, out)
         sender = state.config.member(update.positions[0].member)
         if sender is not None and sender.host in state.peers:
-            told = state.peers[sender.host]
-            told.told_commit = max(told.told_commit, state.commit_point)
+            state.peers[sender.host].told(state.commit_point)
     else:
         following.progressed(state, now, out)
     reply = PositionReply(
@@ -164,13 +216,13 @@ def became_primary(state: State, event: BecamePrimary, now: float, out: Effects)
     if state.primary_state is not PrimaryState.DRAINING or event.term != state.term:
         return
     assert state.applied.term == state.term
-    assert state.last_election is not None
+    assert state.leadership.last_election is not None
     state.primary_state = PrimaryState.WRITABLE
-    state.last_election.caught_up_at = now
-    state.election_time = state.applied.timestamp
+    state.leadership.last_election.caught_up_at = now
+    state.leadership.election_time = state.applied.timestamp
     reconfig.stamp_term(state, now, out)
     for peer in state.peers.values():
-        peer.heartbeat_at = now
+        peer.ask_at(now)
     advance(state, now, out)
 
 
@@ -193,28 +245,28 @@ def begin_step_down(state: State, event: StepDown, now: float, out: Effects) -> 
     state.primary_state = PrimaryState.STEPPING_DOWN
     wait = min(event.catch_up_seconds, event.seconds)
     until = now if event.force and not event.catch_up_seconds else now + wait
-    state.step_down = PendingStepDown(
+    state.leadership.step_down = PendingStepDown(
         token=event.token, until=until, frozen_until=now + event.seconds, forced=event.force
     )
     _try_step_down(state, now, out)
 
 
 def _catch_up(state: State, now: float, out: Effects) -> None:
-    state.catch_up_awaits &= {peer.host for peer in state.peers.values() if peer.up}
-    if state.catch_up_awaits:
+    state.leadership.catch_up_awaits &= {peer.host for peer in state.peers.values() if peer.up}
+    if state.leadership.catch_up_awaits:
         return
     ahead = [peer.applied for peer in state.peers.values() if peer.up and peer.state.readable]
     if progress.newest(ahead, state.applied) <= state.applied:
         _drain(state, out)
-    elif state.source is None:
+    elif state.sync_source.host is None:
         following.review(state, now, out)
 
 
 def _drain(state: State, out: Effects) -> None:
     state.primary_state = PrimaryState.DRAINING
-    state.catch_up_until = NEVER
-    state.catch_up_awaits = set()
-    state.source = None
+    state.leadership.catch_up_until = NEVER
+    state.leadership.catch_up_awaits = set()
+    state.sync_source.leave()
     out.append(Drain(term=state.term))
 
 
@@ -224,18 +276,18 @@ def _commit(state: State, now: float) -> None:
     if reached > state.commit_point:
         state.commit_point = reached
         if state.peers:
-            state.commit_push_at = min(state.commit_push_at, now + COMMIT_PUSH_SECONDS)
+            state.leadership.commit_push_at = min(state.leadership.commit_push_at, now + COMMIT_PUSH_SECONDS)
 
 
 def _try_step_down(state: State, now: float, out: Effects) -> None:
-    pending = state.step_down
+    pending = state.leadership.step_down
     assert pending is not None
     successor = _successor(state)
     if successor is None and now < pending.until:
         return
     if successor is None and not pending.forced:
         state.primary_state = PrimaryState.WRITABLE
-        state.step_down = None
+        state.leadership.step_down = None
         refusal = CommandError(
             Code.ExceededTimeLimit,
             "No electable secondaries caught up within secondaryCatchUpPeriodSecs. Please use the replSetStepDown "
@@ -278,4 +330,4 @@ def _majority_heard_at(state: State) -> float:
 def _silence_ends(state: State) -> float:
     """When a leader that hears no more from a majority must go."""
     assert state.config is not None
-    return max(_majority_heard_at(state), state.primary_since) + state.config.settings.election_timeout
+    return max(_majority_heard_at(state), state.leadership.since) + state.config.settings.election_timeout

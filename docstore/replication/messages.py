@@ -143,7 +143,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerState:
-    """The driver's work decides what a member without office is: STARTUP2 (initial sync), RECOVERING (too stale,
+    """The driver's work decides what a member that is not primary is: STARTUP2 (initial sync), RECOVERING (too stale,
     maintenance, start), ROLLBACK or SECONDARY."""
 
     state: MemberState
@@ -198,7 +198,7 @@ class Reconfigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDown:
-    """Leave office for `seconds`, after at most `catch_up_seconds` of waiting for a successor (rule 9)."""
+    """Be primary no more for `seconds`, after at most `catch_up_seconds` of waiting for a successor (rule 9)."""
 
     seconds: float
     catch_up_seconds: float

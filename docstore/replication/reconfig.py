@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
 from docstore.replication.config import MemberConfig, ReplicaSetConfig, validate
-from docstore.replication.effects import Persist, Reply
-from docstore.replication.messages import Initiate, Reconfigure
+from docstore.replication.effects import Effects, Persist, Reply
+from docstore.replication.messages import NO_MEMBER, Initiate, Reconfigure
+from docstore.replication.peers import picture
 from docstore.replication.progress import on_majority
-from docstore.replication.state import Effects, State
 from docstore.replication.states import MemberState, PrimaryState, Role
 from docstore.replication.terms import (
     abandon_election,
@@ -28,6 +29,9 @@ from docstore.replication.terms import (
     restart_election_timer,
     stop_being_primary,
 )
+
+if TYPE_CHECKING:
+    from docstore.replication.state import State
 
 CONFIG_NOT_COMMITTED = 308
 """MongoDB's code CurrentConfigNotCommittedYet."""
@@ -44,8 +48,7 @@ def initiate(state: State, event: Initiate, now: float, out: Effects) -> None:
         out.append(Reply(token=event.token, result=refusal))
         return
     install(state, event.config, now, out)
-    state.eager_until = now + event.config.settings.election_timeout
-    state.election_at = now
+    state.candidacy.run_eagerly(now, now + event.config.settings.election_timeout)
     out.append(Reply(token=event.token, result=None))
 
 
@@ -84,10 +87,10 @@ def reconfigure(state: State, event: Reconfigure, now: float, out: Effects) -> N
 
 
 def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
-    """Make a configuration ours, durably first. A primary that it leaves out or makes unelectable leaves office."""
+    """Make a configuration ours, durably first. A primary that it leaves out or makes unelectable steps down."""
     out.append(Persist(config=config))
     state.config_target = state.commit_point
-    state.install(config, now)
+    adopt(state, config, now)
     if state.role is Role.LEADER and (state.me is None or not state.me.electable):
         stop_being_primary(state, now, out, "the new configuration does not let this member be primary")
     elif state.role is Role.CANDIDATE:
@@ -95,7 +98,17 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
     if state.role is not Role.LEADER:
         restart_election_timer(state, now)
         if state.me is not None and config.majority_votes == 1 and state.me.voter:
-            state.election_at = min(state.election_at, now)
+            state.candidacy.run_by(now)
+
+
+def adopt(state: State, config: ReplicaSetConfig, now: float) -> None:
+    """Make `config`, which is on disk or on its way there, the current one."""
+    assert state.config is None or config.config_version.newer_than(state.config.config_version)
+    state.config = config
+    state.me = next((member for member in config.members if member.host in state.own_hosts), None)
+    state.peers = picture(config, state.me, state.peers, now)
+    if config.member(state.primary_id) is None:
+        state.primary_id = NO_MEMBER
 
 
 def heard_of(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:

@@ -377,7 +377,7 @@ class Member:
             self._fetch(number)
         elif verdict is Verdict.ROLL_BACK and self.core.state.primary_state is not None:
             self.deliver(CatchUpEnded(term=self.core.state.term))
-        elif verdict is Verdict.ROLL_BACK and self.core.state.election is None:
+        elif verdict is Verdict.ROLL_BACK and self.core.state.candidacy.election is None:
             self.deliver(FollowerState(state=MemberState.ROLLBACK))
             self._ask_whole_log(number, source)
         else:

@@ -166,8 +166,8 @@ class Stage:
     def _do_timeout(self, name: str) -> None:
         core = self._players[name].core
         assert core is not None
-        assert core.state.election_at < float("inf"), f"{name} has no election timer"
-        core.state.election_at = self.now
+        assert core.state.candidacy.election_at < float("inf"), f"{name} has no election timer"
+        core.state.candidacy.election_at = self.now
         self._perform(self._players[name], core.tick(self.now))
 
     def _do_pass(self, seconds: str) -> None:
@@ -216,9 +216,9 @@ class Stage:
 
     def _fetch(self, player: Player) -> None:
         state = None if player.core is None else player.core.state
-        if state is None or state.source is None:
+        if state is None or state.sync_source.host is None:
             return
-        source = self._players[state.source[:-2]]
+        source = self._players[state.sync_source.host[:-2]]
         reachable = not {(player.name, source.name), (source.name, player.name)} & self._cut
         if source.core is not None and reachable and player.last in source.log and player.last != source.last:
             player.log = list(source.log)

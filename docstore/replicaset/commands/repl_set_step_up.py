@@ -21,7 +21,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         return {}
     assert state.config is not None
     await replica_set.wait_for(
-        lambda: state.writable or (state.election is None and state.primary_state is None),
+        lambda: state.writable or (state.candidacy.election is None and state.primary_state is None),
         state.config.settings.election_timeout,
     )
     if not state.writable:

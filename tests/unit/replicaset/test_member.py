@@ -298,7 +298,7 @@ def test_stopping_the_primary_hands_over_without_an_election_timeout(tmp_path: P
             await members[0].process.stop()
             await until(lambda: members[1].state.writable or members[2].state.writable)
             assert asyncio.get_running_loop().time() - started < 0.5
-            assert (members[1].state.last_election or members[2].state.last_election) is not None
+            assert (members[1].state.leadership.last_election or members[2].state.leadership.last_election) is not None
 
     run(scenario())
 

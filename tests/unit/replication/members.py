@@ -71,11 +71,11 @@ def leader(config: ReplicaSetConfig, last: OpTime = NULL_OPTIME) -> Core:
     core = follower(config, 0, last)
     for member in config.members[1:]:
         hear(core, member.host, applied=last)
-    core.state.election_at = NOW
+    core.state.candidacy.election_at = NOW
     core.tick(NOW)
     for _ in range(2):
         for member in config.members[1:]:
-            election = core.state.election
+            election = core.state.candidacy.election
             if election is not None:
                 request = vote_request(core, dry_run=election.dry_run)
                 core.receive(

@@ -104,7 +104,7 @@ def test_a_dry_run_binds_nobody() -> None:
 
 def test_a_dry_run_is_followed_by_the_real_round_and_that_by_office() -> None:
     core = follower(THREE, last=op(1, 10))
-    core.state.election_at = NOW
+    core.state.candidacy.election_at = NOW
     core.tick(NOW)
     assert core.state.term == 1
     dry = core.receive(
@@ -121,7 +121,7 @@ def test_a_dry_run_is_followed_by_the_real_round_and_that_by_office() -> None:
 
 def test_answers_of_an_earlier_round_do_not_count() -> None:
     core = follower(THREE, last=op(1, 10))
-    core.state.election_at = NOW
+    core.state.candidacy.election_at = NOW
     core.tick(NOW)
     late = vote_request(core, dry_run=True)
     core.receive(Answered(peer="b:1", request=late, reply=VoteReply(term=1, granted=True)), NOW)
@@ -131,18 +131,18 @@ def test_answers_of_an_earlier_round_do_not_count() -> None:
 
 def test_a_lost_round_is_tried_again_later() -> None:
     core = follower(THREE, last=op(1, 10))
-    core.state.election_at = NOW
+    core.state.candidacy.election_at = NOW
     core.tick(NOW)
     request = vote_request(core, dry_run=True)
     for peer in ("b:1", "c:1"):
         core.receive(Answered(peer=peer, request=request, reply=None), NOW)
     assert core.state.role is Role.FOLLOWER
-    assert NOW + 0.5 <= core.state.election_at <= NOW + 1.0
+    assert NOW + 0.5 <= core.state.candidacy.election_at <= NOW + 1.0
 
 
 def test_a_higher_term_in_an_answer_ends_the_round() -> None:
     core = follower(THREE, last=op(1, 10))
-    core.state.election_at = NOW
+    core.state.candidacy.election_at = NOW
     core.tick(NOW)
     refused = VoteReply(term=5, granted=False, reason="lower")
     core.receive(Answered(peer="b:1", request=vote_request(core, dry_run=True), reply=refused), NOW)
@@ -160,7 +160,7 @@ def test_the_only_voter_is_elected_at_once() -> None:
 def test_only_a_secondary_runs(state: MemberState) -> None:
     core = follower(THREE, last=op(1, 10))
     core.receive(FollowerState(state=state), NOW)
-    core.state.election_at = NOW
+    core.state.candidacy.election_at = NOW
     core.tick(NOW)
     assert core.state.role is Role.FOLLOWER
     result = answer(core.receive(StepUpRequest(token=1), NOW))
@@ -170,32 +170,32 @@ def test_only_a_secondary_runs(state: MemberState) -> None:
 def test_seeing_a_primary_puts_the_election_off() -> None:
     core = follower(THREE, last=op(1, 10))
     hear(core, "b:1", now=NOW + 0.9, state=MemberState.PRIMARY, term=1)
-    assert core.state.election_at > NOW + 1.9
+    assert core.state.candidacy.election_at > NOW + 1.9
 
 
 def test_a_primary_of_an_older_term_does_not() -> None:
     core = follower(THREE, last=op(1, 10))
     core.receive(asking(term=3, last_op=op(0, 0)), NOW)
-    before = core.state.election_at
+    before = core.state.candidacy.election_at
     hear(core, "b:1", now=NOW + 0.5, state=MemberState.PRIMARY, term=1)
-    assert core.state.election_at == before
+    assert core.state.candidacy.election_at == before
 
 
 def test_a_member_of_higher_priority_plans_a_takeover_and_drops_it_when_the_primary_changes() -> None:
     core = follower(with_member(THREE, 0, priority=2.0), last=op(1, 10))
     hear(core, "b:1", state=MemberState.PRIMARY, term=1)
-    assert NOW + 1.0 <= core.state.takeover_at <= NOW + 1.2
+    assert NOW + 1.0 <= core.state.candidacy.takeover_at <= NOW + 1.2
     hear(core, "b:1", state=MemberState.SECONDARY, term=1)
-    assert core.state.takeover_at > NOW + 1e6
+    assert core.state.candidacy.takeover_at > NOW + 1e6
 
 
 def test_a_stuck_primary_is_taken_over_by_a_fresher_member() -> None:
     core = follower(THREE, last=op(1, 50))
     core.receive(asking(term=2), NOW)
     hear(core, "b:1", state=MemberState.PRIMARY, term=2, applied=op(1, 10))
-    assert core.state.takeover_at > NOW + 29
+    assert core.state.candidacy.takeover_at > NOW + 29
     hear(core, "b:1", state=MemberState.PRIMARY, term=2, applied=op(2, 51))
-    assert core.state.takeover_at > NOW + 1e6
+    assert core.state.candidacy.takeover_at > NOW + 1e6
 
 
 def test_a_leader_that_is_asked_for_a_vote_in_a_later_term_leaves_office() -> None:
@@ -210,6 +210,6 @@ def test_freezing_is_for_secondaries() -> None:
     assert refused.code == Code.NotSecondary
     core = follower(THREE, last=op(1, 10))
     core.receive(Freeze(seconds=5, token=1), NOW)
-    core.state.election_at = NOW + 1
+    core.state.candidacy.election_at = NOW + 1
     core.tick(NOW + 1)
     assert core.state.role is Role.FOLLOWER

@@ -52,7 +52,7 @@ def test_the_primary_is_followed_when_all_are_equally_near() -> None:
     hear(core, "c:1")
     with_primary(core)
     core.receive(SourceFailed(peer="c:1", seconds=0.0, reason="try again"), NOW)
-    assert core.state.source == "b:1"
+    assert core.state.sync_source.host == "b:1"
 
 
 def test_a_nearer_secondary_is_preferred_to_a_far_primary() -> None:
@@ -61,23 +61,23 @@ def test_a_nearer_secondary_is_preferred_to_a_far_primary() -> None:
     ping(core, "b:1", 0.1)
     ping(core, "c:1", 0.001)
     core.receive(SourceFailed(peer="b:1", seconds=0.0, reason="try again"), NOW)
-    assert core.state.source == "c:1"
+    assert core.state.sync_source.host == "c:1"
 
 
 def test_without_chaining_only_the_primary_is_followed() -> None:
     config = replace(THREE, settings=replace(SETTINGS, chaining_allowed=False))
     core = follower(config, last=op(1, 10))
     assert not every(hear(core, "c:1"), Follow)
-    assert core.state.source is None
+    assert core.state.sync_source.host is None
     with_primary(core)
-    assert core.state.source == "b:1"
+    assert core.state.sync_source.host == "b:1"
 
 
 def test_nobody_behind_or_in_no_state_to_serve_is_followed() -> None:
     core = follower(THREE, last=op(1, 10))
     hear(core, "b:1", applied=op(1, 9))
     hear(core, "c:1", state=MemberState.RECOVERING)
-    assert core.state.source is None
+    assert core.state.sync_source.host is None
 
 
 def test_hidden_and_delayed_members_are_followed_only_for_want_of_others() -> None:
@@ -87,13 +87,13 @@ def test_hidden_and_delayed_members_are_followed_only_for_want_of_others() -> No
     hear(core, "b:1")
     hear(core, "d:1")
     core.receive(SourceFailed(peer="b:1", seconds=0.0, reason="try again"), NOW)
-    assert core.state.source == "d:1"
+    assert core.state.sync_source.host == "d:1"
 
 
 def test_a_member_that_follows_us_is_not_followed() -> None:
     core = follower(THREE, last=op(1, 10))
     hear(core, "c:1", sync_source="a:1")
-    assert core.state.source is None
+    assert core.state.sync_source.host is None
 
 
 def test_a_source_that_goes_down_is_replaced_at_once() -> None:
@@ -106,7 +106,7 @@ def test_a_source_that_failed_is_avoided_for_a_while() -> None:
     core = with_primary(follower(THREE, last=op(1, 10)))
     effects = core.receive(SourceFailed(peer="b:1", seconds=5.0, reason="no route"), NOW)
     assert only(effects, Follow).source is None
-    assert core.state.source_reason == "no route"
+    assert core.state.sync_source.reason == "no route"
     for peer in core.state.peers.values():
         peer.heartbeat_at = NOW + 100
     assert not every(core.tick(NOW + 1.5), Follow)
@@ -116,7 +116,7 @@ def test_a_source_that_failed_is_avoided_for_a_while() -> None:
 def test_a_source_with_nothing_new_is_left_when_the_primary_has_more() -> None:
     core = follower(THREE, last=op(1, 10))
     hear(core, "c:1")
-    assert core.state.source == "c:1"
+    assert core.state.sync_source.host == "c:1"
     core.state.term = 1
     effects = hear(core, "b:1", state=MemberState.PRIMARY, term=1, applied=op(1, 20))
     assert only(effects, Follow).source == "b:1"
@@ -147,7 +147,7 @@ def test_progress_goes_upstream_one_update_at_a_time() -> None:
 
 def test_the_positions_of_those_behind_us_go_upstream_with_ours() -> None:
     core = with_primary(follower(THREE, last=op(1, 10)))
-    core.state.position_in_flight = False
+    core.state.sync_source.position_in_flight = False
     effects = report(core, 2, op(1, 9))
     sent = next(send.request for send in every(effects, Send) if isinstance(send.request, PositionUpdate))
     assert {p.member: p.applied for p in sent.positions} == {0: op(1, 10), 2: op(1, 9)}
@@ -158,7 +158,7 @@ def test_the_sources_answer_is_proof_that_the_primary_lives() -> None:
     update = PositionUpdate(term=1, config=core.state.config_version, positions=())
     reply = PositionReply(term=1, commit_point=NULL_OPTIME, primary_id=1, config=core.state.config_version)
     core.receive(Answered(peer="b:1", request=update, reply=reply), NOW + 0.9)
-    assert core.state.election_at > NOW + 1.9
+    assert core.state.candidacy.election_at > NOW + 1.9
 
 
 def test_a_commit_point_of_our_own_last_term_is_believed_and_no_other() -> None:
@@ -175,7 +175,7 @@ def test_a_member_in_initial_sync_reports_no_position() -> None:
     core = follower(THREE)
     core.receive(FollowerState(state=MemberState.STARTUP2), NOW)
     effects = hear(core, "b:1", applied=op(1, 10)) + core.tick(NOW)
-    assert core.state.source == "b:1"
+    assert core.state.sync_source.host == "b:1"
     assert not [send for send in every(effects, Send) if isinstance(send.request, PositionUpdate)]
 
 

@@ -80,7 +80,7 @@ def test_a_winner_fetches_from_the_newest_and_drains_when_it_is_there() -> None:
     for host in "bcd":
         hear(core, f"{host}:1", term=2)
     hear(core, "e:1", term=2, applied=op(1, 15))
-    assert core.state.source == "e:1"
+    assert core.state.sync_source.host == "e:1"
     assert not every(core.receive(Progress(applied=op(1, 14), durable=op(1, 10)), NOW), Drain)
     assert every(core.receive(Progress(applied=op(1, 15), durable=op(1, 10)), NOW), Drain)
 
@@ -150,7 +150,7 @@ def test_stepping_down_hands_over_to_the_electable_member_of_highest_priority() 
     handed = [send.to for send in every(effects, Send) if isinstance(send.request, StepUpRequest)]
     assert handed == ["d:1"]
     assert core.state.role is Role.FOLLOWER
-    assert core.state.frozen_until == NOW + 10
+    assert core.state.candidacy.frozen_until == NOW + 10
 
 
 def test_stepping_down_takes_no_writes_while_it_waits_and_goes_when_a_majority_is_there() -> None:
