@@ -55,15 +55,13 @@ async def read_below(
         body["hint"] = RawBSONDocument(natural)
     carried = [field for field in elements(context.raw) if field[0] in _CARRIED and field[0] not in body]
     command = context.services.table.get("aggregate")
-    context.view = context.view or context.namespace
-    context.command = command
-    context.raw = document_from([*elements(bson.encode(body)), *carried])
-    context.sequences = {}
+    raw = document_from([*elements(bson.encode(body)), *carried])
+    below = context.derived(command=command, raw=raw, sequences={}, view=context.view or context.namespace)
     values: dict[str, Any] = {}
-    for field, code, data in elements(context.raw)[1:]:
+    for field, code, data in elements(raw)[1:]:
         if field in command.by_name:
             take(command.name, command.by_name[field], code, data, context.db, values)
-    reply = command.run(context, Arguments(command.by_name, values, name))
+    reply = command.run(below, Arguments(command.by_name, values, name))
     return reply if isinstance(reply, (bytes, dict)) else await reply
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
@@ -95,25 +96,77 @@ class Services:
     """Carries a request out where its scripts can run; None where no process does."""
 
 
+class RequestFields(TypedDict, total=False):
+    """Fields of a `Context`, for making one."""
+
+    command: Command
+    raw: bytes
+    sequences: Mapping[str, list[bytes]]
+    db: str
+    namespace: str
+    view: str
+    session: Session | None
+    read_concern: ReadConcern
+    write_concern: WriteConcern
+    read_preference: ReadPreference
+    explicit_read_concern: bool
+    explicit_write_concern: bool
+    deadline: float | None
+    max_time_ms: int
+    comment: Value
+    cluster_time: bytes
+    shard_version: bytes
+    api_version: str
+    api_strict: bool
+    help_asked: bool
+
+
+class RequestProgress:
+    """What has come of a request so far, and what its reply says besides the command's own fields. One for a request
+    and all that are derived from it.
+
+    * `operation`: the request as currentOp shows it, once anything has asked for it.
+    * `namespace`: what it turned out to be about, for reports; empty where that is what the request says.
+    * `deadline`: of a command that has one of its own, as `Context.deadline`.
+    * `at_cluster_time`: see `Context`.
+    * `induced`: what a fail point makes of the reply.
+    * `whole_ok`: the reply says `ok` with an int, as count and distinct of a view do.
+    """
+
+    operation: Operation | None = None
+    namespace: str = ""
+    deadline: float | None = None
+    at_cluster_time: int | None = None
+    induced: Failure | None = None
+    whole_ok: bool = False
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Context:
-    """One request on its way through a command.
+    """One request on its way through a command. It does not change; what comes of it is in `progress`.
 
     * `db`, `namespace`: the request's database; "database.collection" when the command's value is a collection name.
-    * `view`: the view that was asked for, while the request is carried out on what is below it.
+    * `view`: the view that was asked for, in the request on what is below it.
     * `node`: the executable's own object. `connection`: who asks. `services`: the process's registries.
     * `raw`: the request's document as it came. `sequences`: its document sequences, by name.
     * `session`, `read_concern`, `write_concern`, `read_preference`, `comment`, `txn_number` on `session`.
       `explicit_*` say whether the client gave the concern itself.
     * `started`, `deadline`: in seconds of `services.clock`; the deadline comes from maxTimeMS, None without.
     * `exhaust`: the client takes several replies to this one request.
-    * `at_cluster_time`: the packed timestamp of the state that a snapshot read sees, once that is known.
     * `api_version`; `api_strict`: the client asked for the Stable API and nothing else.
     * `shard_version`: the raw document of a router.
     * `help_asked`: answer with the command's help instead of running it.
-    * `induced`: what a fail point makes of the reply.
-    * `whole_ok`: the reply says `ok` with an int, as count and distinct of a view do.
+    * `begun_progress`: its progress once there is any, which most requests never have.
     """
 
+    command: Command
+    connection: ClientConnection
+    node: Any
+    services: Services
+    started: float
+    raw: bytes
+    sequences: Mapping[str, list[bytes]]
+    exhaust: bool
     # Most requests carry few of these: what is not carried stays with the class.
     db: str = ""
     namespace: str = ""
@@ -128,15 +181,11 @@ class Context:
     max_time_ms: int = 0
     comment: Value | None = None
     cluster_time: bytes | None = None
-    at_cluster_time: int | None = None
     shard_version: bytes | None = None
     api_version: str | None = None
     api_strict: bool = False
     help_asked: bool = False
-    induced: Failure | None = None
-    whole_ok: bool = False
-    _body: dict[str, Any] | None = None
-    _operation: Operation | None = None
+    begun_progress: RequestProgress | None = None
 
     def __init__(
         self,
@@ -146,34 +195,67 @@ class Context:
         node: Any,
         services: Services,
         started: float,
+        fields: RequestFields,
     ) -> None:
-        self.command = command
-        self.connection = connection
-        self.node = node
-        self.services = services
-        self.started = started
-        self.raw = request.body
-        self.sequences: Mapping[str, list[bytes]] = request.sequences
-        self.exhaust = bool(request.flags & EXHAUST_ALLOWED)
+        vars(self).update(
+            fields,
+            command=command,
+            connection=connection,
+            node=node,
+            services=services,
+            started=started,
+            raw=request.body,
+            sequences=request.sequences,
+            exhaust=bool(request.flags & EXHAUST_ALLOWED),
+        )
+
+    def derived(self, **changes: Unpack[RequestFields]) -> Context:
+        """A request that is this one but for `changes`, carried out in its place: they have one progress."""
+        made: Context = Context.__new__(Context)
+        fields = vars(made)
+        fields.update(vars(self), begun_progress=self.progress)
+        fields.pop("body", None)
+        fields.update(changes)
+        return made
+
+    def about(self, namespace: str) -> Context:
+        """This request on the namespace that it turned out to be about, which reports name from now on."""
+        if namespace == self.namespace:
+            return self
+        self.progress.namespace = namespace
+        return self.derived(namespace=namespace)
 
     @property
+    def progress(self) -> RequestProgress:
+        if self.begun_progress is None:
+            vars(self)["begun_progress"] = RequestProgress()
+        assert self.begun_progress is not None, "it has just been made"
+        return self.begun_progress
+
+    @property
+    def at_cluster_time(self) -> int | None:
+        """The packed timestamp of the state that a snapshot read sees, once that is known."""
+        progress = self.begun_progress
+        return None if progress is None else progress.at_cluster_time
+
+    @property
+    def reported_namespace(self) -> str:
+        """The namespace under which currentOp, top, the profiler and the log show the request."""
+        progress = self.begun_progress
+        return self.namespace if progress is None else progress.namespace or self.namespace
+
+    @cached_property
     def body(self) -> dict[str, Any]:
         """The request's document decoded (dates as `DatetimeMS`). Never re-encode values from here: take them raw."""
-        if self._body is None:
-            self._body = bson.decode(self.raw, _CODEC)
-        return self._body
+        return bson.decode(self.raw, _CODEC)
 
     @property
     def operation(self) -> Operation:
         """This request as currentOp shows it and killOp ends it."""
-        if self._operation is None:
-            self._operation = self.services.operations.start(self)
-        return self._operation
-
-    @property
-    def started_operation(self) -> Operation | None:
-        """The operation if anything asked for it yet."""
-        return self._operation
+        progress = self.progress
+        if progress.operation is None:
+            progress.operation = self.services.operations.start(self)
+        return progress.operation
 
     def documents(self, name: str) -> list[bytes]:
         """The documents of that name, from a document sequence or from an array of the body; [] when absent.

@@ -87,7 +87,7 @@ class Pending:
         self.operation: Operation = context.operation
         self.convert: Callable[[bytes], bytes | None] | None = None
         # A command with a deadline of its own means something else by maxTimeMS.
-        self.deadline = None if context.command.own_deadline and context.max_time_ms else context.deadline
+        self.deadline = context.progress.deadline if context.command.own_deadline else context.deadline
 
     @property
     def wants_reply(self) -> bool:
@@ -165,13 +165,14 @@ class Dispatcher:
             body = self.refuse_unexpected(error, context)
         if context is not None:
             seconds = services.clock() - started
-            services.metrics.add(context.namespace, context.command.name, seconds)
+            services.metrics.add(context.reported_namespace, context.command.name, seconds)
             if seconds >= self.slow_seconds:
                 self._log_slow(context, len(body))
             if services.observers:
                 self.tell(context, body)
-            if context.started_operation is not None:
-                services.operations.finish(context.started_operation)
+            progress = context.begun_progress
+            if progress is not None and progress.operation is not None:
+                services.operations.finish(progress.operation)
         if request.flags:
             return self.outcome(request, context, body)
         return body
@@ -199,7 +200,7 @@ class Dispatcher:
             raise CommandError(Code.ClientDisconnect, "a fail point closed the connection")
         if failure.error is not None:
             raise failure.error
-        context.induced = failure
+        context.progress.induced = failure
         return self._answer(context, arguments)
 
     async def _stall(self, failure: Failure, seconds: float, context: Context, arguments: Arguments) -> Result:
@@ -239,7 +240,7 @@ class Dispatcher:
             command = context.command
             waits_for_news = command.own_deadline or command.following is not None
             seconds = self.services.clock() - context.started
-            self.services.metrics.add(context.namespace, command.name, seconds)
+            self.services.metrics.add(context.reported_namespace, command.name, seconds)
             if not waits_for_news and seconds >= self.slow_seconds:
                 self._log_slow(context)
 
@@ -257,14 +258,17 @@ class Dispatcher:
         """The body of a successful reply."""
         body = result if isinstance(result, bytes) else bson.encode(result) if result else _EMPTY
         retried = context.session is not None and context.session.txn_number is not None
-        if context.induced is not None:
-            body = induce(body, context.induced, retried=retried)
-            if context.induced.hang_up_after and not any(get_field(body, name) for name in _REPEATED):
+        progress = context.begun_progress
+        induced = None if progress is None else progress.induced
+        if induced is not None:
+            body = induce(body, induced, retried=retried)
+            if induced.hang_up_after and not any(get_field(body, name) for name in _REPEATED):
                 context.connection.hang_up()
         elif retried:
             body = self._label_write_concern_error(body)
         tail = self._reply_tail()
-        return append_fields(body, _WHOLE_OK + tail[len(_OK) :] if context.whole_ok else tail)
+        whole = progress is not None and progress.whole_ok
+        return append_fields(body, _WHOLE_OK + tail[len(_OK) :] if whole else tail)
 
     def _label_write_concern_error(self, body: bytes) -> bytes:
         field = get_field(body, "writeConcernError")
@@ -339,7 +343,7 @@ class Dispatcher:
             "Slow query",
             ctx=f"conn{context.connection.id}",
             type="command",
-            ns=context.namespace or f"{context.db}.$cmd",
+            ns=context.reported_namespace or f"{context.db}.$cmd",
             **({"appName": context.connection.application_name} if context.connection.application_name else {}),
             command=context.body if len(context.raw) <= _LOGGED_BYTES else {context.command.name: "..."},
             **({} if reply_bytes is None else {"reslen": reply_bytes}),

@@ -23,7 +23,7 @@ from docstore.commands.concerns import (
     parse_read_preference,
     parse_write_concern,
 )
-from docstore.commands.context import Context, Services
+from docstore.commands.context import Context, RequestFields, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type
 from docstore.commands.limits import MAX_REQUEST_DEPTH
 from docstore.commands.sessions.fields import Session, parse_lsid
@@ -38,7 +38,9 @@ _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
 
 class Envelope:
-    """The envelope's fields while a request is read; what is not given stays with the class."""
+    """The envelope's fields while a request is read; what is not given stays with the class. `fields` are those of the
+    context to be made.
+    """
 
     db: str | None = None
     lsid: bytes | None = None
@@ -51,8 +53,8 @@ class Envelope:
     api_deprecation_errors: bool | None = None
     help: bool = False
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self) -> None:
+        self.fields: RequestFields = {}
 
 
 def open_request(
@@ -84,8 +86,7 @@ def _open_document(
     fields = iter(elements(request.body))
     spelling, value_code, value_data = next(fields, _NO_FIELD)
     command = services.table.get(spelling)
-    context = Context(command, request, connection, node, services, started)
-    envelope = Envelope(context)
+    envelope = Envelope()
     parameters = command.by_name
     own: list[tuple[Parameter, int, bytes]] = []
     for name, code, data in fields:
@@ -101,15 +102,15 @@ def _open_document(
     db = envelope.db
     if db is None:
         raise CommandError(40571, "OP_MSG requests require a $db argument")
-    context.db = db
+    envelope.fields["db"] = db
     values: dict[str, Any] = {}
     for parameter, code, data in own:
         take(command.name, parameter, code, data, db, values)
     arguments = Arguments(parameters, values, _value(command, value_code, value_data, db))
     if command.names_collection and isinstance(arguments.value, str):
-        context.namespace = f"{db}.{arguments.value}"
-    _finish(envelope, command)
-    return context, arguments
+        envelope.fields["namespace"] = f"{db}.{arguments.value}"
+    _finish(envelope, command, started)
+    return Context(command, request, connection, node, services, started, envelope.fields), arguments
 
 
 def _value(command: Command, code: int, data: bytes, db: str) -> Any:
@@ -134,9 +135,9 @@ def _take_sequences(command: Command, request: Message, arguments: Arguments) ->
         arguments.put(name, documents)
 
 
-def _finish(envelope: Envelope, command: Command) -> None:
+def _finish(envelope: Envelope, command: Command, started: float) -> None:
     """What can only be judged once all fields are read."""
-    context = envelope.context
+    fields = envelope.fields
     if command.admin_only and envelope.db != "admin":
         raise CommandError(Code.Unauthorized, f"{command.name} may only be run against the admin database.")
     if envelope.api_version is not None:
@@ -147,15 +148,15 @@ def _finish(envelope: Envelope, command: Command) -> None:
     if txn_number is not None or envelope.autocommit is not None or envelope.start_transaction is not None:
         _check_transaction(envelope, command)
     if envelope.lsid is not None:
-        context.session = Session(envelope.lsid, txn_number, envelope.stmt_ids)
-    if context.explicit_write_concern and not command.takes_write_concern:
+        fields["session"] = Session(envelope.lsid, txn_number, envelope.stmt_ids)
+    if "write_concern" in fields and not command.takes_write_concern:
         raise CommandError(Code.InvalidOptions, "Command does not support writeConcern")
-    if context.explicit_read_concern:
-        _check_read_concern(context.read_concern, command)
-    if context.max_time_ms:
-        context.deadline = context.started + context.max_time_ms / 1000
+    if "read_concern" in fields:
+        _check_read_concern(fields["read_concern"], command)
+    if fields.get("max_time_ms"):
+        fields["deadline"] = started + fields["max_time_ms"] / 1000
     if envelope.help:
-        context.help_asked = True
+        fields["help_asked"] = True
 
 
 def _check_read_concern(concern: ReadConcern, command: Command) -> None:
@@ -194,9 +195,9 @@ def _check_transaction(envelope: Envelope, command: Command) -> None:
 def _check_api(envelope: Envelope, command: Command) -> None:
     if envelope.api_version != "1":
         raise CommandError(Code.APIVersionError, f"Cannot accept API version {envelope.api_version}")
-    envelope.context.api_version = envelope.api_version
+    envelope.fields["api_version"] = envelope.api_version
     if envelope.api_strict:
-        envelope.context.api_strict = True
+        envelope.fields["api_strict"] = True
         if not command.stable:
             raise CommandError(
                 Code.APIStrictError,
@@ -252,7 +253,7 @@ def _boolean(field: str, code: int, data: bytes) -> bool:
 
 
 def _read_preference(envelope: Envelope, code: int, data: bytes) -> None:
-    envelope.context.read_preference = parse_read_preference(code, data)
+    envelope.fields["read_preference"] = parse_read_preference(code, data)
 
 
 def _query_options(envelope: Envelope, code: int, data: bytes) -> None:
@@ -267,17 +268,17 @@ def _query_options(envelope: Envelope, code: int, data: bytes) -> None:
 def _cluster_time(envelope: Envelope, code: int, data: bytes) -> None:
     if code != OBJECT:
         raise CommandError(10065, "$clusterTime must be an object")
-    envelope.context.cluster_time = data
+    envelope.fields["cluster_time"] = data
 
 
 def _read_concern(envelope: Envelope, code: int, data: bytes) -> None:
-    envelope.context.read_concern = parse_read_concern(code, data)
-    envelope.context.explicit_read_concern = True
+    envelope.fields["read_concern"] = parse_read_concern(code, data)
+    envelope.fields["explicit_read_concern"] = True
 
 
 def _write_concern(envelope: Envelope, code: int, data: bytes) -> None:
-    envelope.context.write_concern = parse_write_concern(code, data)
-    envelope.context.explicit_write_concern = True
+    envelope.fields["write_concern"] = parse_write_concern(code, data)
+    envelope.fields["explicit_write_concern"] = True
 
 
 def _max_time_ms(envelope: Envelope, code: int, data: bytes) -> None:
@@ -288,11 +289,11 @@ def _max_time_ms(envelope: Envelope, code: int, data: bytes) -> None:
     milliseconds = integer_of(code, data)
     if not 0 <= milliseconds <= _MAX_TIME_MS:
         raise CommandError(Code.BadValue, f"{milliseconds} value for maxTimeMS is out of range")
-    envelope.context.max_time_ms = milliseconds
+    envelope.fields["max_time_ms"] = milliseconds
 
 
 def _comment(envelope: Envelope, code: int, data: bytes) -> None:
-    envelope.context.comment = (code, data)
+    envelope.fields["comment"] = (code, data)
 
 
 def _api_version(envelope: Envelope, code: int, data: bytes) -> None:
@@ -313,7 +314,7 @@ def _api_deprecation_errors(envelope: Envelope, code: int, data: bytes) -> None:
 def _shard_version(envelope: Envelope, code: int, data: bytes) -> None:
     if code != OBJECT:
         raise CommandError(10065, "shardVersion must be an object")
-    envelope.context.shard_version = data
+    envelope.fields["shard_version"] = data
 
 
 def _help(envelope: Envelope, code: int, data: bytes) -> None:

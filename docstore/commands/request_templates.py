@@ -11,12 +11,14 @@ fields that must be the same here, or whose new value cannot break them. Whateve
 
 from __future__ import annotations
 
+from typing import Any
+
 from docstore.bson import changed_fields, elements, validate
 from docstore.commands.arguments import Arguments, convert, take
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
 from docstore.commands.limits import MAX_REQUEST_DEPTH
-from docstore.commands.sessions.fields import plain_lsid
+from docstore.commands.sessions.fields import Session, plain_lsid
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 _MOST_BYTES = 1024
@@ -59,23 +61,32 @@ class RequestTemplate:
         """A context and arguments for a request whose document is this one, or differs in values only; else None."""
         body = request.body
         context: Context = Context.__new__(Context)
-        vars(context).update(self._state)
+        fields = vars(context)
+        fields.update(self._state)
         arguments = Arguments(context.command.by_name, self._fields.copy(), self._value)
         if body != self.body:
             validate(body, MAX_REQUEST_DEPTH)
             changed = changed_fields(self.body, body)
-            if changed is None or not self._read(changed, context, arguments):
+            if changed is None or not self._read(changed, context, fields, arguments):
                 return None
-            context.raw = body
-        context.started = started
-        context.sequences = request.sequences
-        context.exhaust = bool(request.flags & EXHAUST_ALLOWED)
+            fields["raw"] = body
+        fields["started"] = started
+        fields["sequences"] = request.sequences
+        fields["exhaust"] = bool(request.flags & EXHAUST_ALLOWED)
         if context.max_time_ms:
-            context.deadline = started + context.max_time_ms / 1000
+            fields["deadline"] = started + context.max_time_ms / 1000
         return context, arguments
 
-    def _read(self, changed: list[tuple[int, int, bytes]], context: Context, arguments: Arguments) -> bool:
-        """Take in the values that differ; False when one of them needs the whole document to be judged."""
+    def _read(
+        self,
+        changed: list[tuple[int, int, bytes]],
+        context: Context,
+        fields: dict[str, Any],
+        arguments: Arguments,
+    ) -> bool:
+        """Take in the values that differ, as `fields` of the context that is made; False when one of them needs the
+        whole document to be judged.
+        """
         own: list[tuple[Parameter, int, bytes]] = []
         for position, code, data in changed:
             given = self._taken_as_given[position]
@@ -90,31 +101,28 @@ class RequestTemplate:
             elif reader is _OWN:
                 arguments.value = convert(context.command.name, Type.STRING, code, data, context.db)
             elif reader == "$clusterTime":
-                context.cluster_time = data
+                fields["cluster_time"] = data
             elif reader == "shardVersion":
-                context.shard_version = data
-            elif not _take_session_field(context, reader, data):
-                return False
+                fields["shard_version"] = data
+            else:
+                session = _session_with(context.session, reader, data)
+                if session is None:
+                    return False
+                fields["session"] = session
         for parameter, code, data in own:
             take(context.command.name, parameter, code, data, context.db, arguments.values)
         return True
 
 
-def _take_session_field(context: Context, name: str, data: bytes) -> bool:
-    session = context.session
+def _session_with(session: Session | None, name: str, data: bytes) -> Session | None:
+    """The session with another id or transaction number; None where the whole request must be read."""
     if session is None:
-        return False
+        return None
     if name == "lsid":
         lsid = plain_lsid(data)
-        if lsid is None:
-            return False
-        context.session = session._replace(lsid=lsid)
-    else:
-        if data[7] & 0x80:
-            # Negative, which is refused.
-            return False
-        context.session = session._replace(txn_number=int.from_bytes(data, "little"))
-    return True
+        return None if lsid is None else session._replace(lsid=lsid)
+    # A negative number is refused.
+    return None if data[7] & 0x80 else session._replace(txn_number=int.from_bytes(data, "little"))
 
 
 def _is_free(parameter: Parameter) -> bool:

@@ -24,6 +24,7 @@ async def run(context: Context, args: Arguments) -> Result:
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
     request = request_of(context, context.raw, args)
+    context = context.about(request.namespace)
     if args["explain"]:
         return await explain_pipeline(context, request, "queryPlanner", context.raw)
     batch_size = _batch_size(args["cursor"])

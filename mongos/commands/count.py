@@ -48,7 +48,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     except CommandError as error:
         stages = [*filter_stages(args["query"]), *range_stages(skip, limit), _COUNT]
         counted = first_document(await read_below(context, error, stages))
-        context.whole_ok = True
+        context.progress.whole_ok = True
         return {"n": 0} if counted is None else bson.decode(counted)
     return {"n": count if count <= _INT32_MAX else Int64(count)}
 

@@ -44,7 +44,7 @@ async def run(context: Context, args: Arguments) -> bytes:
         return await router.routed(context, attempt)
     except CommandError as error:
         grouped = first_document(await read_below(context, error, _stages(args)))
-        context.whole_ok = True
+        context.progress.whole_ok = True
     values = None if grouped is None else get_field(grouped, "values")
     held = {} if values is None else {encode_key((code, data)): (code, data) for _, code, data in elements(values[1])}
     return document_from([("values", 0x04, array_from(held[key] for key in sorted(held)))])

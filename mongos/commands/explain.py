@@ -45,7 +45,9 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     inner: bytes = args.value
     name, arguments = explained_command(context, inner, _EXPLAINABLE)
     if name == "aggregate":
-        return await explain_pipeline(context, request_of(context, inner, arguments), args["verbosity"], inner)
+        request = request_of(context, inner, arguments)
+        return await explain_pipeline(context.about(request.namespace), request, args["verbosity"], inner)
+    context = context.about(f"{context.db}.{arguments.value}")
     subject = _subject(name, inner)
     collation = get_field(subject, "collation")
     query_context = query_context_of(context, collation=collation[1] if collation is not None else None)

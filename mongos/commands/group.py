@@ -21,7 +21,7 @@ async def run(context: Context, args: Arguments) -> bytes:
     name = get_field(args.value, "ns")
     if name is None or name[0] != STRING:
         raise CommandError(Code.BadValue, "group needs 'ns', the name of a collection")
-    context.namespace = check_collection_name(context.db, text_of(name[1]))
+    context = context.about(check_collection_name(context.db, text_of(name[1])))
 
     async def attempt(routing: Routing) -> bytes:
         shard = unsharded_only(routing, "group")

@@ -13,7 +13,7 @@ from mongos.routing.query_context import query_context_of
 
 
 def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
-    """The request that an aggregate command makes; sets the namespace. Errors: those of the pipeline's parsers."""
+    """The request that an aggregate command makes. Errors: those of the pipeline's parsers."""
     collection = collection_of(args.value)
     check_stage_places(context.db, collection, args["pipeline"])
     if context.api_strict:
@@ -24,5 +24,4 @@ def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
         raise CommandError(
             Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection, and only it"
         )
-    context.namespace = f"{context.db}.{'$cmd.aggregate' if collection is None else collection}"
-    return Request(raw, context.namespace, pipeline)
+    return Request(raw, f"{context.db}.{'$cmd.aggregate' if collection is None else collection}", pipeline)

@@ -7,7 +7,6 @@ complete or not there. Into a sharded collection, sharded by `_id`, results are 
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Protocol
 
 import bson
@@ -108,8 +107,7 @@ async def existing(context: Context, output: Output, keys: list[Value]) -> list[
     """The target's documents with these keys, None for each that it has not."""
     condition = document_from([("_id", OBJECT, document_from([("$in", ARRAY, array_from(keys))]))])
     stage = bson.encode({"$match": RawBSONDocument(condition)})
-    inner = copy.copy(context)
-    inner.db, inner.namespace = output.database, output.namespace
+    inner = context.derived(db=output.database, namespace=output.namespace)
     kept = [field for field in elements(context.raw) if field[0] in _KEPT]
     base = document_from([("aggregate", *string_value(output.collection)), *kept])
     merged = await open_pipeline(inner, Request(base, output.namespace, parse_pipeline([stage])))

@@ -6,7 +6,6 @@ cannot be its target. `$merge` becomes the updates and inserts that mean the sam
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -107,9 +106,8 @@ async def _written(
     """Carry out statements unordered, as a client's write command. Errors: that of the first one that failed."""
     database, _, collection = namespace.partition(".")
     kept = [field for field in elements(context.raw) if field[0] in _FOR_WRITES]
-    inner = copy.copy(context)
-    inner.db, inner.namespace, inner.session = database, namespace, None
-    inner.raw = document_from([*elements(bson.encode({command: collection, "ordered": False})), *kept])
+    raw = document_from([*elements(bson.encode({command: collection, "ordered": False})), *kept])
+    inner = context.derived(db=database, namespace=namespace, session=None, raw=raw)
     reply = await run_statements(inner, kind, statements, ordered=False)
     errors = reply.get("writeErrors")
     if errors:

@@ -48,7 +48,7 @@ def describe(operation: Operation, *, host: str, services: Services) -> dict[str
         "secs_running": Int64(int(running)),
         "microsecs_running": Int64(int(running * 1_000_000)),
         "op": _KINDS.get(context.command.name, "command"),
-        "ns": context.namespace or f"{context.db}.$cmd",
+        "ns": context.reported_namespace or f"{context.db}.$cmd",
         "command": RawBSONDocument(context.raw),
     }
     if context.comment is not None:

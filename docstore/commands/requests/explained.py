@@ -14,7 +14,7 @@ from docstore.errors import Code, CommandError
 
 
 def explained_command(context: Context, raw: bytes, explainable: Container[str]) -> tuple[str, Arguments]:
-    """Its name and arguments, for `{aggregate: 1}` with 1 as their value; sets the namespace.
+    """Its name and arguments, for `{aggregate: 1}` with 1 as their value.
 
     Errors: IllegalOperation for what is not explainable, InvalidNamespace, those of the command's parameters.
     """
@@ -28,8 +28,6 @@ def explained_command(context: Context, raw: bytes, explainable: Container[str])
     if code != STRING and name != "aggregate":
         raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
     value = convert(f"{name}.{name}", command.value, code, data, context.db)
-    if isinstance(value, str):
-        context.namespace = f"{context.db}.{value}"
     values: dict[str, Any] = {}
     for field, field_code, field_data in rest:
         if field in command.by_name:

@@ -31,13 +31,13 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         check_stable_stages(stages)
     query_context = query_context_of(context, arguments)
     pipeline = parse_pipeline(stages, query_context=query_context)
-    _take_namespace(context, collection, pipeline)
+    context = context.about(_namespace(context, collection, pipeline))
     shown = context.namespace
     resolved = viewed(context)
     if resolved is not None:
         check_reads_input(pipeline, shown)
         pipeline = view_pipeline(resolved, stages, query_context)
-        context.namespace = resolved.ns
+        context = context.about(resolved.ns)
     check_other_views(context, pipeline)
     if pipeline.target is not None and context.read_concern.level is ReadLevel.LINEARIZABLE:
         raise CommandError(Code.InvalidOptions, "an output stage cannot be used with a 'linearizable' read concern")
@@ -81,18 +81,18 @@ def _run(
     return first_batch(context, releasing, batch_size=batch_size_of(arguments), namespace=shown)
 
 
-def _take_namespace(context: Context, collection: str | None, pipeline: Pipeline) -> None:
-    """Set what the pipeline reads. Errors: InvalidNamespace when it reads a collection and names none."""
+def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> str:
+    """What the pipeline reads. Errors: InvalidNamespace when it reads a collection and names none."""
     if collection is not None:
         if not pipeline.needs_collection:
             raise CommandError(Code.InvalidNamespace, "the pipeline can only be run with {aggregate: 1}")
-        context.namespace = f"{context.db}.{collection}"
-    elif pipeline.needs_collection:
+        namespace = f"{context.db}.{collection}"
+        if namespace == OPLOG_NS and not pipeline.has_source:
+            raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by aggregate")
+        return namespace
+    if pipeline.needs_collection:
         raise CommandError(Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection")
-    else:
-        context.namespace = f"{context.db}.$cmd.aggregate"
-    if context.namespace == OPLOG_NS and not pipeline.has_source:
-        raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by aggregate")
+    return f"{context.db}.$cmd.aggregate"
 
 
 COMMAND = AGGREGATE.command(run)

@@ -27,8 +27,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(
             Code.NamespaceExists, f"cloneCollectionAsCapped failed - destination collection {target} already exists"
         )
-    context.namespace = target
-    return await clone(context, source, target, size)
+    return await clone(context.about(target), source, target, size)
 
 
 COMMAND = CLONE_COLLECTION_AS_CAPPED.command(run)

@@ -58,7 +58,7 @@ async def _go_on(context: Context, counting: Counting, view: View) -> Result:
 
 
 async def _count_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
-    context.whole_ok = True
+    context.progress.whole_ok = True
     stages = filter_stages(arguments["query"]) + range_stages(arguments["skip"], abs(arguments["limit"]))
     node = node_of(context)
     source = await open_view(

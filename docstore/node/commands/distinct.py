@@ -76,7 +76,7 @@ async def _go_on(context: Context, source: DocumentSource, view: View, found: Di
 
 
 async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Result:
-    context.whole_ok = True
+    context.progress.whole_ok = True
     node, query_context = node_of(context), query_context_of(context, arguments)
     found = DistinctValues(arguments["key"], query_context.collation)
     source = await open_view(

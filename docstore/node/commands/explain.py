@@ -41,10 +41,11 @@ async def run(context: Context, arguments: Arguments) -> Result:
     name, inner = explained_command(context, arguments.value, _EXPLAINABLE)
     if not isinstance(inner.value, str):
         raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
+    context = context.about(f"{context.db}.{inner.value}")
     query_context = query_context_of(context, inner)
     resolved = viewed(context) if name in _READS else None
     if resolved is not None:
-        context.namespace = resolved.ns
+        context = context.about(resolved.ns)
         pipeline = view_pipeline(resolved, _stages(name, inner), query_context)
         return await explain_aggregate(context, pipeline, hint_of(inner["hint"]), verbosity)
     check_no_view(node_of(context).store, context.namespace)

@@ -40,7 +40,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
             points = context.services.fail_points
             if cursor.time_left <= 0 or (points is not None and points.times_out()):
                 raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
-            context.deadline = context.started + cursor.time_left
+            context.progress.deadline = context.started + cursor.time_left
         filling = Filling(cursor.source, arguments["batchSize"] or _NO_LIMIT, node.clock)
         complete = filling.step()
         if complete and (filling.documents or not awaits):
@@ -75,8 +75,9 @@ def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:
     cursors = context.services.cursors
     cursor.returned += len(filling.documents)
     cursor.batches += 1
-    if context.deadline is not None and cursor.time_left is not None:
-        cursor.time_left = context.deadline - node_of(context).clock()
+    deadline = context.progress.deadline
+    if deadline is not None and cursor.time_left is not None:
+        cursor.time_left = deadline - node_of(context).clock()
     if filling.exhausted:
         cursors.close(cursor)
     elif cursors.checkin(cursor):

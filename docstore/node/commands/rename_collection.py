@@ -40,8 +40,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
             check_takes_documents(store, namespace)
         store.rename_collection(unit, source, target, drop_target=arguments["dropTarget"])
 
-    context.namespace = source
-    return await change(context, {}, act)
+    return await change(context.about(source), {}, act)
 
 
 def _check_writable(which: str, namespace: str) -> None:

@@ -114,7 +114,7 @@ async def _reader(context: Context, node: DataNode) -> tuple[Reader, Callable[[]
             Code.SnapshotUnavailable,
             "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation.",
         )
-    context.at_cluster_time = at
+    context.progress.at_cluster_time = at
     return reader, release
 
 

@@ -104,9 +104,9 @@ def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
 async def open_view(
     context: Context, resolved: ResolvedView, stages: Sequence[bytes], query_context: QueryContext, hint: Hint | None
 ) -> DocumentSource:
-    """What a request's stages make of a view; the request's namespace becomes that of the collection below."""
+    """What a request's stages make of a view, read by a request on the collection below."""
     pipeline = view_pipeline(resolved, stages, query_context)
-    context.namespace = resolved.ns
+    context = context.about(resolved.ns)
     viewing = view_of(context)
     view: View = await viewing if isawaitable(viewing) else viewing
     try:

@@ -102,7 +102,8 @@ def _namespace(context: Context) -> str:
     if context.command.name == "getMore":
         named = get_field(context.raw, "collection")
         return f"{context.db}.{to_python(named)}" if named is not None else ""
-    return "" if ".$cmd" in context.namespace else context.namespace
+    namespace = context.reported_namespace
+    return "" if ".$cmd" in namespace else namespace
 
 
 def _entry(context: Context, namespace: str, reply: bytes, millis: int) -> bytes:

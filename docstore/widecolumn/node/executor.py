@@ -182,7 +182,7 @@ class NodeExecutor:
 
     def _found(self, keyspace: str, name: str) -> Found:
         found = self._wide.existing(keyspace, name, self._context.command.name)
-        self._context.namespace = found.collection.ns
+        self._context = self._context.about(found.collection.ns)
         return found
 
     async def _view(self, level: Level) -> View:

@@ -151,10 +151,10 @@ def viewed(context: Context, level: Level) -> View | Awaitable[View]:
 
 async def _linearizable(context: Context, node: DataNode, level: Level) -> View:
     limit = node.clock() + wide_of(node).settings.read_timeout / 1000
-    context.read_concern = replace(context.read_concern, level=ReadLevel.LINEARIZABLE)
-    context.deadline = limit if context.deadline is None else min(limit, context.deadline)
+    concern = replace(context.read_concern, level=ReadLevel.LINEARIZABLE)
+    deadline = limit if context.deadline is None else min(limit, context.deadline)
     try:
-        viewing = view_of(context)
+        viewing = view_of(context.derived(read_concern=concern, deadline=deadline))
         return viewing if isinstance(viewing, View) else await viewing
     except CommandError as error:
         if error.code not in (Code.MaxTimeMSExpired, Code.InterruptedDueToReplStateChange):

@@ -180,5 +180,5 @@ async def change_schema(
     node = node_of(context)
     if not context.namespace and context.db != "admin":
         # What the request was routed by: a keyspace lives where its mark does.
-        context.namespace = f"{context.db}.{MARK}"
+        context = context.about(f"{context.db}.{MARK}")
     return await change(context, {}, lambda unit: act(SchemaChange(node, unit, identities)))

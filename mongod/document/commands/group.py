@@ -55,7 +55,7 @@ class _Counted:
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     fields = parse_fields("group", arguments.value, _FIELDS)
-    context.namespace = check_collection_name(context.db, fields["ns"])
+    context = context.about(check_collection_name(context.db, fields["ns"]))
     job = _job(fields, stored_functions(node, context.db))
     query_context = under(query_context_at(node, None), node, context.namespace, None)
     query = FindQuery(filter=filter_of(fields["cond"], query_context))

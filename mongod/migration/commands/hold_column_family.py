@@ -24,8 +24,7 @@ from mongod.migration.shard import shard_of
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     shard = shard_of(context)
     node = shard.node
-    context.namespace = arguments.value
-    await enter_write(context)
+    await enter_write(context.about(arguments.value))
     options, keyspace = parse_options(arguments["options"]), parse_options(arguments["keyspace"])
     registered_cloner(node).hold(arguments.value, Binary(arguments["uuid"], 4).as_uuid(), options, keyspace)
     await shard.records.committed(node.store.last_optime)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import bson
@@ -197,17 +198,35 @@ def test_a_client_that_repeats_itself_gets_a_request_of_its_own_each_time() -> N
     seen = []
     for documents in ([b"\5\0\0\0\0"], [b"\5\0\0\0\0"] * 2):
         probe.dispatcher.handle(request(body, documents=documents), client)
-        probe.context.namespace = "changed.by.a.command"
+        probe.context.about("changed.by.a.command")
         seen.append((probe.context, probe.arguments["documents"], probe.context.deadline - clock))
         probe.dispatcher.services.clock.advance(10)
         clock += 10
     assert [len(documents) for _, documents, _ in seen] == [1, 2]
     assert [round(left, 3) for *_, left in seen] == [0.1, 0.1]
     probe.dispatcher.handle(request(body, documents=[b"\5\0\0\0\0"]), client)
-    assert probe.context.namespace == "test.c"
+    assert probe.context.reported_namespace == "test.c"
     assert probe.context is not seen[0][0]
     reply = probe.dispatcher.handle(request(body), client)
     assert bson.decode(reply)["code"] == 40414
+
+
+def test_a_request_does_not_change_and_those_derived_from_it_have_its_progress() -> None:
+    probe = Probe()
+    probe.dispatcher.handle(request({"find": "c", "filter": {}}), peer())
+    context = probe.context
+    with pytest.raises(FrozenInstanceError):
+        context.namespace = "test.d"
+    assert context.begun_progress is None
+    assert context.about("test.c") is context
+    below = context.about("test.d")
+    assert (context.namespace, below.namespace) == ("test.c", "test.d")
+    assert (context.reported_namespace, below.reported_namespace) == ("test.d", "test.d")
+    assert below.operation is context.operation
+    other = below.derived(raw=bson.encode({"count": "c"}), namespace="test.e")
+    assert other.body == {"count": "c"}
+    assert below.body["find"] == "c"
+    assert (other.namespace, other.reported_namespace) == ("test.e", "test.d")
 
 
 def test_the_same_bytes_from_another_client_are_read_anew() -> None:

@@ -116,5 +116,5 @@ def test_the_first_hello_tells_which_application_it_is() -> None:
         message._replace(body=bson.encode({"ping": 1, "$db": "x"})), peer(), "node", services, 0.0
     )
     assert services.fail_points.enter(context) is None
-    context.raw = bson.encode({"ping": 1, "client": {"application": {"name": "me"}}})
+    context = context.derived(raw=bson.encode({"ping": 1, "client": {"application": {"name": "me"}}}))
     assert services.fail_points.enter(context) is not None
