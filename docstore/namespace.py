@@ -48,3 +48,12 @@ def replicates(namespace: str) -> bool:
     records of its profiler.
     """
     return not (namespace.startswith("local.") or namespace.endswith(".system.profile"))
+
+
+def wrong_mode(database: str, command: str, *, wide: bool) -> CommandError:
+    """A command of one data model on a database of the other. `wide`: the database is a keyspace."""
+    if wide:
+        text = f"{command} is a command for documents, and {database} is a keyspace: its mode is wide-column"
+    else:
+        text = f"{command} is a command of the wide-column mode, and {database} is a database of documents"
+    return CommandError(Code.CommandNotSupported, text)

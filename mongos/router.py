@@ -20,7 +20,6 @@ from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
 from docstore.sharding import requests
 from docstore.sharding.routing import Routing
-from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from mongos.balancer.autosplit import Autosplit
 from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
@@ -65,8 +64,6 @@ class Router:
         """Where writes wait that have no primary."""
         self.definitions = Definitions()
         """Of keyspaces and CQL tables."""
-        self.statements = PreparedCache()
-        """Of CQL, prepared."""
         self._gossip = gossip
         self._discarding: set[asyncio.Task[None]] = set()
 

@@ -7,7 +7,6 @@ from docstore.commands.declaration import CommandTable
 from mongos.commands import (
     add_shard,
     aggregate,
-    apply_rows,
     balancer_start,
     balancer_status,
     balancer_stop,
@@ -16,7 +15,6 @@ from mongos.commands import (
     coll_stats,
     convert_to_capped,
     count,
-    cql,
     create,
     create_indexes,
     current_op,
@@ -55,12 +53,12 @@ from mongos.commands import (
     split,
     update,
     validate,
-    wide_column,
 )  # fmt: skip
+from mongos.widecolumn.commands import COMMANDS as WIDE_COLUMN
 
 _MODULES = (
-    add_shard, aggregate, apply_rows, balancer_start, balancer_status, balancer_stop, clone_collection_as_capped,
-    coll_mod, coll_stats, convert_to_capped, count, cql, create, create_indexes, current_op, db_stats, delete,
+    add_shard, aggregate, balancer_start, balancer_status, balancer_stop, clone_collection_as_capped,
+    coll_mod, coll_stats, convert_to_capped, count, create, create_indexes, current_op, db_stats, delete,
     distinct, drop, drop_database, drop_indexes, enable_sharding, explain, find, find_and_modify,
     flush_router_config, get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert,
     is_db_grid, is_master, kill_op, list_collections, list_databases, list_indexes, list_shards, map_reduce,
@@ -71,7 +69,7 @@ _MODULES = (
 _OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 
 TABLE = CommandTable(
-    (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *wide_column.COMMANDS),
+    (*(command for command in BUILTIN if command.name not in _OWN), *_OWN.values(), *WIDE_COLUMN),
     unsupported={
         "abortReshardCollection": "resharding is not supported yet",
         "addShardToZone": "zones are not supported yet",

@@ -12,6 +12,7 @@ from docstore.aggregation.expression_context import with_constants
 from docstore.bson import OBJECT, elements, get_field, get_path
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
+from docstore.namespace import wrong_mode
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import Filter
@@ -20,7 +21,6 @@ from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import exact_key, shards_for_filter
-from docstore.widecolumn.model.errors import wrong_mode
 from mongos.routing.query_context import under
 
 _ARRAY = 0x04

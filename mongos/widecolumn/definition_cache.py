@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_to_python
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, column_family, keyspace_from_options
 from docstore.widecolumn.model.comparator_registry import Registry, Unordered, full_name
 from docstore.widecolumn.model.comparators import Comparator
@@ -69,6 +70,8 @@ class Definitions:
     """What is known of keyspaces, by name."""
 
     def __init__(self) -> None:
+        self.statements = PreparedCache()
+        """Of CQL, prepared."""
         self._known: dict[str, Schema] = {}
 
     def known(self, keyspace: str) -> Schema | None:

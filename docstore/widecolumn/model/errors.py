@@ -78,12 +78,3 @@ def stale_schema(namespace: str) -> CommandError:
     return CommandError(
         Code.StaleConfig, f"the definition of {namespace} is another one", extra={STALE_SCHEMA: namespace}
     )
-
-
-def wrong_mode(database: str, command: str, *, wide: bool) -> CommandError:
-    """A command of one data model on a database of the other. `wide`: the database is a keyspace."""
-    if wide:
-        text = f"{command} is a command for documents, and {database} is a keyspace: its mode is wide-column"
-    else:
-        text = f"{command} is a command of the wide-column mode, and {database} is a database of documents"
-    return CommandError(Code.CommandNotSupported, text)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from docstore.bson import document_to_python
+from docstore.namespace import wrong_mode
 from docstore.sharding.partitioners import MURMUR3
 from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, column_family, keyspace_from_options
-from docstore.widecolumn.model.errors import family_absent, keyspace_absent, wrong_mode
+from docstore.widecolumn.model.errors import family_absent, keyspace_absent
 from docstore.widecolumn.model.executor import StoredFamily
 from docstore.widecolumn.model.requests import plain_form
 from docstore.widecolumn.node.settings import Settings

@@ -15,8 +15,8 @@ from bson.int64 import Int64
 from docstore.bson import BINARY, append_fields, get_field
 from docstore.kernel.columns.encoding import ESTIMATE, EXPIRING, TOMBSTONE, WHOLE
 from docstore.key_layout import family_prefix
+from docstore.namespace import wrong_mode
 from docstore.widecolumn.model.cells import is_record, unpack_cell, unpack_deletion
-from docstore.widecolumn.model.errors import wrong_mode
 from docstore.widecolumn.model.mutations import Entry
 from docstore.widecolumn.model.record_pages import unpack_rows
 from docstore.widecolumn.node.keyspaces import is_keyspace

@@ -40,7 +40,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     surroundings = Surroundings(rng=os.urandom, pause=_pause)
     for attempt in range(_ATTEMPTS):
         try:
-            return await run_statement(executor, router.statements, surroundings, context, args)
+            return await run_statement(executor, router.definitions.statements, surroundings, context, args)
         except SchemaIsStale as stale:
             if attempt:
                 # The definition was read just before: the shard that has another is behind.
