@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
-from docstore.sharding.chunks import TornChunks
+from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, apply_routing, routing_request
 from docstore.sharding.version import ShardVersion
 from mongos.routing.shards import CONFIG, Shard
@@ -60,7 +60,7 @@ class RoutingCache:
             answer = await self._config.command(CONFIG, routing_request(namespace, known), repeatable=True)
             try:
                 routing = apply_routing(namespace, known, answer.body)
-            except TornChunks:
+            except InconsistentChunks:
                 if known is None:
                     await asyncio.sleep(0.01)
                 known = None

@@ -12,7 +12,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import SLICE_SECONDS
 from docstore.sharding.migration import Migration
-from mongod.migration import history
+from mongod.migration import session_history
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.ranges import id_of, in_range
 
@@ -81,7 +81,7 @@ async def remember(node: DataNode, statements: Sequence[bytes]) -> None:
     """Take in retryable writes that the donor has executed."""
     slices = _Slices(node)
     for raw in statements:
-        history.remember(node.store, history.Statement.from_raw(raw))
+        session_history.remember(node.store, session_history.Statement.from_raw(raw))
         await slices.between()
 
 
