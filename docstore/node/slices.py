@@ -1,4 +1,4 @@
-"""The time of a long command in slices: after each the loop serves others."""
+"""The time of a long command in slices: after each one the event loop serves others."""
 
 from __future__ import annotations
 

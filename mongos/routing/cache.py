@@ -1,4 +1,4 @@
-"""What the router believes about where collections live.
+"""What the router knows of where collections live; it may be out of date.
 
 The router is optimistic: it uses what it knows until a shard answers StaleConfig, then brings that one collection up to
 date and tries again. Ownership changes only on the config servers, so a stale belief costs a round trip, never a
