@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from docstore.errors import Code, CommandError
 
 MAX_NAMESPACE_BYTES = 255
@@ -43,6 +45,7 @@ def check_collection_name(database: str, name: str) -> str:
     return namespace
 
 
+@lru_cache(maxsize=1024)
 def replicates(namespace: str) -> bool:
     """Whether writes to the namespace enter the oplog: all but what is the node's own, its `local` database and the
     records of its profiler.

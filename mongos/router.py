@@ -61,7 +61,7 @@ class Router:
         self.shutdown = shutdown
         self.greeter = RouterGreeter()
         self.hints: Hints | None = None
-        """Writes at ANY that had no primary."""
+        """Where writes wait that have no primary."""
         self.definitions = Definitions()
         """Of keyspaces and CQL tables."""
         self._gossip = gossip
@@ -80,7 +80,7 @@ class Router:
         """A router takes every read; the shard's member decides."""
 
     def gossip(self) -> EncodedGossip:
-        """The latest cluster time in a reply of a shard."""
+        """The latest cluster time that shards told of."""
         return self._gossip.shown
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:

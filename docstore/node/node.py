@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import random
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from bson.datetime_ms import DatetimeMS
 
@@ -45,7 +45,7 @@ class DataNode:
     `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `shard_filter` is installed by a shard, `workers`
     where JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
     map-reduce may have too. `shutdown` asks the process to end, for which a member of a set takes its leave in
-    `shutdown_seconds`; `network` gives the listener's statistics once there is one, `links` those of the connections to
+    `shutdown_seconds`; `network` gives the listener's figures once there is one, `links` those of the connections to
     others, by address. `pool` reaches other members. `parts` are what an executable adds, by their types, and `status`
     the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces and `$out`
     stages under way. `pause` is awaited between two slices of long work. `rng` gives numbers from 0 up to 1.
@@ -92,4 +92,5 @@ class DataNode:
 
 def node_of(context: Context) -> DataNode:
     """The node that answers this request."""
-    return cast(DataNode, context.node)
+    node: DataNode = context.node
+    return node

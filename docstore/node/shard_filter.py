@@ -1,19 +1,27 @@
 """Which documents of a collection a node may serve: the hook of the sharding layer.
 
-A node without one serves everything. Where one is installed, every command that touches documents asks it: with the
-shard version that the router sent, or without one when a client talks to the shard directly. Writes always ask, so
-that the critical section of a migration can make them wait.
+A node without one serves everything. Where one is installed, every command that touches documents enters it: with the
+shard version that the router sent, or without one when a client talks to the shard directly. Writes enter always, so
+that the critical section of a migration can hold them.
 
-The answer holds for the moment: between `check_version` and the commit of a write there is no await, and a read takes
-its snapshot before its next await. After every pause a write asks again.
+The answer is for now: between `check_version` and the commit of a write there is no await, and a read takes its
+snapshot before its next await. After every pause a write enters again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from docstore.kernel.match.predicate import Predicate
+
+
+class MustWait(Exception):
+    """The operation cannot be let in yet: await `over()`, then ask again."""
+
+    def __init__(self, over: Callable[[], Awaitable[None]]) -> None:
+        super().__init__("the operation must wait")
+        self.over = over
 
 
 class Owned(Protocol):
@@ -26,12 +34,10 @@ class Owned(Protocol):
 class ShardFilter(Protocol):
     """Implemented by the driver of migrations."""
 
-    def check_version(
-        self, namespace: str, shard_version: bytes | None, *, write: bool
-    ) -> Predicate | Awaitable[Predicate | None] | None:
-        """The filter of the owned ranges, None where everything is owned; an awaitable of it while it must wait.
+    def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
+        """The filter of the owned ranges, None where everything is owned.
 
-        Errors: StaleConfig when the version is not the one that the shard has.
+        Errors: MustWait; StaleConfig when the version is not the one that the shard has.
         """
 
     async def known(self, namespace: str) -> Owned | None:
@@ -54,11 +60,7 @@ def enter_at_once(
     """
     if shard_filter is None:
         return _ALL_OWNED
-    entered = shard_filter.check_version(namespace, shard_version, write=write)
-    if entered is None:
-        return _ALL_OWNED
-    if isinstance(entered, Predicate):
-        return True, entered
-    if isinstance(entered, Coroutine):
-        entered.close()
-    return _MUST_WAIT
+    try:
+        return True, shard_filter.check_version(namespace, shard_version, write=write)
+    except MustWait:
+        return _MUST_WAIT

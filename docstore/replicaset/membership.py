@@ -41,7 +41,7 @@ REPORT_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberIdentity:
+class Identity:
     """Who this process is. `own_addresses`: every "name:port" under which a configuration may mean it."""
 
     set_name: str
@@ -59,7 +59,7 @@ class Membership:
 
     def __init__(
         self,
-        identity: MemberIdentity,
+        identity: Identity,
         store: Store,
         pool: Pool,
         flusher: GroupFlusher,
@@ -207,7 +207,7 @@ class Membership:
             return
         self._on_change()
 
-    async def find_own_hosts(self, config: ReplicaSetConfig) -> None:
+    async def recognise(self, config: ReplicaSetConfig) -> None:
         """Learn which hosts of a configuration that is about to be installed are us."""
         hosts = self.state.own_hosts
         hosts |= await own_hosts([member.host for member in config.members], hosts, self.pool, self.identity.process_id)

@@ -19,7 +19,8 @@ Routing is read from the config servers when it is first needed or was forgotten
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import bson
@@ -34,7 +35,7 @@ from docstore.log import component
 from docstore.namespace import split_namespace
 from docstore.net import NetworkError, Pool
 from docstore.node.node import DataNode
-from docstore.node.shard_filter import Owned
+from docstore.node.shard_filter import MustWait, Owned
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding.routing import Routing
@@ -63,7 +64,7 @@ class CriticalSection:
         self._ended.set()
 
 
-class FilteringMetadata:
+class Known:
     """The routing of one namespace as this shard uses it; `accepted` are encoded versions that were found right.
 
     `foreign`: the collection is not sharded and its database lives on another shard, or nowhere.
@@ -86,11 +87,11 @@ class RangeShardFilter:
         self.shard = shard
         self._node = node
         self._pool = pool
-        self._known: dict[str, FilteringMetadata] = {}
+        self._known: dict[str, Known] = {}
         self._base: dict[str, Routing] = {}
         self._forgotten: dict[str, int] = {}
         self._dropped: dict[str, ObjectId] = {}
-        self._refreshing: dict[str, asyncio.Task[FilteringMetadata]] = {}
+        self._refreshing: dict[str, asyncio.Task[Known]] = {}
         self._sections: dict[str, CriticalSection] = {}
         self._term = -1
         self.on_term: Callable[[], None] = lambda: None
@@ -105,9 +106,7 @@ class RangeShardFilter:
 
     # What every operation asks
 
-    def check_version(
-        self, namespace: str, shard_version: bytes | None, *, write: bool
-    ) -> Predicate | Awaitable[Predicate | None] | None:
+    def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         """See the protocol. An operation without a version sees everything, but its writes wait like any other."""
         oplog = self._node.store.oplog
         if oplog is not None and oplog.term != self._term:
@@ -115,7 +114,7 @@ class RangeShardFilter:
         if self._sections:
             section = self._sections.get(namespace)
             if section is not None and (write or (section.reads and shard_version is not None)):
-                return self._wait(section)
+                raise MustWait(section.wait)
         if shard_version is None:
             return None
         known = self._known.get(namespace)
@@ -123,9 +122,7 @@ class RangeShardFilter:
             return known.owned
         return self._check(namespace, shard_version, known)
 
-    def _check(
-        self, namespace: str, shard_version: bytes, known: FilteringMetadata | None
-    ) -> Predicate | Awaitable[Predicate | None] | None:
+    def _check(self, namespace: str, shard_version: bytes, known: Known | None) -> Predicate | None:
         received = ShardVersion.from_document(bson.decode(shard_version))
         if known is not None and not known.foreign:
             if received.routes_like(known.version):
@@ -135,7 +132,7 @@ class RangeShardFilter:
                 return known.owned
             if received.older_than(known.version):
                 raise stale_config(namespace, received, known.version, self._name)
-        return self._check_fresh(namespace, received)
+        raise MustWait(partial(self._check_fresh, namespace, received))
 
     async def _check_fresh(self, namespace: str, received: ShardVersion) -> None:
         """Read the routing anew; who waited for this enters again afterwards."""
@@ -143,9 +140,6 @@ class RangeShardFilter:
         dropped = self._dropped.get(namespace) == received.epoch
         if known.foreign or dropped or not received.routes_like(known.version):
             raise stale_config(namespace, received, known.version, self._name)
-
-    async def _wait(self, section: CriticalSection) -> None:
-        await section.wait()
 
     @property
     def _name(self) -> str:
@@ -166,7 +160,7 @@ class RangeShardFilter:
             self.unblock(namespace, section)
         self.on_term()
 
-    async def known(self, namespace: str) -> FilteringMetadata | None:
+    async def known(self, namespace: str) -> Known | None:
         """See the protocol. A node that no cluster has taken in owns everything."""
         if self.shard.identity is None:
             return None
@@ -204,7 +198,7 @@ class RangeShardFilter:
         self._base.pop(namespace, None)
         self.forget(namespace)
 
-    async def refresh(self, namespace: str) -> FilteringMetadata:
+    async def refresh(self, namespace: str) -> Known:
         """Read the routing from the config servers; one read at a time for each namespace."""
         task = self._refreshing.get(namespace)
         if task is None:
@@ -213,7 +207,7 @@ class RangeShardFilter:
             task.add_done_callback(lambda _: self._refreshing.pop(namespace, None))
         return await asyncio.shield(task)
 
-    async def _read(self, namespace: str) -> FilteringMetadata:
+    async def _read(self, namespace: str) -> Known:
         for _ in range(_LAG_ATTEMPTS):
             generation = self._forgotten.get(namespace, 0)
             config: ConfigServers = self.shard.config_servers()
@@ -223,7 +217,7 @@ class RangeShardFilter:
                 await asyncio.sleep(_LAG_SECONDS)
                 continue
             self._base[namespace] = routing
-            known = FilteringMetadata(routing, self._name)
+            known = Known(routing, self._name)
             if known.routing.collection is not None and self._dropped.get(namespace) == known.version.epoch:
                 return known
             if generation == self._forgotten.get(namespace, 0):

@@ -9,7 +9,7 @@ from typing import Any
 
 from docstore.collection.collection import Collection
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import PAUSE, Steps, finish_work
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.token_ring import place_document, place_of_tail
 from mongod.widecolumn.row_ranges import partitioner_of, row_sizes, rows_of
@@ -23,7 +23,7 @@ async def split_places(
     """
     if target is not None and collection.size < target:
         return []
-    sizes = await _sizes(node, collection, bounds)
+    sizes = await finish_work(node, _sizes(node, collection, bounds))
     total = sum(size for _, size in sizes)
     if target is not None and total < target:
         return []
@@ -45,12 +45,11 @@ async def split_places(
     return [key.bound(place_document(place)) for place in points[: 1 if once else None]]
 
 
-async def _sizes(node: DataNode, collection: Collection, bounds: KeyRange) -> list[tuple[Any, int]]:
+def _sizes(node: DataNode, collection: Collection, bounds: KeyRange) -> Steps[list[tuple[Any, int]]]:
     """(place, bytes) of what the chunk holds, in the order of places."""
     partitioner = partitioner_of(node, collection)
     found: list[tuple[Any, int]] = []
     snapshot = node.engine.snapshot()
-    until = node.clock() + SLICE_SECONDS
     try:
         for count, (tail, size) in enumerate(
             row_sizes(snapshot, collection, partitioner, rows_of(partitioner, bounds))
@@ -60,9 +59,8 @@ async def _sizes(node: DataNode, collection: Collection, bounds: KeyRange) -> li
                 found[-1] = place, found[-1][1] + size.size
             else:
                 found.append((place, size.size))
-            if count % 256 == 255 and node.clock() >= until:
-                await node.pause()
-                until = node.clock() + SLICE_SECONDS
+            if count % 256 == 255:
+                yield PAUSE
     finally:
         snapshot.close()
     return found

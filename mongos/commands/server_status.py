@@ -1,4 +1,4 @@
-"""`serverStatus`: statistics of this router."""
+"""`serverStatus`: this router in figures."""
 
 from __future__ import annotations
 

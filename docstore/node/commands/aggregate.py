@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from inspect import isawaitable
 
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.collection.oplog.oplog import OPLOG_NS
@@ -19,8 +18,9 @@ from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import ReleasingSource, first_batch
 from docstore.node.read.requests import batch_size_of, hint_of, query_context_of
-from docstore.node.read.snapshot import View, view_of
+from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import check_other_views, check_reads_input, view_pipeline, viewed
+from docstore.node.slices import Steps, run_steps
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
@@ -47,22 +47,11 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         raise CommandError(
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
-    view = view_of(context)
-    if isawaitable(view):
-        return _run_later(context, arguments, pipeline, view, shown)
-    return _run(context, arguments, pipeline, view, shown)
+    return run_steps(context, _run(context, arguments, pipeline, shown))
 
 
-async def _run_later(
-    context: Context, arguments: Arguments, pipeline: Pipeline, viewing: Awaitable[View], shown: str
-) -> Result:
-    reply = _run(context, arguments, pipeline, await viewing, shown)
-    return await reply if isawaitable(reply) else reply
-
-
-def _run(
-    context: Context, arguments: Arguments, pipeline: Pipeline, view: View, shown: str
-) -> bytes | Awaitable[bytes]:
+def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str) -> Steps[Result]:
+    view = yield from view_of(context)
     try:
         source = open_pipeline(
             context,
@@ -77,8 +66,8 @@ def _run(
     releasing = ReleasingSource(source, view.release)
     if pipeline.target is not None:
         bypass = arguments["bypassDocumentValidation"]
-        return write_results(context, pipeline.target, releasing, bypass=bypass, shown=shown)
-    return first_batch(context, releasing, batch_size=batch_size_of(arguments), namespace=shown)
+        return (yield from write_results(context, pipeline.target, releasing, bypass=bypass, shown=shown))
+    return (yield from first_batch(context, releasing, batch_size=batch_size_of(arguments), namespace=shown))
 
 
 def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> str:

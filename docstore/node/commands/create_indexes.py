@@ -17,11 +17,13 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import CREATE_INDEXES
 from docstore.errors import Code, CommandError
-from docstore.node.ddl.catalog_changes import change, enter_write, make_collection
+from docstore.kernel.match.predicate import Predicate
+from docstore.node.ddl.catalog_changes import change, enter_change, make_collection
 from docstore.node.ddl.commit_quorum import concern_of, wait_for_quorum
+from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import node_of
-from docstore.node.read.cursors import SLICE_SECONDS
-from docstore.node.write.driver import check_primary, check_writable
+from docstore.node.slices import finish_steps
+from docstore.node.write.driver import check_writable
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -38,7 +40,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.BadValue, "Must specify at least one index to create")
     quorum = arguments["commitQuorum"]
     concern = None if quorum is None else concern_of(context, quorum)
-    await enter_write(context)
+    await enter_change(context)
     collection = node.store.collection(context.namespace)
     created = collection is None
     if collection is None:
@@ -119,14 +121,15 @@ async def _build(
 ) -> dict[str, Any]:
     node = node_of(context)
     build = node.store.build_index(collection, specs)
+
+    def step(_owned: Predicate | None, until: float) -> bool:
+        built = build.step(until)
+        done, total = build.progress
+        context.operation.progress = {"msg": "Index Build", "progress": {"done": done, "total": total}}
+        return built
+
     try:
-        while not build.step(node.clock() + SLICE_SECONDS):
-            done, total = build.progress
-            context.operation.progress = {"msg": "Index Build", "progress": {"done": done, "total": total}}
-            await node.pause()
-            await node.store.write_lock.wait()
-            context.operation.check()
-            check_primary(context, node)
+        await finish_steps(context, write_in_slices(node, context.namespace, Repeated(step)))
         return await change(context, reply, build.finish)
     except BaseException:
         build.abort()

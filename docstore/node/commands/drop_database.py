@@ -10,7 +10,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import DROP_DATABASE
 from docstore.errors import Code, CommandError
-from docstore.node.ddl.catalog_changes import change, enter_write
+from docstore.node.ddl.catalog_changes import change, enter_change
 from docstore.node.node import node_of
 
 _AT_ONCE = 64
@@ -26,7 +26,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     count = len(store.namespaces(context.db))
     while len(left := store.namespaces(context.db)) > _AT_ONCE:
         # The unit that is acknowledged takes the rest and says that it was the database.
-        await enter_write(context)
+        await enter_change(context)
         with store.unit() as unit:
             for namespace in left[:_AT_ONCE]:
                 if store.collection(namespace) is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from inspect import isawaitable
 
 from docstore.bson import Value
 from docstore.collection.catalog.views import ResolvedView
@@ -35,7 +34,8 @@ from docstore.node.read.requests import (
 )
 from docstore.node.read.snapshot import View, newest, view_of
 from docstore.node.read.tailing import CappedLog, Tail
-from docstore.node.read.views import open_view, reply_of, viewed
+from docstore.node.read.views import open_view, viewed
+from docstore.node.slices import Steps, run_steps
 from docstore.node.write.search import identity_in
 from docstore.query.find import FindQuery, Hint
 from docstore.query.projection.projection import metadata_kinds
@@ -49,13 +49,12 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
     node.counters.query += 1
     if context.namespace == OPLOG_NS:
-        return open_oplog(
-            context, find_query_of(arguments, query_context_of(context, arguments)), cursor_options_of(arguments)
-        )
+        query = find_query_of(arguments, query_context_of(context, arguments))
+        return run_steps(context, open_oplog(context, query, cursor_options_of(arguments)))
     if context.namespace not in node.store.catalog.collections:
         resolved = viewed(context)
         if resolved is not None:
-            return _run_on_view(context, arguments, resolved)
+            return run_steps(context, _run_on_view(context, arguments, resolved))
     identity = _identity(arguments)
     if identity is not None:
         at_once, owned = newest(context)
@@ -63,18 +62,11 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
             found = _by_id(node, context.namespace, identity, owned)
             missing = context.namespace not in node.store.catalog.collections
             return cursor_reply(found, 0, context.namespace, catalog=missing)
-    view = view_of(context)
-    if isinstance(view, View):
-        return _run(context, arguments, view)
-    return _run_later(context, arguments, view)
+    return run_steps(context, _run(context, arguments))
 
 
-async def _run_later(context: Context, arguments: Arguments, viewing: Awaitable[View]) -> Result:
-    reply = _run(context, arguments, await viewing)
-    return await reply if isawaitable(reply) else reply
-
-
-def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitable[bytes]:
+def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
+    view = yield from view_of(context)
     node = node_of(context)
     try:
         query = find_query_of(arguments, query_context_of(context, arguments))
@@ -89,8 +81,8 @@ def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitabl
         raise
     if tailed is not None:
         view.release()
-        return _tail(context, tailed, query, options)
-    return first_batch(
+        return (yield from _tail(context, tailed, query, options))
+    opened = first_batch(
         context,
         ReleasingSource(source, view.release if spill is None else partial(_release, view, spill)),
         batch_size=options.batch_size,
@@ -98,6 +90,7 @@ def _run(context: Context, arguments: Arguments, view: View) -> bytes | Awaitabl
         no_timeout=options.no_timeout,
         catalog=collection is None,
     )
+    return (yield from opened)
 
 
 def _release(view: View, spill: SpillFile) -> None:
@@ -105,9 +98,7 @@ def _release(view: View, spill: SpillFile) -> None:
     spill.close()
 
 
-def _tail(
-    context: Context, collection: Collection, query: FindQuery, options: CursorOptions
-) -> bytes | Awaitable[bytes]:
+def _tail(context: Context, collection: Collection, query: FindQuery, options: CursorOptions) -> Steps[bytes]:
     """A cursor that stays at the end of a capped collection. Errors: BadValue."""
     node = node_of(context)
     if not collection.options.capped:
@@ -124,12 +115,12 @@ def _tail(
     )
 
 
-async def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> bytes:
+def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Steps[bytes]:
     shown = context.namespace
     natural = natural_sort(arguments)
     hint = hint_of(arguments["hint"]) if natural is None else Hint(natural=parse_sort(natural).natural)
-    source = await open_view(context, resolved, find_stages(arguments), query_context_of(context, arguments), hint)
-    return await reply_of(first_batch(context, source, batch_size=arguments["batchSize"], namespace=shown))
+    source = yield from open_view(context, resolved, find_stages(arguments), query_context_of(context, arguments), hint)
+    return (yield from first_batch(context, source, batch_size=arguments["batchSize"], namespace=shown))
 
 
 def _identity(arguments: Arguments) -> Value | None:

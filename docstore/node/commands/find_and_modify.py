@@ -7,12 +7,14 @@ from collections.abc import Awaitable
 from docstore.bson import document_from, from_python
 from docstore.bson.walk import OBJECT
 from docstore.commands.arguments import Arguments
+from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.writes import FIND_AND_MODIFY
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.requests import filter_of, hint_of, query_context_of, sort_of
+from docstore.node.slices import Steps, run_steps
 from docstore.node.write.driver import Outcome, check_writable, drive, effective_concern, session_write, wait_for_write
 from docstore.node.write.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
 from docstore.node.write.modification import Modification, check_form, update_of
@@ -38,33 +40,22 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         bypass_validation=arguments["bypassDocumentValidation"],
     )
     work = FindAndModifyWork(target, request)
-    driven = drive(context, StatementLoop(outcome, lambda _index: work, 1, ordered=True, clock=node.clock))
-    if driven is None and not concern.j and concern.w in (0, 1):
-        return _reply(request, work, outcome)
-    return _run_later(context, request, work, outcome, driven)
+    return run_steps(context, _run(context, request, work, outcome, concern))
 
 
-async def _run_later(
-    context: Context,
-    request: FindAndModifyRequest,
-    work: FindAndModifyWork,
-    outcome: Outcome,
-    driven: Awaitable[None] | None,
-) -> Result:
-    if driven is not None:
-        await driven
-    reply = _reply(request, work, outcome)
-    failed = await wait_for_write(context, outcome.last, effective_concern(context, node_of(context)))
-    if failed is None:
-        return reply
-    fields = answer_fields(work.result, request.projection)
-    return document_from([*fields, ("writeConcernError", OBJECT, from_python(failed)[1])])
-
-
-def _reply(request: FindAndModifyRequest, work: FindAndModifyWork, outcome: Outcome) -> bytes:
+def _run(
+    context: Context, request: FindAndModifyRequest, work: FindAndModifyWork, outcome: Outcome, concern: WriteConcern
+) -> Steps[bytes]:
+    clock = node_of(context).clock
+    yield from drive(context, StatementLoop(outcome, lambda _index: work, 1, ordered=True, clock=clock))
     if outcome.errors:
         raise outcome.errors[0][1]
-    return document_from(answer_fields(work.result, request.projection))
+    fields = answer_fields(work.result, request.projection)
+    if concern.j or concern.w not in (0, 1):
+        failed = yield wait_for_write(context, outcome.last, concern)
+        if failed is not None:
+            fields = [*fields, ("writeConcernError", OBJECT, from_python(failed)[1])]
+    return document_from(fields)
 
 
 def request_of(node: DataNode, arguments: Arguments, query_context: QueryContext) -> FindAndModifyRequest:

@@ -16,6 +16,7 @@ from docstore.js import script_thread
 from docstore.node.node import node_of
 from docstore.node.read.cursors import Filling, filled_reply
 from docstore.node.read.tailing import Tail
+from docstore.node.slices import Steps, run_steps
 from docstore.query.context import ScriptsWanted
 
 AWAIT_SECONDS = 1.0
@@ -32,8 +33,13 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     if cursor.scripted and script_thread.current() is None:
         cursor.pinned = False
         raise ScriptsWanted
+    return run_steps(context, _next_batch(context, arguments, cursor))
+
+
+def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) -> Steps[Result]:
+    node, tail = node_of(context), cursor.source
     try:
-        awaits = isinstance(cursor.source, Tail) and cursor.source.await_data
+        awaits = isinstance(tail, Tail) and tail.await_data
         if context.max_time_ms and not awaits:
             raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
         if cursor.time_left is not None and not awaits:
@@ -41,34 +47,22 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
             if cursor.time_left <= 0 or (points is not None and points.times_out()):
                 raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
             context.progress.deadline = context.started + cursor.time_left
-        filling = Filling(cursor.source, arguments["batchSize"] or _NO_LIMIT, node.clock)
-        complete = filling.step()
-        if complete and (filling.documents or not awaits):
-            return _reply(context, cursor, filling)
-    except BaseException:
-        context.services.cursors.close(cursor)
-        raise
-    return _run_later(context, cursor, filling, complete)
-
-
-async def _run_later(context: Context, cursor: ClientCursor, filling: Filling, complete: bool) -> Result:
-    node = node_of(context)
-    try:
-        if not complete:
-            await filling.complete(context)
-        tail = cursor.source
+        filling = Filling(tail, arguments["batchSize"] or _NO_LIMIT, node)
+        yield from filling.fill()
         if isinstance(tail, Tail) and tail.await_data:
             until = node.clock() + (
                 context.max_time_ms / 1000 if context.raw_field("maxTimeMS") is not None else AWAIT_SECONDS
             )
             while not filling.documents and node.clock() < until:
-                await tail.wait(until - node.clock())
-                if not filling.step():
-                    await filling.complete(context)
+                yield tail.wait(until - node.clock())
+                yield from filling.fill()
     except BaseException:
         context.services.cursors.close(cursor)
         raise
-    return await filling.sent(context, _reply(context, cursor, filling))
+    reply = _reply(context, cursor, filling)
+    if filling.is_large:
+        yield from filling.let_go(context)
+    return reply
 
 
 def _reply(context: Context, cursor: ClientCursor, filling: Filling) -> bytes:

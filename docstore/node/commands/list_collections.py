@@ -24,6 +24,7 @@ from docstore.namespace import split_namespace
 from docstore.node.node import node_of
 from docstore.node.read.cursors import MadeSource, first_batch
 from docstore.node.read.requests import batch_size_of
+from docstore.node.slices import run_steps
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 
@@ -40,9 +41,8 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         entries.append((split_namespace(OPLOG_NS)[1], partial(describe_oplog, store.oplog)))
     entries.sort(key=itemgetter(0))
     source = MadeSource(_shown(entries, wanted, name_only=arguments["nameOnly"]), node_of(context).clock)
-    return first_batch(
-        context, source, batch_size=batch_size, catalog=True, namespace=f"{context.db}.$cmd.listCollections"
-    )
+    shown = f"{context.db}.$cmd.listCollections"
+    return run_steps(context, first_batch(context, source, batch_size=batch_size, catalog=True, namespace=shown))
 
 
 def _shown(

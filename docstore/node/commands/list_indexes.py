@@ -13,6 +13,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.cursors import ListSource, first_batch
 from docstore.node.read.requests import batch_size_of
+from docstore.node.slices import run_steps
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
@@ -21,7 +22,9 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         check_no_view(node_of(context).store, context.namespace)
         raise CommandError(Code.NamespaceNotFound, f"ns does not exist: {context.namespace}")
     specs = [index.spec.raw for index in collection.indexes.values()]
-    return first_batch(context, ListSource(specs), batch_size=batch_size_of(arguments), catalog=True)
+    return run_steps(
+        context, first_batch(context, ListSource(specs), batch_size=batch_size_of(arguments), catalog=True)
+    )
 
 
 COMMAND = LIST_INDEXES.command(run)

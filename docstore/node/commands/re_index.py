@@ -14,8 +14,9 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import change
+from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import node_of
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import finish_steps
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -43,9 +44,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
             node.store.catalog.discard(unit, collection, index.ident)
 
     try:
-        while not build.step(node.clock() + SLICE_SECONDS):
-            await node.pause()
-            context.operation.check()
+        building = Repeated(lambda _owned, until: build.step(until))
+        await finish_steps(context, write_in_slices(node, context.namespace, building))
         return await change(context, reply, act)
     except BaseException:
         build.abort()

@@ -5,7 +5,6 @@ The check reads a snapshot, in slices: others read and write meanwhile, whatever
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import Any
 
 from docstore.collection.catalog.views import check_no_view
@@ -16,7 +15,7 @@ from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import VALIDATE
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import finish_steps, until_done
 from docstore.node.upkeep.collection_stats import number
 
 _OPTIONS = ("full", "background", "metadata", "enforceFastCount", "repair")
@@ -44,9 +43,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     snapshot = node.engine.snapshot()
     try:
         validation = Validation(collection, snapshot, node.store.mode)
-        while not validation.step(monotonic() + SLICE_SECONDS):
-            await node.pause()
-            context.operation.check()
+        await finish_steps(context, until_done(node, validation.step))
     finally:
         snapshot.close()
     report = validation.report

@@ -1,7 +1,7 @@
 """Copies of a collection into a new capped one: as many of its newest documents as fit, in their order.
 
-A copy reads one snapshot. `convert` replaces the source by the copy, so it begins again when the source was written to
-meanwhile.
+A copy reads one state. `convert` puts the copy in the place of its source, and so begins again when the source was
+written to meanwhile.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from docstore.collection.unit_of_work import Commit
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
-from docstore.node.ddl.catalog_changes import check_takes_documents, enter_write
+from docstore.node.ddl.catalog_changes import check_takes_documents, enter_change
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.cursors import SLICE_SECONDS
-from docstore.node.write.driver import check_primary, drive, effective_concern, wait_for_write
+from docstore.node.slices import Slices, finish_steps
+from docstore.node.write.driver import drive, effective_concern, wait_for_write
 from docstore.node.write.insert import Inserts
 
 _TRIES = 5
@@ -30,7 +30,7 @@ async def clone(context: Context, source: Collection, target: str, size: int) ->
     """Make `target`, which does not exist, a capped copy; the reply."""
     node = node_of(context)
     concern = effective_concern(context, node)
-    await enter_write(context)
+    await enter_change(context)
     await _copy(context, source, target, size)
     failed = await wait_for_write(context, None, concern)
     return {} if failed is None else {"writeConcernError": failed}
@@ -43,14 +43,14 @@ async def convert(context: Context, source: Collection, size: int) -> dict[str, 
     """
     node, namespace = node_of(context), source.ns
     concern = effective_concern(context, node)
-    await enter_write(context)
+    await enter_change(context)
     for _ in range(_TRIES):
         database, name = split_namespace(namespace)
         temporary = f"{database}.tmp.{ObjectId()}.convertToCapped.{name}"
         watch = _Watch(node, namespace)
         try:
             await _copy(context, source, temporary, size)
-            await enter_write(context)
+            await enter_change(context)
             if node.store.collection(namespace) is not source:
                 raise CommandError(Code.NamespaceNotFound, f"{namespace} was dropped or renamed meanwhile")
             if not watch.changed:
@@ -82,36 +82,31 @@ async def _copy(context: Context, source: Collection, target: str, size: int) ->
     node = node_of(context)
     store = node.store
     documents = await _newest(context, source, capped_size(size))
-    check_primary(context, node)
+    await enter_change(context)
     check_takes_documents(store, target)
     with store.unit(from_migrate=True) as unit:
         store.create_collection(unit, target, options_of({"capped": True, "size": capped_size(size)}))
         unit.commit()
     if documents:
         inserts = Inserts(node, target, documents, ordered=True, from_migrate=True)
-        driven = drive(context, inserts)
-        if driven is not None:
-            await driven
+        await finish_steps(context, drive(context, inserts))
         if inserts.outcome.errors:
             raise inserts.outcome.errors[0][1]
 
 
 async def _newest(context: Context, source: Collection, size: int) -> list[bytes]:
     """The newest documents that fit into `size` bytes, but one at least, oldest first."""
-    node = node_of(context)
-    snapshot = node.engine.snapshot()
+    snapshot = node_of(context).engine.snapshot()
     found: list[bytes] = []
-    until = node.clock() + SLICE_SECONDS
+    slices = Slices(context)
     try:
         for raw in source.documents(snapshot, reverse=True):
             size -= len(raw)
             if size < 0 and found:
                 break
             found.append(raw)
-            if len(found) % _CLOCK_EVERY == 0 and node.clock() >= until:
-                await node.pause()
-                context.operation.check()
-                until = node.clock() + SLICE_SECONDS
+            if len(found) % _CLOCK_EVERY == 0:
+                await slices.pause_when_due()
     finally:
         snapshot.close()
     return found[::-1]

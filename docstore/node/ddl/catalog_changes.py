@@ -1,9 +1,8 @@
-"""Changes of the catalog: each in a unit of work of its own, checked and acknowledged as any write is."""
+"""Changes of the catalog: each in a write unit of its own, entered as any write is, acknowledged as any write is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import isawaitable
 from typing import Any
 
 from docstore.collection.catalog.views import check_no_view
@@ -13,9 +12,10 @@ from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
+from docstore.node.entry import enter_write
 from docstore.node.node import node_of
-from docstore.node.read.snapshot import enter
-from docstore.node.write.driver import check_primary, effective_concern, wait_for_write
+from docstore.node.slices import finish_steps
+from docstore.node.write.driver import effective_concern, wait_for_write
 
 
 def make_collection(store: Store, namespace: str) -> Collection:
@@ -65,16 +65,9 @@ def existing(context: Context, namespace: str) -> Collection:
     return found
 
 
-async def enter_write(context: Context) -> None:
-    """Enter the ownership for a write and check that it may still be done here; holds until the next await."""
-    node = node_of(context)
-    await node.store.write_lock.wait()
-    if node.shard_filter is not None:
-        entered = node.shard_filter.check_version(context.namespace, context.shard_version, write=True)
-        if isawaitable(entered):
-            await enter(context, node, entered, write=True)
-            await node.store.write_lock.wait()
-    check_primary(context, node)
+async def enter_change(context: Context) -> None:
+    """Enter as any write of the request does; holds until the next await."""
+    await finish_steps(context, enter_write(node_of(context), context.namespace, context.shard_version))
 
 
 async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUnitOfWork], None]) -> dict[str, Any]:
@@ -84,7 +77,7 @@ async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUn
     """
     node = node_of(context)
     concern = effective_concern(context, node)
-    await enter_write(context)
+    await enter_change(context)
     unit = node.store.unit()
     try:
         act(unit)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from inspect import isawaitable
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
@@ -33,8 +32,9 @@ from docstore.node.explain.plan import (
 from docstore.node.explain.stats import Run, execution
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import Found
-from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
+from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.snapshot import View, view_of
+from docstore.node.slices import finish_steps, until_done
 from docstore.query.find import FindQuery
 from docstore.query.plan.access import IndexScan, Plan
 from docstore.query.value.collation import Collation
@@ -68,10 +68,9 @@ Over = Callable[[Context, View, DocumentSource], Stream]
 
 
 async def explained(context: Context, subject: Subject, verbosity: str, over: Over | None = None) -> dict[str, Any]:
-    """The sections of the reply about the plan and, if it is to be run, its execution."""
+    """The sections of the reply that tell of the plan and, if it is to be run, of its execution."""
     node = node_of(context)
-    viewing = view_of(context)
-    view = await viewing if isawaitable(viewing) else viewing
+    view = await finish_steps(context, view_of(context))
     try:
         collection = node.store.collection(context.namespace)
         query = subject.query
@@ -139,9 +138,7 @@ async def _measured(
         stats = source.plan_stats()
         stream = Found(source) if over is None else over(context, view, source)
         try:
-            while not stream.next_batch(node.clock() + SLICE_SECONDS)[1]:
-                await node.pause()
-                context.operation.check()
+            await finish_steps(context, until_done(node, lambda until: stream.next_batch(until)[1]))
         except CommandError as error:
             failure = error
         finally:
@@ -163,13 +160,11 @@ async def _measured(
 async def _counted(
     context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage
 ) -> PlanStats:
-    """The statistics of a count that reads no documents."""
+    """The figures of a count that reads no documents."""
     node = node_of(context)
     query = subject.query
     counting = open_count(collection, query, view.reader, owned=view.owned, clock=node.clock)
-    while not counting.advance(node.clock() + SLICE_SECONDS):
-        await node.pause()
-        context.operation.check()
+    await finish_steps(context, until_done(node, counting.advance))
     stats = PlanStats(plan_count(collection, query, view.reader), returned=counting.count)
     stats.skipped = min(query.skip, counting.found)
     stats.matched = counting.found

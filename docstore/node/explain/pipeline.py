@@ -5,7 +5,6 @@ A pipeline that is a find and nothing more is explained as one.
 
 from __future__ import annotations
 
-from inspect import isawaitable
 from typing import Any
 
 from bson.int64 import Int64
@@ -26,8 +25,9 @@ from docstore.node.explain.command import Subject, explained, frame
 from docstore.node.explain.filter import filter_document
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import Found, LocalCollections, located
-from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
+from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.snapshot import View, view_of
+from docstore.node.slices import finish_steps, until_done
 from docstore.query.find import Hint
 from docstore.spill import SpillFile
 
@@ -87,14 +87,10 @@ class RunningPipeline:
 
     async def run_own(self, context: Context) -> None:
         """Run the stages over what the first one makes."""
-        node = node_of(context)
-        viewing = view_of(context)
-        view = await viewing if isawaitable(viewing) else viewing
+        view = await finish_steps(context, view_of(context))
         try:
             stream = self._open(DocumentList(()), self._environment(context, view))
-            while not stream.next_batch(node.clock() + SLICE_SECONDS)[1]:
-                await node.pause()
-                context.operation.check()
+            await finish_steps(context, until_done(node_of(context), lambda until: stream.next_batch(until)[1]))
         finally:
             view.release()
             self.close()

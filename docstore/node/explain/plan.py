@@ -1,7 +1,7 @@
 """Plans as explain shows them, in the form of the real server: a tree of stages, innermost the access to the data.
 
-What is shown is the plan that the executor runs, made by the same choice from the same arguments. Execution
-statistics are added to the stages by `docstore.node.explain.stats`.
+What is shown is the plan that the executor runs, made by the same choice from the same arguments. The figures of an
+execution are put beside the stages by `docstore.node.explain.stats`.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
 """Where a map-reduce's results go: complete or not at all, whatever happens to the process meanwhile.
 
-Results are collected in a temporary collection, `tmp.mr.<id>` of the target's database. When they are complete,
+Results are gathered in a temporary collection, `tmp.mr.<id>` of the target's database. When they are complete,
 
 * `replace` gives it the target's name in one step; it was made with the target's options and indexes;
 * `merge` and `reduce` do the same where there is no target, else note in `UNFINISHED` that the temporary collection is
   to be merged into the target, and put its documents into the target one by one, each in the place of the document
   with its `_id`. The note and the temporary collection go in one step when all is done.
 
-After a crash, or a change of the primary, `finish_left_outputs` goes on merging those with a note and drops temporary
+After a crash, or a change of the primary, `finish_left_outputs` merges on what has a note and drops temporary
 collections without one. Merging a document twice changes nothing, so it may begin anew.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from inspect import isawaitable
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -28,13 +27,15 @@ from docstore.commands.context import Context
 from docstore.commands.requests.map_reduce import Mode, Output, merging
 from docstore.errors import CommandError
 from docstore.js.workers import Sink
+from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import replicates, split_namespace
 from docstore.node.ddl.catalog_changes import make_collection
+from docstore.node.entry import Repeated, enter_write, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.merge import MergeOutput
-from docstore.node.pipeline.out import OUT_TEMPORARY, OutOutput, in_write
+from docstore.node.pipeline.out import OUT_TEMPORARY, OutOutput, write_documents
 from docstore.node.process.settings import ClusterRole
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import finish_steps, finish_work
 from docstore.node.write.driver import effective_concern, wait_for_write
 from docstore.optime import OpTime
 from docstore.storage import Family
@@ -72,7 +73,11 @@ class MapReduceOutput:
     async def begin(self) -> None:
         """Make the temporary collection."""
         self._node.outputs.add(self._temporary)
-        await in_write(self._context, self._node, self._namespace, self._filled.begin)
+        await self._enter()
+        self._filled.begin()
+
+    async def _enter(self) -> None:
+        await finish_steps(self._context, enter_write(self._node, self._namespace))
 
     @property
     def sink(self) -> Sink:
@@ -83,19 +88,17 @@ class MapReduceOutput:
         node, context = self._node, self._context
         if not self._replaces and any(document[4] == ARRAY for document in documents):
             raise CommandError(51185, "an array cannot be the _id by which a result finds its document")
-        while documents:
-            write = partial(self._filled.write, documents, node.clock() + SLICE_SECONDS)
-            written = await in_write(context, node, self._namespace, write)
-            documents = documents[written:]
-            await node.pause()
-            context.operation.check()
+        await finish_steps(context, write_documents(node, self._namespace, self._filled, documents))
+        await node.pause()
+        context.operation.check()
 
     async def finish(self) -> dict[str, Any] | None:
         """Let the results be seen. Gives the writeConcernError, if any. Errors: those of the target's documents."""
         node, context = self._node, self._context
         concern = effective_concern(context, node)
         if self._replaces:
-            await in_write(context, node, self._namespace, self._filled.end)
+            await self._enter()
+            self._filled.end()
             last = self._filled.last
         else:
             self._handed_over = True
@@ -122,7 +125,7 @@ async def let_be_seen(node: DataNode, temporary: str, namespace: str, *, bypass:
 
     Gives the optime of the last write. Errors: see `merge_temporary`.
     """
-    await _may_write(node, namespace)
+    await finish_work(node, enter_write(node, namespace))
     store = node.store
     if store.collection(namespace) is None:
         with store.unit() as unit:
@@ -149,23 +152,22 @@ async def merge_temporary(node: DataNode, temporary: str, namespace: str, *, byp
     source = node.store.collection(temporary)
     failure: CommandError | None = None
     after = 0
-    while source is not None and failure is None:
-        await _may_write(node, namespace)
-        records = []
-        for record in source.records(node.engine, after=after):
-            records.append(record)
-            if len(records) == _BATCH_DOCUMENTS:
-                break
+
+    def merge_some(_owned: Predicate | None, until: float) -> bool:
+        nonlocal after, failure
+        records = [] if source is None else list(islice(source.records(node.engine, after=after), _BATCH_DOCUMENTS))
         if not records:
-            break
+            return True
         try:
-            written = output.write([raw for _, raw in records], node.clock() + SLICE_SECONDS)
+            written = output.write([raw for _, raw in records], until)
         except CommandError as error:
             failure = error
-            break
+            return True
         after = records[written - 1][0]
-        await node.pause()
-    await _may_write(node, namespace)
+        return False
+
+    await finish_work(node, write_in_slices(node, namespace, Repeated(merge_some)))
+    await finish_work(node, enter_write(node, namespace))
     with node.store.unit() as unit:
         _forget(node, unit, temporary)
         last = unit.commit()
@@ -188,7 +190,7 @@ async def finish_left_outputs(node: DataNode) -> None:
         except CommandError:
             node.replication.check_write()  # else a document was refused, which whoever asked would have been told
     for namespace in unnoted:
-        await _may_write(node, namespace)
+        await finish_work(node, enter_write(node, namespace))
         if node.store.collection(namespace) is not None:
             with node.store.unit() as unit:
                 node.store.drop_collection(unit, namespace)
@@ -231,15 +233,3 @@ def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:
     for record_id, raw in left:
         if bson.decode(raw)["_id"] == temporary:
             unit.remove(notes, record_id, raw)
-
-
-async def _may_write(node: DataNode, namespace: str) -> None:
-    """Errors: NotWritablePrimary. Holds until the next await."""
-    await node.store.write_lock.wait()
-    while node.shard_filter is not None:
-        entered = node.shard_filter.check_version(namespace, None, write=True)
-        if not isawaitable(entered):
-            break
-        await entered
-    if replicates(namespace):
-        node.replication.check_write()

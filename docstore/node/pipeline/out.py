@@ -6,10 +6,7 @@ target's place: the target is the old one or the new one, whatever happens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from inspect import isawaitable
-from typing import Protocol, TypeVar
+from typing import Protocol
 from uuid import uuid4
 
 from bson.objectid import ObjectId
@@ -21,12 +18,14 @@ from docstore.collection.collection import Collection
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import CommandError
-from docstore.namespace import check_collection_name, replicates
+from docstore.kernel.match.predicate import Predicate
+from docstore.namespace import check_collection_name
 from docstore.node.ddl.catalog_changes import check_takes_documents
+from docstore.node.entry import Repeated, enter_write, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.merge import MergeOutput
-from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource, cursor_reply
-from docstore.node.read.snapshot import enter
+from docstore.node.read.cursors import DocumentSource, cursor_reply
+from docstore.node.slices import Steps, slice_end
 from docstore.node.write.documents import prepare
 from docstore.node.write.driver import effective_concern, wait_for_write
 from docstore.node.write.validators import Validator, validator_of
@@ -35,8 +34,6 @@ from docstore.optime import OpTime
 _BATCH_DOCUMENTS = 500
 _BATCH_BYTES = 1024 * 1024
 _CLOCK_EVERY = 16
-
-T = TypeVar("T")
 
 
 OUT_TEMPORARY = "tmp.agg_out."
@@ -65,9 +62,9 @@ class Output(Protocol):
         ...
 
 
-async def write_results(
+def write_results(
     context: Context, stage: Out | Merge, source: DocumentSource, *, bypass: bool, shown: str
-) -> bytes:
+) -> Steps[bytes]:
     """Run the source to its end into the target; the reply is a cursor over `shown` without documents."""
     node = node_of(context)
     made = f"{stage.database or context.db}.{OUT_TEMPORARY}{uuid4()}"
@@ -81,54 +78,47 @@ async def write_results(
             output: Output = OutOutput(node, namespace, made=made, bypass=bypass)
         else:
             output = MergeOutput(node, namespace, stage, bypass=bypass)
-        await in_write(context, node, namespace, output.begin)
-        await _write_all(context, node, namespace, source, output)
+        yield from _write_all(node, namespace, source, output)
     finally:
         node.outputs.discard(made)
         source.close()
-    failed = await wait_for_write(context, output.last, concern)
+    failed = yield wait_for_write(context, output.last, concern)
     reply = cursor_reply([], 0, shown)
     if failed is not None:
         reply = document_from([*elements(reply), ("writeConcernError", *from_python(failed))])
     return reply
 
 
-async def _write_all(context: Context, node: DataNode, namespace: str, source: DocumentSource, output: Output) -> None:
+def _write_all(node: DataNode, namespace: str, source: DocumentSource, output: Output) -> Steps[None]:
+    yield from enter_write(node, namespace)
+    output.begin()
     try:
         exhausted = False
         while not exhausted:
-            batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, node.clock() + SLICE_SECONDS)
+            batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, slice_end(node))
             exhausted = batch.exhausted
-            left = batch.documents
-            while left:
-                # Making the documents took a slice, and so does each step of writing them.
-                await node.pause()
-                context.operation.check()
-                written = await in_write(context, node, namespace, partial(_slice, node, output, left))
-                left = left[written:]
-            await node.pause()
-            context.operation.check()
-        await in_write(context, node, namespace, output.end)
+            # Making the documents took a slice, and so does each step of writing them.
+            yield node.pause()
+            yield from write_documents(node, namespace, output, batch.documents)
+            yield node.pause()
+        yield from enter_write(node, namespace)
+        output.end()
     except BaseException:
         output.give_up()
         raise
 
 
-def _slice(node: DataNode, output: Output, documents: list[bytes]) -> int:
-    return output.write(documents, node.clock() + SLICE_SECONDS)
+def write_documents(node: DataNode, namespace: str, output: Output, documents: list[bytes]) -> Steps[None]:
+    """Write some of the results."""
+    at = 0
 
+    def write(_owned: Predicate | None, until: float) -> bool:
+        nonlocal at
+        at += output.write(documents[at:], until)
+        return at == len(documents)
 
-async def in_write(context: Context, node: DataNode, namespace: str, act: Callable[[], T]) -> T:
-    """Do something that writes to the target, as a primary and let in by the ownership."""
-    await node.store.write_lock.wait()
-    if node.shard_filter is not None:
-        entered = node.shard_filter.check_version(namespace, None, write=True)
-        if isawaitable(entered):
-            await enter(context, node, entered, write=True)
-            await node.store.write_lock.wait()
-    if replicates(namespace):
-        node.replication.check_write()
-    return act()
+    if documents:
+        yield from write_in_slices(node, namespace, Repeated(write))
 
 
 class OutOutput:

@@ -1,4 +1,4 @@
-"""The settings with which a data node starts, as one value."""
+"""What a data node is told at its start, as one value."""
 
 from __future__ import annotations
 

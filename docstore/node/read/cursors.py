@@ -9,7 +9,7 @@ Field order of replies as in MongoDB: data cursors give the batch before the id,
 from __future__ import annotations
 
 import struct
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,13 +17,11 @@ from docstore.bson import documents_array_parts, members_of_array
 from docstore.commands.context import Context
 from docstore.deferred_free import free_later
 from docstore.js import script_thread
-from docstore.node.node import node_of
+from docstore.node.node import DataNode, node_of
+from docstore.node.slices import PAUSE, Steps, slice_end
 
 FIRST_BATCH_DOCUMENTS = 101
 MAX_BATCH_BYTES = 16 * 1024 * 1024
-SLICE_SECONDS = 0.008
-"""How long one step of a long command may hold the loop; heartbeats must get through."""
-
 LARGE_BYTES = 1024 * 1024
 """Copying a batch of more than this is a step of its own."""
 
@@ -137,35 +135,37 @@ class Filling:
     """
 
     __slots__ = (
-        "_bytes_left", "_clock", "_docs_left", "_filled", "_joined", "_joined_documents", "cursor_id", "documents",
-        "exhausted", "source",
+        "_bytes_left", "_docs_left", "_joined", "_joined_documents", "_node", "cursor_id", "documents", "exhausted",
+        "source",
     )  # fmt: skip
 
-    def __init__(self, source: DocumentSource, max_docs: int, clock: Callable[[], float]) -> None:
+    def __init__(self, source: DocumentSource, max_docs: int, node: DataNode) -> None:
         self.source = source
         self.documents: list[bytes] = []
         self.exhausted = False
         self.cursor_id = 0
         self._docs_left = max_docs
         self._bytes_left = MAX_BATCH_BYTES
-        self._clock = clock
-        self._filled = False
+        self._node = node
         # What earlier steps gave, as the reply will hold it: putting a large one together takes a slice or more.
         self._joined: list[bytes] = []
         self._joined_documents = 0
 
-    def step(self) -> bool:
-        """Fill for one slice; True when the batch is complete and its reply can be put together at once."""
-        self._filled = self._fill()
-        return self._filled and not self._is_large
-
     @property
-    def _is_large(self) -> bool:
+    def is_large(self) -> bool:
         """Whether putting the reply together takes a turn of the loop for itself."""
         return self._bytes_left < MAX_BATCH_BYTES - LARGE_BYTES
 
-    def _fill(self) -> bool:
-        until = self._clock() + SLICE_SECONDS
+    def fill(self) -> Steps[None]:
+        """Fill the batch; then its reply can be put together."""
+        while not self._step():
+            yield PAUSE
+        if self.is_large:
+            yield self._node.pause()
+
+    def _step(self) -> bool:
+        """Fill for one slice; whether the batch is complete."""
+        until = slice_end(self._node)
         if self._joined_documents < len(self.documents):
             self._join()
         while self._docs_left > 0:
@@ -180,7 +180,7 @@ class Filling:
                 return True
             if isinstance(batch, Documents) and batch.at_end:
                 return True
-            late = self._clock() >= until
+            late = self._node.clock() >= until
             if late and self._docs_left > 0 and self._bytes_left > 0:
                 return False
             if not late or self._bytes_left <= 0:
@@ -196,31 +196,17 @@ class Filling:
         at = self._joined_documents
         return documents_array_parts(self.documents[at:] if at else self.documents, at, self._joined)
 
-    async def complete(self, context: Context) -> None:
-        """Fill the rest with pauses in between. Errors: that with which the operation was killed."""
-        node = node_of(context)
-        operation = context.operation
-        while not self._filled:
-            await node.pause()
-            operation.check()
-            self.step()
-        if self._is_large:
-            await node.pause()
-            operation.check()
-
-    async def sent(self, context: Context, reply: bytes) -> bytes:
-        """The reply that was put together, when others have had their turn; the documents are let go of."""
-        if self._is_large:
-            documents, self.documents = self.documents, []
-            free_later(documents)
-            del documents
-            try:
-                await node_of(context).pause()
-            except BaseException:
-                # The batch goes to nobody: what comes after it is of no use.
-                context.services.cursors.kill(self.cursor_id)
-                raise
-        return reply
+    def let_go(self, context: Context) -> Steps[None]:
+        """The reply has been put together: let go of the documents, and let others have their turn."""
+        documents, self.documents = self.documents, []
+        free_later(documents)
+        del documents
+        try:
+            yield self._node.pause()
+        except BaseException:
+            # The batch goes to nobody: what comes after it is of no use.
+            context.services.cursors.kill(self.cursor_id)
+            raise
 
 
 def first_batch(
@@ -232,33 +218,23 @@ def first_batch(
     no_timeout: bool = False,
     catalog: bool = False,
     namespace: str | None = None,
-) -> bytes | Awaitable[bytes]:
+) -> Steps[bytes]:
     """The reply that opens a cursor over `source`; the cursor stays when something is left and the batch is not
     `single`.
 
     The source is closed when no cursor stays, also when filling fails.
     """
     namespace = namespace or context.namespace
-    filling = Filling(source, FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size, node_of(context).clock)
+    filling = Filling(source, FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size, node_of(context))
     try:
-        complete = filling.step()
+        yield from filling.fill()
     except BaseException:
         source.close()
         raise
-    if complete:
-        return _opened(context, filling, single, no_timeout, catalog, namespace)
-    return _first_batch_later(context, filling, single, no_timeout, catalog, namespace)
-
-
-async def _first_batch_later(
-    context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str
-) -> bytes:
-    try:
-        await filling.complete(context)
-    except BaseException:
-        filling.source.close()
-        raise
-    return await filling.sent(context, _opened(context, filling, single, no_timeout, catalog, namespace))
+    reply = _opened(context, filling, single, no_timeout, catalog, namespace)
+    if filling.is_large:
+        yield from filling.let_go(context)
+    return reply
 
 
 def _opened(context: Context, filling: Filling, single: bool, no_timeout: bool, catalog: bool, namespace: str) -> bytes:

@@ -7,7 +7,7 @@ with CappedPositionLost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 from docstore.bson.walk import TIMESTAMP
@@ -19,13 +19,14 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.read.cursors import Batch, Documents, ListSource, first_batch
 from docstore.node.read.requests import CursorOptions
 from docstore.node.read.tailing import Selection, Tail
+from docstore.node.slices import Steps
 from docstore.query.filter.tree import And, Comparison, Filter, Op
 from docstore.query.find import FindQuery
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.storage.engine import Snapshot
 
 
-def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> bytes | Awaitable[bytes]:
+def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> Steps[bytes]:
     """The first batch of a find on the oplog. Errors: BadValue for an order other than the natural one."""
     node = node_of(context)
     if query.sort.fields:

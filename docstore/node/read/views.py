@@ -6,9 +6,8 @@ of a router nothing is read: the refusal carries the resolved view, and the rout
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from inspect import isawaitable
 
 from bson.raw_bson import RawBSONDocument
 
@@ -21,7 +20,8 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import DocumentSource, ReleasingSource
 from docstore.node.read.requests import other_collation, query_context_at
-from docstore.node.read.snapshot import View, view_of
+from docstore.node.read.snapshot import view_of
+from docstore.node.slices import Steps
 from docstore.query.context import QueryContext
 from docstore.query.find import Hint
 from docstore.query.value.collation import SIMPLE, Collation
@@ -92,7 +92,7 @@ def check_other_views(context: Context, pipeline: Pipeline) -> None:
 def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
     """Refuse a pipeline over a view that begins with documents of its own.
 
-    Errors: CommandNotSupportedOnView for statistics of a collection, Location40602.
+    Errors: CommandNotSupportedOnView for figures of a collection, Location40602.
     """
     if pipeline.has_source:
         name = elements(pipeline.stages[0].raw)[0][0]
@@ -101,22 +101,16 @@ def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
         raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
 
 
-async def open_view(
+def open_view(
     context: Context, resolved: ResolvedView, stages: Sequence[bytes], query_context: QueryContext, hint: Hint | None
-) -> DocumentSource:
+) -> Steps[DocumentSource]:
     """What a request's stages make of a view, read by a request on the collection below."""
     pipeline = view_pipeline(resolved, stages, query_context)
     context = context.about(resolved.ns)
-    viewing = view_of(context)
-    view: View = await viewing if isawaitable(viewing) else viewing
+    view = yield from view_of(context)
     try:
         source = open_pipeline(context, pipeline, view, hint=hint)
     except BaseException:
         view.release()
         raise
     return ReleasingSource(source, view.release)
-
-
-async def reply_of(reply: bytes | Awaitable[bytes]) -> bytes:
-    """A reply that may have to be waited for."""
-    return await reply if isawaitable(reply) else reply

@@ -1,4 +1,4 @@
-"""What a node does now and then: drops undo records that a majority has made needless, and gives disk space back.
+"""What a node does now and then: forgets what a majority has made permanent, and gives space back.
 
 Each job works in slices between pauses. None of them changes what any reader may see.
 """
@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
+from docstore.collection.oplog.oplog import OPLOG_NS
+from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import finish_work
 from docstore.storage import StorageError
 
 _LOOK_SECONDS = 1.0
@@ -80,14 +83,14 @@ class Housekeeping(PeriodicTask):
         """Do what is due, in slices; nothing while writes are locked out."""
         node = self._node
         store = node.store
-        await store.write_lock.wait()
-        while store.oplog is not None and store.oplog.truncate_old(node.clock() + SLICE_SECONDS):
-            await self._pause()
-        while not store.reclaim(node.clock() + SLICE_SECONDS):
-            await self._pause()
-        while store.sessions.reap(int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS):
-            await self._pause()
+        ended = int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS
+        if store.oplog is not None:
+            oplog = store.oplog
+            await self._carry_out(lambda until: not oplog.truncate_old(until))
+        await self._carry_out(store.reclaim)
+        await self._carry_out(lambda _until: not store.sessions.reap(ended))
 
-    async def _pause(self) -> None:
-        await self._node.pause()
-        await self._node.store.write_lock.wait()
+    async def _carry_out(self, step: Callable[[float], bool]) -> None:
+        """Do one job, which is this member's own, until `step` says that it is done."""
+        writing = Repeated(lambda _owned, until: step(until))
+        await finish_work(self._node, write_in_slices(self._node, OPLOG_NS, writing))

@@ -1,13 +1,11 @@
-"""Documents of TTL indexes are deleted when they have expired, by ordinary deletions of the primary.
+"""Documents of TTL indexes go when their time is over, by ordinary deletions of the primary.
 
-A document has expired when a date under the index, the earliest where there are several, is `expireAfterSeconds` in the
-past. Values that are no dates never expire. Each slice checks again who is primary, which ranges are owned and which
-indexes there are. Collections without a TTL index cost nothing but being listed.
+A document is over when a date under the index, the lowest where there are several, lies `expireAfterSeconds` back. What
+is no date never ends. Each slice looks anew at who is primary, which ranges are owned and which indexes there are.
+Collections without a TTL index cost nothing but being listed.
 """
 
 from __future__ import annotations
-
-from inspect import isawaitable
 
 from docstore.bson.walk import DATE
 from docstore.collection.collection import Collection, Index
@@ -15,8 +13,9 @@ from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import RECORD_ID_BYTES, long_of
+from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import finish_work
 from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, Op
@@ -29,7 +28,7 @@ _LEAST_DATE_MS = -(1 << 63)
 
 
 class TtlMonitor(PeriodicTask):
-    """Runs the passes of a node; `node.expiry` holds its settings and counters."""
+    """Runs the passes of a node; `node.expiry` holds its settings and figures."""
 
     name = "TTL monitor"
 
@@ -47,22 +46,20 @@ class TtlMonitor(PeriodicTask):
 
     async def _expire(self, collection: Collection, index: Index) -> None:
         node = self._node
-        while True:
-            await node.store.write_lock.wait()
-            owned: Predicate | None = None
-            if node.shard_filter is not None:
-                entered = node.shard_filter.check_version(collection.ns, None, write=True)
-                while isawaitable(entered):
-                    await entered
-                    entered = node.shard_filter.check_version(collection.ns, None, write=True)
-                owned = entered
+
+        def remove(owned: Predicate | None, until: float) -> bool:
             if not self._may_delete(collection, index):
-                return
-            until = node.clock() + SLICE_SECONDS
+                return True
             while node.clock() < until:
                 if self._remove_some(collection, index, owned) < _UNIT_DOCUMENTS:
-                    return
-            await node.pause()
+                    return True
+            return False
+
+        try:
+            await finish_work(node, write_in_slices(node, collection.ns, Repeated(remove)))
+        except CommandError:
+            if self._may_delete(collection, index):
+                raise
 
     def _may_delete(self, collection: Collection, index: Index) -> bool:
         node = self._node

@@ -1,10 +1,10 @@
-"""Runs the statements of a write command in slices, each checked anew, and acknowledges them once at the end.
+"""Running the statements of a write command: in slices, each entered anew, acknowledged once at the end.
 
 Always true:
 
 * between entering (primary state, ownership) and the commit of what was then written there is no await;
 * nothing is written while the write lock is held (fsyncLock);
-* one slice holds the loop for about `SLICE_SECONDS`; after each pause the node must still be primary and own the data;
+* one slice holds the loop for about 8 ms; after each pause the node must still be primary and own the data;
 * an upsert reads and inserts in one step, so two of them never insert the same document twice;
 * what a stale router sent is refused before anything is written (StaleConfig as the command's error); when the
   ownership changes between two slices, the statements not yet done fail as write errors with StaleConfig, and those
@@ -22,7 +22,6 @@ import struct
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from inspect import isawaitable
 from typing import Any, Protocol
 
 from docstore.bson import Value, array_from, document_from, enclosed, from_python
@@ -33,11 +32,10 @@ from docstore.commands.context import Context
 from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
-from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import replicates
+from docstore.node.entry import SlicedWrite, write_in_slices
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.cursors import SLICE_SECONDS
-from docstore.node.read.snapshot import enter
+from docstore.node.slices import Steps, run_steps
 from docstore.optime import OpTime
 
 _INT = struct.Struct("<i")
@@ -71,92 +69,26 @@ class Outcome:
         self.errors.append((index, error.with_traceback(None)))
 
 
-class Statements(Protocol):
-    """The statements of one command, somewhere on their way."""
+class Statements(SlicedWrite, Protocol):
+    """The statements of one command, somewhere on their way; what cannot be done is noted as they order errors."""
 
     outcome: Outcome
-
-    def advance(self, owned: Predicate | None, until: float) -> bool:
-        """Do at least one step and whatever else fits before `until`; True when all statements are done."""
-
-    def fail_rest(self, error: CommandError) -> None:
-        """Nothing further can be done: note the error for what is left, as the command's order of errors wants it."""
-
-    def close(self) -> None:
-        """Release what a statement in the middle of its work holds."""
 
 
 def run_statements(context: Context, statements: Statements) -> bytes | Awaitable[bytes]:
     """Do all statements, wait for the write concern, and give the reply."""
-    concern = effective_concern(context, node_of(context))
-    driven = drive(context, statements)
-    if driven is not None:
-        return _acknowledge_driven(context, statements, concern, driven)
-    return acknowledge(context, statements.outcome, concern)
+    return run_steps(context, _written(context, statements, effective_concern(context, node_of(context))))
 
 
-async def _acknowledge_driven(
-    context: Context, statements: Statements, concern: WriteConcern, driven: Awaitable[None]
-) -> bytes:
-    await driven
+def _written(context: Context, statements: Statements, concern: WriteConcern) -> Steps[bytes]:
+    yield from drive(context, statements)
     reply = acknowledge(context, statements.outcome, concern)
-    return await reply if isawaitable(reply) else reply
+    return reply if isinstance(reply, bytes) else (yield reply)
 
 
-def drive(context: Context, statements: Statements) -> Awaitable[None] | None:
-    """Do all statements; None when they are done already, else what to await."""
-    node = node_of(context)
-    owned = None
-    if node.store.write_lock.held:
-        return _drive_on(context, node, statements, None)
-    if node.shard_filter is not None:
-        entered = node.shard_filter.check_version(context.namespace, context.shard_version, write=True)
-        if isawaitable(entered):
-            return _drive_on(context, node, statements, entered)
-        owned = entered
-    if statements.advance(owned, node.clock() + SLICE_SECONDS):
-        return None
-    return _drive_on(context, node, statements, None)
-
-
-async def _drive_on(
-    context: Context, node: DataNode, statements: Statements, entering: Awaitable[Predicate | None] | None
-) -> None:
-    begun = entering is None
-    try:
-        while True:
-            if begun:
-                await node.pause()
-            await node.store.write_lock.wait()
-            context.operation.check()
-            try:
-                owned = await _enter_again(context, node, entering)
-            except CommandError as error:
-                if not begun or error.code != Code.StaleConfig:
-                    raise
-                statements.fail_rest(error)
-                return
-            check_primary(context, node)
-            if statements.advance(owned, node.clock() + SLICE_SECONDS):
-                return
-            entering, begun = None, True
-    finally:
-        statements.close()
-
-
-async def _enter_again(
-    context: Context, node: DataNode, entering: Awaitable[Predicate | None] | None
-) -> Predicate | None:
-    if node.shard_filter is None:
-        return None
-    entered = entering or node.shard_filter.check_version(context.namespace, context.shard_version, write=True)
-    return await enter(context, node, entered, write=True) if isawaitable(entered) else entered
-
-
-def check_primary(context: Context, node: DataNode) -> None:
-    """NotWritablePrimary when the request's database takes writes on a primary only and this is none (any more)."""
-    if replicates(context.namespace):
-        node.replication.check_write()
+def drive(context: Context, statements: Statements) -> Steps[None]:
+    """Do all statements. Errors: StaleConfig, and NotWritablePrimary also when some of them are done."""
+    return write_in_slices(node_of(context), context.namespace, statements, context.shard_version)
 
 
 def effective_concern(context: Context, node: DataNode) -> WriteConcern:
@@ -219,10 +151,10 @@ def acknowledge(context: Context, outcome: Outcome, concern: WriteConcern) -> by
         return _NOTHING_SAID
     if not concern.j and concern.w == 1:
         return _reply(context, outcome, None)
-    return _acknowledge_later(context, outcome, concern)
+    return _acknowledged(context, outcome, concern)
 
 
-async def _acknowledge_later(context: Context, outcome: Outcome, concern: WriteConcern) -> bytes:
+async def _acknowledged(context: Context, outcome: Outcome, concern: WriteConcern) -> bytes:
     return _reply(context, outcome, await wait_for_write(context, outcome.last, concern))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     View = tuple[Reader, Callable[[], None]]
 
 
-class ReadConcernWaiters:
+class Reading:
     """The readers of one member that wait. Deadlines are in monotonic seconds."""
 
     def __init__(self, store: Store, state: Callable[[], State]) -> None:

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.bson import OBJECT, STRING, Value
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.columns.encoding import ColumnForm
 from docstore.kernel.columns.mutations import take_mutations
 from docstore.node.node import DataNode
+from docstore.node.slices import PAUSE, Steps
 from docstore.query.value.values import TYPE_NAMES, text_of
 from docstore.widecolumn.model.cells import stamp_of
 from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.mutations import Entry, merge_alike, merged_record
 from docstore.widecolumn.model.requests import Fields, Writing, fields_of, mutation_entries, plain_form
-from docstore.widecolumn.model.slices import Steps
 from docstore.widecolumn.model.values import row_key_of
 from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.row_writes import RowChange
-from docstore.widecolumn.node.slicing import driven
 
 _FIELDS = frozenset(("key", "columnFamily", "insert", "insertSuper", "deletion"))
 _STEP = 128
 
 
-def batch_rows(
-    context: Context, node: DataNode, mutations: list[bytes], writing: Writing
-) -> list[RowChange] | Awaitable[list[RowChange]]:
+def batch_rows(context: Context, node: DataNode, mutations: list[bytes], writing: Writing) -> Steps[list[RowChange]]:
     """What the mutations change, by row. Errors: InvalidRequest, NamespaceNotFound."""
-    return driven(context, _parsed(context, node, mutations, writing), _nothing)
-
-
-def _nothing() -> None:
-    """Parsing holds nothing."""
-
-
-def _parsed(context: Context, node: DataNode, mutations: list[bytes], writing: Writing) -> Steps[list[RowChange]]:
     rows: dict[tuple[bytes, bytes], dict[bytes, Entry]] = {}
     families: dict[bytes, Found] = {}
     forms: dict[bytes, ColumnForm] = {}
@@ -49,7 +36,7 @@ def _parsed(context: Context, node: DataNode, mutations: list[bytes], writing: W
             _take(context, node, mutations[at], writing, families, forms, rows)
             at += 1
         if not at % _STEP:
-            yield
+            yield PAUSE
     changes = [RowChange(families[name], key, tuple(entries.values())) for (name, key), entries in rows.items()]
     changes.sort(key=lambda change: change.found.collection.ns)
     return changes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from inspect import isawaitable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from docstore.bson import NULL, UNDEFINED, Value, documents_array, from_python
 from docstore.bson.build import enclosed
@@ -12,18 +11,18 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.read.snapshot import View, newest
+from docstore.node.read.snapshot import newest
+from docstore.node.slices import PAUSE, Steps
 from docstore.widecolumn.model.consistency import Level, level_named
 from docstore.widecolumn.model.errors import invalid_request, not_found
 from docstore.widecolumn.model.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION, row_tail
 from docstore.widecolumn.model.replies import Form, array_field, check_reply_size, long_field
 from docstore.widecolumn.model.requests import RowRange, column_comparator, predicate_of, super_name_of
-from docstore.widecolumn.model.slices import Predicate, RowReader, SliceRange, Steps
+from docstore.widecolumn.model.slices import Predicate, RowReader, SliceRange
 from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_keys import key_of_tail, row_tails
 from docstore.widecolumn.node.row_reads import RowQuery, WideCells, check_owned, quorum_of, read_row, row_reader
-from docstore.widecolumn.node.slicing import driven
 
 _AT_ONCE = 1024
 _ROWS_AT_ONCE = 64
@@ -106,7 +105,7 @@ def _documents(reader: RowReader, found: Found, form: Form, wanted: Wanted) -> S
         size += sum(map(len, more))
         check_reply_size(size)
         documents += more
-        yield
+        yield PAUSE
     return documents
 
 
@@ -125,7 +124,7 @@ def _points(found: Found, wanted: Wanted) -> tuple[bytes, ...]:
     return tuple(paths)
 
 
-def row_documents(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] | Awaitable[list[bytes]]:
+def row_documents(query: RowQuery, key: bytes, wanted: Wanted) -> Steps[list[bytes]]:
     """What is wanted of one row, as documents."""
     found = query.found
     form = Form(found.definition, query.now, as_text=wanted.as_text)
@@ -139,19 +138,9 @@ def supers_shown(found: Found, wanted: Wanted) -> bool:
     return found.definition.is_super and wanted.super_name is None
 
 
-def reply_slice(query: RowQuery, key: bytes, wanted: Wanted) -> bytes | Awaitable[bytes]:
+def reply_slice(query: RowQuery, key: bytes, wanted: Wanted) -> Steps[bytes]:
     """The reply to a slice of one row."""
-    documents = row_documents(query, key, wanted)
-    if isinstance(documents, list):
-        return _slice_reply(query, documents, wanted)
-    return _later(documents, lambda found: _slice_reply(query, found, wanted))
-
-
-async def _later(waiting: Awaitable[Any], make: Callable[[Any], bytes]) -> bytes:
-    return make(await waiting)
-
-
-def _slice_reply(query: RowQuery, documents: Sequence[bytes], wanted: Wanted) -> bytes:
+    documents = yield from row_documents(query, key, wanted)
     shown = array_field(documents, supers=supers_shown(query.found, wanted))
     return enclosed(shown + tail_fields(query, wanted, 1, wanted.scan))
 
@@ -167,13 +156,16 @@ def tail_fields(query: RowQuery, wanted: Wanted, rows: int, scan: str) -> bytes:
     return parts
 
 
-def reply_get(query: RowQuery, key: bytes, wanted: Wanted) -> bytes | Awaitable[bytes]:
+def reply_get(query: RowQuery, key: bytes, wanted: Wanted) -> Steps[bytes]:
     """The reply with one column or super column. NotFound."""
-    newest_column = _newest_column(query, key, wanted)
-    documents = row_documents(query, key, wanted) if newest_column is None else newest_column
-    if isinstance(documents, list):
-        return _get_reply(query, documents, wanted)
-    return _later(documents, lambda found: _get_reply(query, found, wanted))
+    documents = _newest_column(query, key, wanted)
+    if documents is None:
+        documents = yield from row_documents(query, key, wanted)
+    if not documents:
+        query.finish()
+        raise not_found()
+    name = b"\x03superColumn\0" if supers_shown(query.found, wanted) else b"\x03column\0"
+    return enclosed(name + documents[0] + tail_fields(query, wanted, 1, wanted.scan))
 
 
 def _newest_column(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] | None:
@@ -195,15 +187,7 @@ def _newest_column(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] |
     return form.columns((column,), column_comparator(found.definition, wanted.super_name))
 
 
-def _get_reply(query: RowQuery, documents: Sequence[bytes], wanted: Wanted) -> bytes:
-    if not documents:
-        query.finish()
-        raise not_found()
-    name = b"\x03superColumn\0" if supers_shown(query.found, wanted) else b"\x03column\0"
-    return enclosed(name + documents[0] + tail_fields(query, wanted, 1, wanted.scan))
-
-
-def reply_count(query: RowQuery, key: bytes, super_name: bytes | None, *, explain: bool) -> bytes | Awaitable[bytes]:
+def reply_count(query: RowQuery, key: bytes, super_name: bytes | None, *, explain: bool) -> Steps[bytes]:
     """The reply with the number of live columns or super columns."""
     supers = query.found.definition.is_super and super_name is None
     wanted = Wanted(SliceRange(), super_name, False, explain)
@@ -211,28 +195,22 @@ def reply_count(query: RowQuery, key: bytes, super_name: bytes | None, *, explai
     def act(reader: RowReader) -> Steps[int]:
         return reader.count_super_columns() if supers else reader.count_columns(super_name)
 
-    def reply(count: int) -> bytes:
-        return enclosed(long_field(b"n", count) + tail_fields(query, wanted, 1, "slice"))
-
-    counted = read_row(query, key, act)
-    return reply(counted) if isinstance(counted, int) else _later(counted, reply)
+    count = yield from read_row(query, key, act)
+    return enclosed(long_field(b"n", count) + tail_fields(query, wanted, 1, "slice"))
 
 
-async def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: Wanted) -> bytes:
+def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: Wanted) -> Steps[bytes]:
     """The reply with every row that was asked for, in the order of the request."""
     form = Form(query.found.definition, query.now, as_text=wanted.as_text)
     supers = supers_shown(query.found, wanted)
-    node, context = query.node, query.context
     rows: list[bytes] = []
     size = 0
-    for position, key in enumerate(keys, 1):
-        documents = row_documents(query, key, wanted)
-        rows.append(form.row(key, await documents if isawaitable(documents) else documents, supers=supers))
+    for key in keys:
+        documents = yield from row_documents(query, key, wanted)
+        rows.append(form.row(key, documents, supers=supers))
         size += len(rows[-1])
         check_reply_size(size)
-        if not position % _ROWS_AT_ONCE:
-            await node.pause()
-            context.operation.check()
+        yield PAUSE
     return _rows_reply(query, rows, wanted, len(keys), wanted.scan)
 
 
@@ -249,7 +227,7 @@ class RangeWanted(NamedTuple):
     exclude_empty: bool
 
 
-async def reply_ranges(query: RowQuery, asked: RangeWanted, wanted: Wanted) -> bytes:
+def reply_ranges(query: RowQuery, asked: RangeWanted, wanted: Wanted) -> Steps[bytes]:
     """The reply with rows in the order of the ring. Errors: InvalidRequest."""
     if asked.limit <= 0:
         raise invalid_request("maxRows must be positive")
@@ -260,8 +238,8 @@ async def reply_ranges(query: RowQuery, asked: RangeWanted, wanted: Wanted) -> b
     for each in asked.ranges:
         start = each.start
         while len(rows) < asked.limit:
-            tails = await list_tails(query, needed, start, each.end, min(asked.limit - len(rows), _ROWS_AT_ONCE))
-            for key, documents in await _rows(query, tails, needed, wanted, form):
+            tails = yield from list_tails(query, needed, start, each.end, min(asked.limit - len(rows), _ROWS_AT_ONCE))
+            for key, documents in (yield from _rows(query, tails, needed, wanted, form)):
                 read += 1
                 if documents or not asked.exclude_empty:
                     rows.append(form.row(key, documents, supers=supers_shown(query.found, wanted)))
@@ -273,43 +251,36 @@ async def reply_ranges(query: RowQuery, asked: RangeWanted, wanted: Wanted) -> b
     return _rows_reply(query, rows, wanted, read, "rowRange")
 
 
-async def list_tails(query: RowQuery, needed: int, start: bytes, end: bytes, limit: int) -> list[bytes]:
+def list_tails(query: RowQuery, needed: int, start: bytes, end: bytes, limit: int) -> Steps[list[bytes]]:
     """The next rows of the ring, as enough members together know of them."""
-    view = await _viewed(query)
-    if needed > 1:
+    view = yield from viewed(query.context, query.level)
+    try:
+        if needed == 1:
+            return (yield from row_tails(query.found, view.reader, view.owned, start, end, limit))
+    finally:
         view.release()
-        return await quorum_of(query, needed).list_rows(start, end, limit, view.owned)
-    steps = row_tails(query.found, view.reader, view.owned, start, end, limit)
-    found = driven(query.context, steps, view.release)
-    return await found if isawaitable(found) else found
+    tails: list[bytes] = yield quorum_of(query, needed).list_rows(start, end, limit, view.owned)
+    return tails
 
 
-async def _viewed(query: RowQuery) -> View:
-    viewing = viewed(query.context, query.level)
-    return viewing if isinstance(viewing, View) else await viewing
-
-
-async def _rows(
+def _rows(
     query: RowQuery, tails: Sequence[bytes], needed: int, wanted: Wanted, form: Form
-) -> list[tuple[bytes, list[bytes]]]:
+) -> Steps[list[tuple[bytes, list[bytes]]]]:
     """(key, documents) of rows."""
     found = query.found
     rows: list[tuple[bytes, list[bytes]]] = []
     if needed > 1:
         for tail in tails:
             key = key_of_tail(found, tail)
-            documents = row_documents(query, key, wanted)
-            rows.append((key, await documents if isawaitable(documents) else documents))
+            rows.append((key, (yield from row_documents(query, key, wanted))))
         return rows
-    view = await _viewed(query)
-
-    def act() -> Steps[list[tuple[bytes, list[bytes]]]]:
+    view = yield from viewed(query.context, query.level)
+    try:
         cells = WideCells(view.reader)
         for tail in tails:
             documents = yield from _documents(row_reader(query, cells, tail), found, form, wanted)
             rows.append((key_of_tail(found, tail), documents))
-            yield
+            yield PAUSE
         return rows
-
-    read = driven(query.context, act(), view.release)
-    return await read if isawaitable(read) else read
+    finally:
+        view.release()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from inspect import isawaitable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from docstore.commands.context import Context
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import family_end, family_prefix
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.snapshot import View
+from docstore.node.slices import PAUSE, Steps, finish_steps
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.model.consistency import Level
@@ -24,7 +25,8 @@ from docstore.widecolumn.model.executor import (
     StoredFamily,
 )
 from docstore.widecolumn.model.keys import STATISTICS, row_tail
-from docstore.widecolumn.model.slices import Steps, finished
+from docstore.widecolumn.model.slices import Steps as PlainSteps
+from docstore.widecolumn.model.slices import finished
 from docstore.widecolumn.node.keyspaces import Found, stored, wide_of
 from docstore.widecolumn.node.merged_reads import Quorum
 from docstore.widecolumn.node.record_pages import MAX_BYTES, read_page, same_portion
@@ -34,8 +36,8 @@ from docstore.widecolumn.node.row_keys import is_owned, records
 from docstore.widecolumn.node.row_reads import RowQuery, check_owned, quorum_of
 from docstore.widecolumn.node.row_writes import Outdated, RowChange, write_rows
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
-from docstore.widecolumn.node.slicing import driven
 
+T = TypeVar("T")
 _STEP = 256
 _ROWS_AT_ONCE = 64
 
@@ -98,8 +100,7 @@ class NodeExecutor:
 
     async def apply(self, writes: Sequence[RowWrite], level: Level) -> list[str]:
         rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
-        written = write_rows(self._context, self._node, rows, level)
-        return await written if isawaitable(written) else written
+        return await finish_steps(self._context, write_rows(self._context, self._node, rows, level))
 
     async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
         rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
@@ -112,8 +113,7 @@ class NodeExecutor:
             return all(same_portion(_read_now(self._node, prefix, part.wanted), part.page) for part in seen)
 
         try:
-            written = write_rows(self._context, self._node, rows, level, unchanged)
-            return await written if isawaitable(written) else written
+            return await finish_steps(self._context, write_rows(self._context, self._node, rows, level, unchanged))
         except Outdated:
             return None
 
@@ -123,41 +123,25 @@ class NodeExecutor:
         tail = row_tail(found.keyspace.partitioner, wanted.key)
         if needed > 1:
             return await read_merged(_quorum(self._context, found, level, needed), tail, wanted)
-        view = await self._view(level)
-        try:
-            check_owned(found, view.owned, wanted.key)
-        except BaseException:
-            view.release()
-            raise
         prefix = family_prefix(found.collection.ident) + tail
-        page = driven(
-            self._context,
-            read_page(
-                view.reader,
-                prefix,
-                wanted.start,
-                wanted.end,
-                reverse=wanted.reverse,
-                limit=wanted.limit,
-                head=wanted.head,
-            ),
-            view.release,
-        )
-        return await page if isawaitable(page) else page
+
+        def page_in(view: View) -> Steps[RecordPage]:
+            check_owned(found, view.owned, wanted.key)
+            return page_steps(view.reader, prefix, wanted)
+
+        return await self._read_own(level, page_in)
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPage:
         found = self._found(wanted.keyspace, wanted.family)
         needed = check_read(self._node, found.keyspace, level)
         if needed > 1:
             return await self._scan_merged(found, wanted, level, needed)
-        view = await self._view(level)
-        ring = driven(self._context, scan_steps(found, view.reader, view.owned, wanted), view.release)
-        return await ring if isawaitable(ring) else ring
+        return await self._read_own(level, lambda view: scan_steps(found, view.reader, view.owned, wanted))
 
     async def _scan_merged(self, found: Found, wanted: RingScan, level: Level, needed: int) -> RingPage:
         """Row by row, as the members hold them together."""
         quorum = _quorum(self._context, found, level, needed)
-        view = await self._view(level)
+        view = await finish_steps(self._context, viewed(self._context, level))
         view.release()
         rows: list[tuple[bytes, list[Stored]]] = []
         left = wanted.limit
@@ -185,9 +169,17 @@ class NodeExecutor:
         self._context = self._context.about(found.collection.ns)
         return found
 
-    async def _view(self, level: Level) -> View:
-        viewing = viewed(self._context, level)
-        return viewing if isinstance(viewing, View) else await viewing
+    def _read_own(self, level: Level, read: Callable[[View], Steps[T]]) -> Awaitable[T]:
+        """What `read` finds in the state that one member shows."""
+
+        def steps() -> Steps[T]:
+            view = yield from viewed(self._context, level)
+            try:
+                return (yield from read(view))
+            finally:
+                view.release()
+
+        return finish_steps(self._context, steps())
 
 
 def _quorum(context: Context, found: Found, level: Level, needed: int) -> Quorum:
@@ -196,10 +188,13 @@ def _quorum(context: Context, found: Found, level: Level, needed: int) -> Quorum
 
 def _read_now(node: DataNode, prefix: bytes, wanted: PartitionRead) -> RecordPage:
     """What this node has of a row at this moment."""
-    return finished(
-        read_page(
-            node.engine, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit, head=wanted.head
-        )
+    return finished(page_steps(node.engine, prefix, wanted))
+
+
+def page_steps(reader: Reader, prefix: bytes, wanted: PartitionRead) -> PlainSteps[RecordPage]:
+    """The records of a row, given as what their keys begin with."""
+    return read_page(
+        reader, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit, head=wanted.head
     )
 
 
@@ -220,7 +215,7 @@ def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: Ri
     standing, shown = b"", True
     for position, (tail, path, record) in enumerate(records(reader, start, end, partitioner), 1):
         if not position % _STEP:
-            yield
+            yield PAUSE
         if tail != standing:
             standing = tail
             shown = is_owned(found, tail, owned)

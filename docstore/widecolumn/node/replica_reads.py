@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bson.int64 import Int64
@@ -12,7 +11,8 @@ from bson.int64 import Int64
 from docstore.bson import append_fields, array_value, document_from, elements, from_python, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.key_layout import family_prefix
-from docstore.node.read.snapshot import enter
+from docstore.node.entry import enter_read
+from docstore.node.slices import Steps, finish_steps
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.storage import Family, Snapshot
@@ -22,7 +22,6 @@ from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entr
 from docstore.widecolumn.model.values import binary_value
 from docstore.widecolumn.node.record_pages import read_page
 from docstore.widecolumn.node.row_keys import row_tails
-from docstore.widecolumn.node.slicing import driven
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
@@ -66,15 +65,12 @@ class Listing(NamedTuple):
     optime: OpTime
 
 
-async def _state(context: Context, node: DataNode, namespace: str) -> Snapshot:
+def _state(context: Context, node: DataNode, namespace: str) -> Steps[Snapshot]:
     """The newest state, taken where the ownership lets the request in: nothing that moves away is deleted in it yet.
 
     Errors: StaleConfig.
     """
-    if node.shard_filter is not None:
-        entered = node.shard_filter.check_version(namespace, context.shard_version, write=False)
-        if isawaitable(entered):
-            await enter(context, node, entered, write=False, namespace=namespace)
+    yield from enter_read(context, namespace)
     return node.engine.snapshot()
 
 
@@ -82,28 +78,29 @@ async def read_record_range(
     context: Context, node: DataNode, collection: Collection, record_range: RecordRange
 ) -> RecordRangeReply:
     """What this node holds of it. Errors: StaleConfig."""
-    snapshot = await _state(context, node, collection.ns)
+    return await finish_steps(context, _record_range(context, node, collection, record_range))
+
+
+def _record_range(
+    context: Context, node: DataNode, collection: Collection, record_range: RecordRange
+) -> Steps[RecordRangeReply]:
+    snapshot = yield from _state(context, node, collection.ns)
     optime = node.store.last_optime
     prefix = family_prefix(collection.ident) + record_range.tail
     try:
         points = tuple(snapshot.get(Family.WIDE, prefix + path) for path in record_range.points)
-    except BaseException:
-        snapshot.close()
-        raise
-    page = RecordPage([], False)
-    if record_range.limit:
-        steps = read_page(
-            snapshot,
-            prefix,
-            record_range.start,
-            record_range.end,
-            reverse=record_range.reverse,
-            limit=record_range.limit,
-            head=record_range.head,
-        )
-        reading = driven(context, steps, snapshot.close)
-        page = await reading if isawaitable(reading) else reading
-    else:
+        page = RecordPage([], False)
+        if record_range.limit:
+            page = yield from read_page(
+                snapshot,
+                prefix,
+                record_range.start,
+                record_range.end,
+                reverse=record_range.reverse,
+                limit=record_range.limit,
+                head=record_range.head,
+            )
+    finally:
         snapshot.close()
     return RecordRangeReply(points, page, optime, *_standing(node))
 
@@ -144,10 +141,16 @@ async def ask_member(
 
 async def list_rows(context: Context, node: DataNode, found: Found, start: bytes, end: bytes, limit: int) -> Listing:
     """The next rows that this node holds. Errors: StaleConfig."""
-    snapshot = await _state(context, node, found.collection.ns)
+    return await finish_steps(context, _listing(context, node, found, (start, end, limit)))
+
+
+def _listing(context: Context, node: DataNode, found: Found, bounds: tuple[bytes, bytes, int]) -> Steps[Listing]:
+    snapshot = yield from _state(context, node, found.collection.ns)
     optime = node.store.last_optime
-    listed = driven(context, row_tails(found, snapshot, None, start, end, limit), snapshot.close)
-    return Listing(await listed if isawaitable(listed) else listed, optime)
+    try:
+        return Listing((yield from row_tails(found, snapshot, None, *bounds)), optime)
+    finally:
+        snapshot.close()
 
 
 async def ask_rows(

@@ -7,7 +7,6 @@ and is not finished in time is told so (TimedOut), and what it wrote stands on t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from docstore.commands.concerns import ReadLevel, WriteConcern
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.snapshot import View, view_of
+from docstore.node.slices import Steps
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replication.leadership import positions
 from docstore.replication.progress import holds
@@ -141,21 +141,16 @@ def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
     return needed
 
 
-def viewed(context: Context, level: Level) -> View | Awaitable[View]:
+def viewed(context: Context, level: Level) -> Steps[View]:
     """The state that a read of one member sees. Errors: those of `view_of`; TimedOut."""
     node = node_of(context)
     if level not in SERIAL_LEVELS or not isinstance(node.replication, ReplicaSet):
-        return view_of(context)
-    return _linearizable(context, node, level)
-
-
-async def _linearizable(context: Context, node: DataNode, level: Level) -> View:
+        return (yield from view_of(context))
     limit = node.clock() + wide_of(node).settings.read_timeout / 1000
     concern = replace(context.read_concern, level=ReadLevel.LINEARIZABLE)
     deadline = limit if context.deadline is None else min(limit, context.deadline)
     try:
-        viewing = view_of(context.derived(read_concern=concern, deadline=deadline))
-        return viewing if isinstance(viewing, View) else await viewing
+        return (yield from view_of(context.derived(read_concern=concern, deadline=deadline)))
     except CommandError as error:
         if error.code not in (Code.MaxTimeMSExpired, Code.InterruptedDueToReplStateChange):
             raise

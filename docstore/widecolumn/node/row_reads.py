@@ -1,15 +1,14 @@
 """Reading rows: of this node's own newest state, or merged from several members.
 
-What looks at many keys goes on in slices (`docstore.widecolumn.model.slices.Steps`). A read of one member reads a
+What looks at many keys goes on in slices (`docstore.node.slices`). A read of one member reads a
 snapshot. One of several asks this node and the nearest others for the same stretch of records, merges what has come
 cell by cell, and lets the same reader look at that; where it looks past the stretch, a longer one is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import isawaitable
 from typing import TypeVar
 
 from docstore.commands.context import Context
@@ -17,18 +16,17 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import family_prefix
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.snapshot import View
+from docstore.node.slices import Steps
 from docstore.sharding.token_ring import ring_document
 from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.keys import row_tail
-from docstore.widecolumn.model.slices import Cells, Counts, RowReader, Steps
+from docstore.widecolumn.model.slices import Cells, Counts, RowReader
 from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.merged_reads import Lacking, MergedRow, Quorum
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_writes import shown_key
-from docstore.widecolumn.node.slicing import driven
 
 T = TypeVar("T")
 _WIDE = Family.WIDE
@@ -89,7 +87,7 @@ class RowQuery:
 
 def read_row(
     query: RowQuery, key: bytes, act: Callable[[RowReader], Steps[T]], *, points: tuple[bytes, ...] = ()
-) -> T | Awaitable[T]:
+) -> Steps[T]:
     """What `act` finds in a row. `points`: paths that it is going to look at. Errors: Unavailable, TimedOut,
     StaleConfig.
     """
@@ -97,30 +95,13 @@ def read_row(
     needed = check_read(node, found.keyspace, query.level)
     tail = row_tail(found.keyspace.partitioner, key)
     if needed > 1:
-        return _read_merged(query, tail, needed, act, points)
-    viewing = viewed(query.context, query.level)
-    if isinstance(viewing, View):
-        return _read_own(query, viewing, key, tail, act)
-    return _read_later(query, viewing, key, tail, act)
-
-
-async def _read_later(
-    query: RowQuery, viewing: Awaitable[View], key: bytes, tail: bytes, act: Callable[[RowReader], Steps[T]]
-) -> T:
-    read = _read_own(query, await viewing, key, tail, act)
-    return await read if isawaitable(read) else read
-
-
-def _read_own(
-    query: RowQuery, view: View, key: bytes, tail: bytes, act: Callable[[RowReader], Steps[T]]
-) -> T | Awaitable[T]:
+        return (yield from _read_merged(query, tail, needed, act, points))
+    view = yield from viewed(query.context, query.level)
     try:
-        check_owned(query.found, view.owned, key)
-        reader = row_reader(query, WideCells(view.reader), tail)
-    except BaseException:
+        check_owned(found, view.owned, key)
+        return (yield from act(row_reader(query, WideCells(view.reader), tail)))
+    finally:
         view.release()
-        raise
-    return driven(query.context, act(reader), view.release)
 
 
 def row_reader(query: RowQuery, cells: Cells, tail: bytes) -> RowReader:
@@ -146,19 +127,14 @@ def quorum_of(query: RowQuery, needed: int) -> Quorum:
     )  # fmt: skip
 
 
-async def _read_merged(
+def _read_merged(
     query: RowQuery, tail: bytes, needed: int, act: Callable[[RowReader], Steps[T]], points: tuple[bytes, ...]
-) -> T:
+) -> Steps[T]:
     merged = MergedRow(quorum_of(query, needed), tail, points)
     while True:
         before = query.counts.keys_examined, query.counts.tombstones
         try:
-            found = driven(query.context, act(row_reader(query, merged, tail)), _nothing)
-            return await found if isawaitable(found) else found
+            return (yield from act(row_reader(query, merged, tail)))
         except Lacking as lack:
             query.counts.keys_examined, query.counts.tombstones = before
-            await merged.fetch(lack)
-
-
-def _nothing() -> None:
-    """A merged row holds no snapshot."""
+            yield merged.fetch(lack)

@@ -10,8 +10,7 @@ in the reply.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from inspect import isawaitable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -20,10 +19,10 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.columns.mutations import RowUpdate
 from docstore.kernel.match.predicate import Predicate
 from docstore.log import component
+from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import SLICE_SECONDS
-from docstore.node.read.snapshot import enter
 from docstore.node.shard_filter import enter_at_once
+from docstore.node.slices import Steps
 from docstore.optime import OpTime
 from docstore.sharding.token_ring import ring_document
 from docstore.widecolumn.model.cells import stamp_of
@@ -67,7 +66,7 @@ def write_rows(
     rows: Sequence[RowChange],
     level: Level,
     guard: Callable[[], bool] | None = None,
-) -> list[str] | Awaitable[list[str]]:
+) -> Steps[list[str]]:
     """Merge all rows and wait for the level; the warnings. `guard` is asked in the step in which the one row is
     merged. Errors: Unavailable, TimedOut, StaleConfig, BadValue; Outdated where the guard says no.
     """
@@ -80,19 +79,20 @@ def write_rows(
         needed = check_write(node, rows[0].found.keyspace, level)
     else:
         needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
-    writing = _Writing(context, node, rows, guard)
-    at_once, owned = False, None
-    if not node.store.write_lock.held:
-        at_once, owned = enter_at_once(node.shard_filter, writing.namespace, context.shard_version, write=True)
-    if needed == 1 and len(rows) == 1 and at_once and owned is None and guard is None:
+    if needed == 1 and len(rows) == 1 and guard is None and not node.store.write_lock.held:
         found, key, entries = rows[0]
-        update = write_one(node, found, row_tail(found.keyspace.partitioner, key), entries)
-        return growth_warnings(node, found, key, update)
-    if at_once and writing.advance(owned):
-        if needed == 1:
-            return writing.warnings
-        return _acknowledged(writing, level, needed)
-    return _write_on(writing, level, needed)
+        namespace = found.collection.ns
+        at_once, owned = enter_at_once(node.shard_filter, namespace, context.shard_version, write=True)
+        if at_once and owned is None:
+            update = write_one(node, found, row_tail(found.keyspace.partitioner, key), entries)
+            return growth_warnings(node, found, key, update)
+    writing = _Writing(node, rows, guard)
+    while writing.namespace:
+        yield from write_in_slices(node, writing.namespace, Repeated(writing.advance), context.shard_version)
+    if needed > 1:
+        # What has changed nothing may still be on its way to the others.
+        yield wait_written(context, node, writing.last or node.store.last_optime, level, needed)
+    return writing.warnings
 
 
 def write_one(node: DataNode, found: Found, tail: bytes, entries: Sequence[Entry]) -> RowUpdate:
@@ -131,69 +131,34 @@ def shown_key(key: bytes) -> str:
         return f"0x{key.hex()}"
 
 
-async def _write_on(writing: _Writing, level: Level, needed: int) -> list[str]:
-    node, context = writing.node, writing.context
-    while True:
-        await node.store.write_lock.wait()
-        context.operation.check()
-        owned: Predicate | None = None
-        if node.shard_filter is not None:
-            owned = await _enter(context, node, writing.namespace)
-        node.replication.check_write()
-        if writing.advance(owned):
-            break
-        await node.pause()
-    return await _acknowledged(writing, level, needed)
-
-
-async def _enter(context: Context, node: DataNode, namespace: str) -> Predicate | None:
-    assert node.shard_filter is not None
-    entered = node.shard_filter.check_version(namespace, context.shard_version, write=True)
-    return await enter(context, node, entered, write=True, namespace=namespace) if isawaitable(entered) else entered
-
-
-async def _acknowledged(writing: _Writing, level: Level, needed: int) -> list[str]:
-    if needed > 1:
-        # What has changed nothing may still be on its way to the others.
-        optime = writing.last or writing.node.store.last_optime
-        await wait_written(writing.context, writing.node, optime, level, needed)
-    return writing.warnings
-
-
 class _Writing:
     """The rows of one request, somewhere on their way. `last`: the optime of the last write."""
 
-    def __init__(
-        self, context: Context, node: DataNode, rows: Sequence[RowChange], guard: Callable[[], bool] | None
-    ) -> None:
-        self.context = context
-        self.node = node
+    def __init__(self, node: DataNode, rows: Sequence[RowChange], guard: Callable[[], bool] | None) -> None:
         self.last: OpTime | None = None
         self.warnings: list[str] = []
+        self._node = node
         self._rows = rows
         self._guard = guard
         self._at = 0
 
     @property
     def namespace(self) -> str:
-        """Where the next row is."""
+        """Where the next row is; empty when all are written."""
         return self._rows[self._at].found.collection.ns if self._at < len(self._rows) else ""
 
-    def advance(self, owned: Predicate | None) -> bool:
-        """Write for one slice, rows of one column family only where there is an ownership; True when all is done."""
-        node, rows = self.node, self._rows
-        until = node.clock() + SLICE_SECONDS
-        while self._at < len(rows):
-            namespace = self.namespace
+    def advance(self, owned: Predicate | None, until: float) -> bool:
+        """Write for one slice, rows of one column family only; True when there are no more of it."""
+        namespace = self.namespace
+        while True:
             self._unit(owned, namespace)
-            if self._at < len(rows) and (
-                node.clock() >= until or (node.shard_filter is not None and self.namespace != namespace)
-            ):
+            if self.namespace != namespace:
+                return True
+            if self._node.clock() >= until:
                 return False
-        return True
 
     def _unit(self, owned: Predicate | None, namespace: str) -> None:
-        node, rows = self.node, self._rows
+        node, rows = self._node, self._rows
         if self._guard is not None and not self._guard():
             raise Outdated
         unit = node.store.unit()

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from inspect import isawaitable
 from typing import NamedTuple
 
 from docstore.commands.concerns import MAJORITY
@@ -25,8 +24,9 @@ from docstore.errors import CommandError
 from docstore.kernel.columns.encoding import ESTIMATE, WHOLE
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import family_end, family_prefix
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.entry import enter_write
 from docstore.node.shard_filter import Owned
+from docstore.node.slices import finish_work, slice_end
 from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.storage import Family
 from docstore.storage.engine import Reader
@@ -107,7 +107,7 @@ class TombstoneCollector(PeriodicTask):
         """Judge records of one row for one slice: (the row, where to go on; empty at the end of the family)."""
         node, found = self._node, looked.found
         base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
-        until = node.clock() + SLICE_SECONDS
+        until = slice_end(node)
         now = wide_of(node).now()
         due = now - found.definition.gc_grace_seconds
         for seen, (key, record) in enumerate(snapshot.items(Family.WIDE, position, end), 1):
@@ -134,15 +134,9 @@ class TombstoneCollector(PeriodicTask):
         counts = row.owned and row.ended and row.judge.names != row.size.rows
         if not doomed and not counts:
             return True
-        await node.store.write_lock.wait()
-        if node.shard_filter is not None:
-            entered = node.shard_filter.check_version(collection.ns, None, write=True)
-            while isawaitable(entered):
-                await entered
-                entered = node.shard_filter.check_version(collection.ns, None, write=True)
-            if not node.shard_filter.is_known(collection.ns, owned):
-                return False
-        node.replication.check_write()
+        await finish_work(node, enter_write(node, collection.ns))
+        if node.shard_filter is not None and not node.shard_filter.is_known(collection.ns, owned):
+            return False
         if node.store.catalog.collections.get(collection.ns) is not collection:
             return False
         size = row_size(node.engine, collection, row.tail)

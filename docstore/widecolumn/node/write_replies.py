@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from docstore.bson import from_python
 from docstore.bson.build import enclosed
+from docstore.commands.context import Context
 from docstore.log import component
 from docstore.node.node import DataNode
+from docstore.node.slices import Steps
+from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.requests import Writing
 from docstore.widecolumn.node.keyspaces import wide_of
-from docstore.widecolumn.node.row_writes import RowChange, shown_key
+from docstore.widecolumn.node.row_writes import RowChange, shown_key, write_rows
 
 LOG = component("WIDE")
 
@@ -32,6 +35,13 @@ def large_values(node: DataNode, *rows: RowChange) -> list[str]:
         wide_of(node).settings.metrics.large_values += 1
         LOG.warning(warning)
     return warnings
+
+
+def write_row(context: Context, node: DataNode, row: RowChange, level: Level) -> Steps[bytes]:
+    """Write one entry into a row; the reply."""
+    warnings = large_values(node, row)
+    warnings += yield from write_rows(context, node, (row,), level)
+    return reply_written(row.entries[0].record, warnings)
 
 
 def reply_written(record: bytes, warnings: list[str]) -> bytes:

@@ -1,1 +1,1 @@
-"""The commands that run users' functions over collections, one module each: mapReduce, group, eval."""
+"""mongod.document.commands"""

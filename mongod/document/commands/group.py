@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from inspect import isawaitable
 
 import bson
 from bson.int64 import Int64
@@ -27,9 +26,10 @@ from docstore.js.results import INLINE_BYTES
 from docstore.namespace import check_collection_name
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.stored_functions import stored_functions
-from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource
+from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.requests import filter_of, query_context_at, under
 from docstore.node.read.snapshot import view_of
+from docstore.node.slices import finish_steps, slice_end
 from docstore.query.find import FindQuery
 
 _FIELDS = declared(
@@ -61,8 +61,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     query = FindQuery(filter=filter_of(fields["cond"], query_context))
     context.services.switches.check_scripting()
     assert node.evaluators is not None, "a process that serves group has workers"
-    viewing = view_of(context)
-    view = await viewing if isawaitable(viewing) else viewing
+    view = await finish_steps(context, view_of(context))
     counted = _Counted()
     try:
         source = open_find(
@@ -100,7 +99,7 @@ async def _batches(
 ) -> AsyncIterator[list[bytes]]:
     exhausted = False
     while not exhausted:
-        batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, node.clock() + SLICE_SECONDS)
+        batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, slice_end(node))
         exhausted = batch.exhausted
         counted.documents += len(batch.documents)
         if batch.documents:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,10 @@ from docstore.js.workers import Sink
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.map_reduce import MapReduceOutput
 from docstore.node.pipeline.stored_functions import stored_functions
-from docstore.node.read.cursors import SLICE_SECONDS, DocumentSource, MadeSource, ReleasingSource, first_batch
+from docstore.node.read.cursors import DocumentSource, MadeSource, ReleasingSource, first_batch
 from docstore.node.read.requests import filter_of, query_context_of, sort_of
 from docstore.node.read.snapshot import view_of
+from docstore.node.slices import finish_steps, slice_end
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
 
@@ -93,8 +93,7 @@ class _Mapping:
         context = self.context
         node = node_of(context)
         assert node.workers is not None, "a process that serves mapReduce has workers"
-        viewing = view_of(context)
-        view = await viewing if isawaitable(viewing) else viewing
+        view = await finish_steps(context, view_of(context))
         try:
             source = open_find(
                 node.store.collection(context.namespace), self._query, view.reader, owned=view.owned, clock=node.clock
@@ -111,7 +110,7 @@ class _Mapping:
         done = 0
         exhausted = False
         while not exhausted:
-            batch = source.next_batch(BATCH_DOCUMENTS, BATCH_BYTES, node.clock() + SLICE_SECONDS)
+            batch = source.next_batch(BATCH_DOCUMENTS, BATCH_BYTES, slice_end(node))
             exhausted = batch.exhausted
             done += len(batch.documents)
             self.context.operation.progress = {"msg": "m/r: map", "progress": {"done": done}}
@@ -132,8 +131,7 @@ async def _first_pass(mapping: _Mapping) -> Result:
         kept.close()
         raise
     source = ReleasingSource(MadeSource(kept.documents(), node.clock), kept.close)
-    opened = first_batch(context, source, batch_size=None)
-    body = await opened if isawaitable(opened) else opened
+    body = await finish_steps(context, first_batch(context, source, batch_size=None))
     return append_fields(body, bson.encode({"counts": counts_document(mapping.counts)})[4:-1])
 
 

@@ -16,7 +16,7 @@ from docstore.collection.catalog.options import parse_options
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
-from docstore.node.ddl.catalog_changes import enter_write
+from docstore.node.ddl.catalog_changes import enter_change
 from mongod.migration.range_cloner import registered_cloner
 from mongod.migration.shard import shard_of
 
@@ -24,7 +24,7 @@ from mongod.migration.shard import shard_of
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     shard = shard_of(context)
     node = shard.node
-    await enter_write(context.about(arguments.value))
+    await enter_change(context.about(arguments.value))
     options, keyspace = parse_options(arguments["options"]), parse_options(arguments["keyspace"])
     registered_cloner(node).hold(arguments.value, Binary(arguments["uuid"], 4).as_uuid(), options, keyspace)
     await shard.records.committed(node.store.last_optime)

@@ -16,9 +16,9 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import PAUSE, Steps, finish_steps
 from docstore.sharding.key import Bound, KeyRange, ShardKey
-from docstore.sharding.split import MIB, SplitScan, median_of, split_target
+from docstore.sharding.split import MIB, SplitScan, cut_for, median_of
 from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import entries, key_index
 
@@ -42,9 +42,10 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         places = await cloner.split_points(collection, key, bounds, target)
         return {"splitKeys": [place.document() for place in places[: arguments["maxSplitPoints"] or None]]}
     if arguments["force"]:
-        found = await _median(node, collection, key, bounds)
+        steps = _median(node, collection, key, bounds)
     else:
-        found = await _points(node, collection, key, bounds, _target(arguments), arguments["openEnds"])
+        steps = _points(node, collection, key, bounds, _target(arguments), arguments["openEnds"])
+    found = await finish_steps(context, steps)
     limit = arguments["maxSplitPoints"] or len(found)
     return {"splitKeys": [_bound(node, collection, key, bounds, point).document() for point in found[:limit]]}
 
@@ -58,17 +59,16 @@ def _target(arguments: Arguments) -> int:
     raise CommandError(Code.InvalidOptions, "need to specify the desired max chunk size (maxChunkSize or force)")
 
 
-async def _points(
+def _points(
     node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, target: int, open_ends: bool
-) -> list[bytes]:
+) -> Steps[list[bytes]]:
     low, high = bounds.min.key, bounds.max.key
     average = collection.size // collection.count if collection.count else 0
-    wanted = split_target(open_ends and low == key.min.key, open_ends and high == key.max.key, target, average)
-    if collection.count < wanted.keys_in_target:
+    cut = cut_for(open_ends and low == key.min.key, open_ends and high == key.max.key, target, average)
+    if collection.count < cut.keys_in_target:
         return []
     index = key_index(collection, key)
-    scan = SplitScan(low, wanted)
-    until = node.clock() + SLICE_SECONDS
+    scan = SplitScan(low, cut)
     prefix_only = len(index.fields) > len(key.fields)
     snapshot = node.engine.snapshot()
     try:
@@ -76,9 +76,8 @@ async def _points(
             point = key.key_of(collection.record(snapshot, record_id) or b"") if prefix_only else encoded
             if not scan.add(point):
                 break
-            if count % 512 == 511 and node.clock() >= until:
-                await node.pause()
-                until = node.clock() + SLICE_SECONDS
+            if count % 512 == 511:
+                yield PAUSE
         last = next(entries(snapshot, index, low, high, reverse=True), None)
         if last is None:
             return []
@@ -88,17 +87,15 @@ async def _points(
         snapshot.close()
 
 
-async def _median(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange) -> list[bytes]:
+def _median(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange) -> Steps[list[bytes]]:
     index = key_index(collection, key)
     snapshot = node.engine.snapshot()
     try:
         keys: list[bytes] = []
-        until = node.clock() + SLICE_SECONDS
         for encoded, _ in entries(snapshot, index, bounds.min.key, bounds.max.key):
             keys.append(encoded)
-            if len(keys) % 512 == 0 and node.clock() >= until:
-                await node.pause()
-                until = node.clock() + SLICE_SECONDS
+            if len(keys) % 512 == 0:
+                yield PAUSE
     finally:
         snapshot.close()
     middle = median_of(keys)

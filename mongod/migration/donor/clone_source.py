@@ -16,7 +16,7 @@ from docstore.bson import Value
 from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import PAUSE, Steps, finish_work
 from docstore.sharding.migration import Migration
 from mongod.migration.donor.capture import Capture
 from mongod.migration.donor.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
@@ -55,18 +55,18 @@ class CloneSource(ABC):
 
     async def next_batch(self) -> tuple[list[bytes], bool]:
         """(documents of the snapshot, whether they are the last). ExceededMemoryLimit when changes came too fast."""
-        clock, pause = self._node.clock, self._node.pause
+        return await finish_work(self._node, self._take_batch())
+
+    def _take_batch(self) -> Steps[tuple[list[bytes], bool]]:
         batch: list[bytes] = []
-        size, until = 0, clock() + SLICE_SECONDS
+        size = 0
         for raw in self._cursor:
             batch.append(raw)
             size += len(raw)
             if size >= BATCH_BYTES or len(batch) >= BATCH_DOCUMENTS:
                 self._check()
                 return batch, False
-            if clock() >= until:
-                await pause()
-                until = clock() + SLICE_SECONDS
+            yield PAUSE
         self._close_snapshot()
         self._check()
         return batch, True

@@ -10,9 +10,9 @@ from docstore.collection.collection import Collection
 from docstore.collection.storage_mode import mode_of
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import slice_end
 from docstore.sharding.migration import Migration
-from mongod.migration import session_history
+from mongod.migration import history
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.ranges import id_of, in_range
 
@@ -26,7 +26,7 @@ class _Slices:
 
     def __init__(self, node: DataNode) -> None:
         self._node = node
-        self._until = node.clock() + SLICE_SECONDS
+        self._until = slice_end(node)
         node.replication.check_write()
 
     async def between(self) -> None:
@@ -34,7 +34,7 @@ class _Slices:
         if self._node.clock() >= self._until:
             await self._node.pause()
             self._node.replication.check_write()
-            self._until = self._node.clock() + SLICE_SECONDS
+            self._until = slice_end(self._node)
 
 
 async def insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> None:
@@ -81,7 +81,7 @@ async def remember(node: DataNode, statements: Sequence[bytes]) -> None:
     """Take in retryable writes that the donor has executed."""
     slices = _Slices(node)
     for raw in statements:
-        session_history.remember(node.store, session_history.Statement.from_raw(raw))
+        history.remember(node.store, history.Statement.from_raw(raw))
         await slices.between()
 
 

@@ -9,7 +9,7 @@ from docstore.collection.index.spec import parse_index_spec
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.node.node import DataNode
-from docstore.node.read.cursors import SLICE_SECONDS
+from docstore.node.slices import slice_end
 from docstore.sharding.migration import Migration
 from docstore.sharding.recipient_messages import Definition, ReadRouting, RoutingRead
 from mongod.migration.donor.clone_source import collection_of
@@ -81,7 +81,7 @@ async def build_indexes(node: DataNode, migration: Migration, definition: Defini
         return
     build = node.store.build_index(collection, missing)
     try:
-        while not build.step(node.clock() + SLICE_SECONDS):
+        while not build.step(slice_end(node)):
             await node.pause()
             node.replication.check_write()
         with node.store.unit() as unit:

@@ -8,6 +8,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.wide_column import GET_COUNT
+from docstore.node.slices import run_steps
 from docstore.widecolumn.model.values import row_key_of
 from docstore.widecolumn.node.column_reads import query_of, reply_count, super_column_of
 
@@ -15,7 +16,9 @@ from docstore.widecolumn.node.column_reads import query_of, reply_count, super_c
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     query = query_of(context, arguments)
     super_name = super_column_of(query.found, arguments)
-    return reply_count(query, row_key_of(arguments["key"]), super_name, explain=arguments["explain"])
+    return run_steps(
+        context, reply_count(query, row_key_of(arguments["key"]), super_name, explain=arguments["explain"])
+    )
 
 
 COMMAND = GET_COUNT.command(run)

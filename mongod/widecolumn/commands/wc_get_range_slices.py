@@ -8,6 +8,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Parameter, Result, Type
 from docstore.commands.specs.wide_column import GET_RANGE_SLICES
+from docstore.node.slices import run_steps
 from docstore.widecolumn.model.requests import record_range_from, row_ranges_of
 from docstore.widecolumn.node.column_reads import RangeWanted, query_of, reply_ranges, wanted_of
 
@@ -20,7 +21,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     else:
         ranges = [record_range_from(record_range)]
     asked = RangeWanted(ranges, arguments["count"], arguments["excludeEmpty"])
-    return reply_ranges(query, asked, wanted_of(query.found, arguments))
+    return run_steps(context, reply_ranges(query, asked, wanted_of(query.found, arguments)))
 
 
 COMMAND = GET_RANGE_SLICES.command(

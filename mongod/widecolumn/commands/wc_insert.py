@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from inspect import isawaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.wide_column import INSERT
 from docstore.node.node import node_of
+from docstore.node.slices import run_steps
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.requests import check_path, insert_entry
 from docstore.widecolumn.model.values import row_key_of
 from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
 from docstore.widecolumn.node.fast_path import insert_plain
-from docstore.widecolumn.node.row_writes import RowChange, write_rows
-from docstore.widecolumn.node.write_replies import large_values, reply_written, writing_of
+from docstore.widecolumn.node.row_writes import RowChange
+from docstore.widecolumn.node.write_replies import write_row, writing_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
@@ -31,16 +31,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     check_path(found.definition, super_name, given(arguments["column"]), whole_super=False)
     fields = {name: value for name, value in arguments.given().items() if name in _FIELDS and given(value) is not None}
     entry = insert_entry(found.definition, super_name, fields, writing_of(node), name_field="column")
-    row = RowChange(found, key, (entry,))
-    warnings = large_values(node, row)
-    written = write_rows(context, node, (row,), level)
-    if isawaitable(written):
-        return _later(written, entry.record, warnings)
-    return reply_written(entry.record, warnings + written)
-
-
-async def _later(written: Awaitable[list[str]], record: bytes, warnings: list[str]) -> Result:
-    return reply_written(record, warnings + await written)
+    return run_steps(context, write_row(context, node, RowChange(found, key, (entry,)), level))
 
 
 _FIELDS = frozenset(("column", "value", "valueType", "timestamp", "ttl"))

@@ -1,1 +1,1 @@
-"""Declared commands, the fields of every request, dispatch and the registries, without a node."""
+"""tests.unit.commands"""

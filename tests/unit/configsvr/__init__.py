@@ -1,1 +1,1 @@
-"""The catalog of a cluster and the commands that change it, over a store in memory."""
+"""Tests of configsvr."""

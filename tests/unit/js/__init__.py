@@ -1,1 +1,0 @@
-"""V8 workers, the codec between BSON and JavaScript, and map-reduce, beside a real server."""

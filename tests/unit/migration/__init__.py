@@ -1,1 +1,1 @@
-"""Shards and config servers in one process: migrations, kills in the middle of them, range deletions."""
+"""Tests of mongod.migration."""

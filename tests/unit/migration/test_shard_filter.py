@@ -10,6 +10,7 @@ import pytest
 
 from docstore.errors import Code, CommandError
 from docstore.node.process.settings import ClusterRole
+from docstore.node.shard_filter import MustWait
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import UNSHARDED, ShardVersion
 from docstore.storage import open_engine
@@ -45,14 +46,14 @@ def test_an_operation_with_a_known_version_is_let_in_without_waiting() -> None:
     async def test() -> None:
         async with cluster() as made:
             shard_filter = made.members["shard1"].shard.shard_filter
-            first = shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=False)
-            if isinstance(first, Awaitable):
-                await first
+            try:
+                shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=False)
+            except MustWait as first:
+                await first.over()
             assert shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=True) is None
             await made.move("5", "shard2")
             await shard_filter.refresh(NAMESPACE)
             owned = shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=False)
-            assert not isinstance(owned, Awaitable)
             assert owned is not None
             assert owned.matches(bson.encode({"id": "4"}))
             assert not owned.matches(bson.encode({"id": "5"}))
@@ -67,8 +68,12 @@ def test_one_request_serves_all_who_wait_for_the_routing() -> None:
             shard_filter.forget(NAMESPACE)
             before = made.network.seen.count(("config:1", "_configsvrGetRouting"))
             shard1 = encoded(version(made, "shard1"))
-            waiting = [shard_filter.check_version(NAMESPACE, shard1, write=True) for _ in range(20)]
-            await asyncio.gather(*(each for each in waiting if isinstance(each, Awaitable)))
+            waiting = []
+            for _ in range(20):
+                with pytest.raises(MustWait) as wait:
+                    shard_filter.check_version(NAMESPACE, shard1, write=True)
+                waiting.append(wait.value.over())
+            await asyncio.gather(*waiting)
             assert made.network.seen.count(("config:1", "_configsvrGetRouting")) == before + 1
 
     run(test)

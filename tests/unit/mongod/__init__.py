@@ -1,1 +1,0 @@
-"""How the parts of a data node are put together."""

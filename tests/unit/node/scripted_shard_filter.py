@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from docstore.kernel.match.predicate import Predicate
+from docstore.node.shard_filter import MustWait
 
 
 class ScriptedShardFilter:
@@ -18,15 +20,13 @@ class ScriptedShardFilter:
         self.answer: Callable[[int], Any] = lambda _count: None
         self.held: asyncio.Event | None = None
 
-    def check_version(
-        self, namespace: str, shard_version: bytes | None, *, write: bool
-    ) -> Predicate | Awaitable[Predicate | None] | None:
+    def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         self.entered.append((namespace, shard_version is not None, write))
         error = self.answer(len(self.entered))
         if error is not None:
             raise error
         if self.held is not None and not self.held.is_set():
-            return self._wait(self.held)
+            raise MustWait(partial(self._wait, self.held))
         return self.owned
 
     async def _wait(self, held: asyncio.Event) -> None:

@@ -1,1 +1,1 @@
-"""Cores of replica set members that send each other messages without a network."""
+"""tests.unit.replication"""

@@ -1,1 +1,1 @@
-"""Chunk maps, targeting, policies and the cores of migrations, by examples and by random events."""
+"""Tests of docstore.sharding."""

@@ -1,1 +1,1 @@
-"""Messages to bytes and back, cut anywhere, compressed, and damaged."""
+"""tests.unit.wire"""

@@ -1,1 +1,1 @@
-"""CQL from its grammar to its results, over an executor that keeps rows in memory."""
+"""Unit tests of docstore.widecolumn.cql."""

@@ -1,1 +1,1 @@
-"""Comparators, cells, slices and families of columns as values, and `storage-conf.xml`."""
+"""tests.unit.widecolumn.model"""

@@ -1,0 +1,106 @@
+"""How work enters the data of a node: let in by the ownership, and for a write as primary while writes are not locked.
+
+What is answered holds until the work next yields: a read takes its snapshot before that, a write commits before that,
+and after every pause it enters anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.namespace import replicates
+from docstore.node.node import DataNode, node_of
+from docstore.node.shard_filter import MustWait
+from docstore.node.slices import PAUSE, Steps, slice_end
+
+
+class SlicedWrite(Protocol):
+    """Something that is written slice by slice."""
+
+    def advance(self, owned: Predicate | None, until: float) -> bool:
+        """Do at least one step and whatever else fits before `until`, and commit it; True when all is done."""
+
+    def fail_rest(self, error: CommandError) -> None:
+        """What is left may not be written here any more (StaleConfig): note that, or raise the error."""
+
+    def close(self) -> None:
+        """The writing has ended, however it did: release what is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A write that is one function, and ends with the error that refuses the rest."""
+
+    advance: Callable[[Predicate | None, float], bool]
+
+    def fail_rest(self, error: CommandError) -> None:
+        raise error
+
+    def close(self) -> None:
+        """Nothing is held between slices."""
+
+
+def write_in_slices(
+    node: DataNode, namespace: str, writing: SlicedWrite, shard_version: bytes | None = None
+) -> Steps[None]:
+    """Write everything: each slice is entered anew. Errors: those of `enter_write`; StaleConfig later only
+    where `fail_rest` raises it.
+    """
+    begun = False
+    try:
+        while True:
+            try:
+                owned = _may_write(node, namespace, shard_version)
+            except MustWait as section:
+                yield section.over()
+                continue
+            except CommandError as error:
+                if not begun or error.code != Code.StaleConfig:
+                    raise
+                writing.fail_rest(error)
+                return
+            if writing.advance(owned, slice_end(node)):
+                return
+            begun = True
+            yield PAUSE
+    finally:
+        writing.close()
+
+
+def enter_write(node: DataNode, namespace: str, shard_version: bytes | None = None) -> Steps[Predicate | None]:
+    """The filter of what a write may touch. Errors: StaleConfig; NotWritablePrimary where the database takes writes on
+    a primary only and this is none (any more).
+    """
+    while True:
+        try:
+            return _may_write(node, namespace, shard_version)
+        except MustWait as section:
+            yield section.over()
+
+
+def _may_write(node: DataNode, namespace: str, shard_version: bytes | None) -> Predicate | None:
+    """The same at once. Errors: MustWait too."""
+    if node.store.write_lock.count:
+        raise MustWait(node.store.write_lock.wait)
+    owned = None
+    if node.shard_filter is not None:
+        owned = node.shard_filter.check_version(namespace, shard_version, write=True)
+    if replicates(namespace):
+        node.replication.check_write()
+    return owned
+
+
+def enter_read(context: Context, namespace: str = "") -> Steps[Predicate | None]:
+    """The filter of what a read may see. `namespace`: where it is not the request's. Errors: StaleConfig."""
+    shard_filter = node_of(context).shard_filter
+    while shard_filter is not None:
+        try:
+            return shard_filter.check_version(namespace or context.namespace, context.shard_version, write=False)
+        except MustWait as section:
+            yield section.over()
+    return None
