@@ -120,9 +120,16 @@ class Deployment:
             dbpath = self.directory / member.name
             dbpath.mkdir(exist_ok=True)
             command += ["--dbpath", str(dbpath)]
+        # What a process that is killed leaves among the temporary files goes with the deployment.
+        environment = {**os.environ, "TMPDIR": str(self.directory.absolute())}
         with output.open("ab") as sink:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=environment,
             )
         member.pid = process.pid
         self.members[member.name] = member

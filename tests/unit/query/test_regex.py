@@ -27,11 +27,11 @@ def test_options_combine() -> None:
 
 def test_a_pattern_that_backtracks_without_end_does_not_match_and_costs_little() -> None:
     search = compile_regex("(a+)+$", "")
-    started = time.perf_counter()
+    started = time.thread_time()
 
     assert not search("a" * 60 + "b")
 
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 @pytest.mark.parametrize(
