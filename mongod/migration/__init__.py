@@ -1,4 +1,9 @@
-"""What makes a data node a shard: ownership, migrations in both directions, range deletions, and their commands.
+"""What makes a data node a shard: which documents it serves, migrations in both directions, range deletions, and their
+commands.
+
+What a migration does next is decided by the cores `docstore.sharding.donor` and `docstore.sharding.recipient`, events
+in and effects out; `donor` and `recipient` here carry that out. What survives a failover are the documents of
+`records`: `shard` goes on from them when this member becomes primary.
 
 An executable adds it to a node as an extension:
 

@@ -235,4 +235,4 @@ class Shard:
 def shard_of(context: Context) -> Shard:
     """The shard that answers this request."""
     shard_filter = cast(RangeShardFilter, node_of(context).shard_filter)
-    return cast(Shard, shard_filter.shard)
+    return shard_filter.shard

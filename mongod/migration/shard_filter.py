@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import bson
 from bson.objectid import ObjectId
@@ -42,6 +42,9 @@ from docstore.sharding.routing import Routing
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.records import ROUTING_SIGNALS
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
 
 LOG = component("SHARDING")
 _ACCEPTED_VERSIONS = 16
@@ -83,7 +86,7 @@ class RangeShardFilter:
     operation comes, when this member has become primary in a new term; it may begin critical sections.
     """
 
-    def __init__(self, node: DataNode, pool: Pool, shard: Any) -> None:
+    def __init__(self, node: DataNode, pool: Pool, shard: Shard) -> None:
         self.shard = shard
         self._node = node
         self._pool = pool
@@ -144,7 +147,7 @@ class RangeShardFilter:
     @property
     def _name(self) -> str:
         identity = self.shard.identity
-        return "" if identity is None else str(identity.name)
+        return "" if identity is None else identity.name
 
     def settle_term(self) -> None:
         """Tell `on_term` once in each term in which this member is primary."""
