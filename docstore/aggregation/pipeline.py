@@ -12,29 +12,19 @@ from dataclasses import dataclass, replace
 from docstore.aggregation.expression_context import with_expressions
 from docstore.aggregation.optimiser import optimised
 from docstore.aggregation.split import SplitPipeline, split_stages
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream, StreamStage
-from docstore.aggregation.stages.facet import Facet
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
 from docstore.aggregation.stages.geo_near import POSITION as GEO_NEAR_POSITION
 from docstore.aggregation.stages.geo_near import GeoNear
-from docstore.aggregation.stages.graph_lookup import GraphLookup
 from docstore.aggregation.stages.group import Group
-from docstore.aggregation.stages.limit import Limit, Skip
-from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
-from docstore.aggregation.stages.project import Project
-from docstore.aggregation.stages.sort import SortStage
-from docstore.aggregation.stages.sources import Documents, ProcessDocuments
 from docstore.aggregation.stages.table import STAGES
-from docstore.aggregation.stages.union_with import UnionWith
-from docstore.aggregation.stages.unwind import Unwind
 from docstore.aggregation.stages.write import Merge, Out
 from docstore.aggregation.streams import DocumentList, Pushed
 from docstore.aggregation.unsupported import STAGES as UNSUPPORTED
 from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
-from docstore.query.filter.special_conditions import has_text_search
-from docstore.query.filter.tree import And, Filter, conjunction
+from docstore.query.filter.tree import Filter, conjunction
 from docstore.query.find import FindQuery, Hint
 from docstore.query.metadata import Measure, measures_of
 from docstore.query.unsupported import not_supported
@@ -52,15 +42,12 @@ class Pipeline:
     @property
     def has_source(self) -> bool:
         """Whether the first stage makes the documents, so that no collection is read."""
-        return bool(self.stages) and isinstance(self.stages[0], ProcessDocuments | Documents)
+        return bool(self.stages) and self.stages[0].makes_documents
 
     @property
     def needs_collection(self) -> bool:
         """Whether the pipeline is about a collection: what it begins with does not make documents without one."""
-        first = self.stages[0] if self.stages else None
-        if isinstance(first, ProcessDocuments):
-            return first.needs_collection
-        return not isinstance(first, Documents)
+        return not self.stages or self.stages[0].needs_collection
 
     @property
     def target(self) -> Out | Merge | None:
@@ -86,15 +73,7 @@ class Pipeline:
     @property
     def others(self) -> frozenset[str]:
         """The other collections that the stages read, by name."""
-        found: set[str] = set()
-        for stage in self.stages:
-            if isinstance(stage, Lookup | UnionWith):
-                found |= stage.pipeline.others
-            if isinstance(stage, Lookup | UnionWith | GraphLookup) and stage.collection is not None:
-                found.add(stage.collection)
-            if isinstance(stage, Facet):
-                found.update(*(pipeline.others for _, pipeline in stage.facets))
-        return frozenset(found)
+        return frozenset[str]().union(*(stage.collections for stage in self.stages))
 
     def over(self, view: Pipeline) -> Pipeline:
         """The pipeline over what a view's stages make. Error: 40603 for one that must read a collection."""
@@ -125,9 +104,9 @@ class Pipeline:
         """The conjunction of the `$match` stages at the beginning: what shards can be chosen by."""
         filters: list[Filter] = []
         for stage in self.stages:
-            if not isinstance(stage, Match | GeoNear):
+            if stage.leading_filter is None:
                 break
-            filters.append(stage.filter)
+            filters.append(stage.leading_filter)
         return conjunction(filters)
 
     def split(self) -> SplitPipeline:
@@ -141,19 +120,11 @@ class Pipeline:
     def as_run(self) -> list[Stage]:
         """The stages, every `$sort` told of the `$limit` behind it, every `$lookup` of the `$unwind` of its result."""
         told: list[Stage] = []
-        for position, stage in enumerate(self.stages):
-            before = told[-1] if told else None
-            if isinstance(stage, SortStage):
-                told.append(replace(stage, limit=_limit_behind(self.stages, position)))
-            elif (
-                isinstance(stage, Unwind)
-                and isinstance(before, Lookup)
-                and before.as_path == stage.path
-                and not before.unwind
-            ):
-                told[-1] = replace(before, unwind=stage)
-            else:
-                told.append(stage)
+        position = 0
+        while position < len(self.stages):
+            stage, done = self.stages[position].told_of(self.stages[position + 1 :]) or (self.stages[position], 0)
+            told.append(stage)
+            position += 1 + done
         return told
 
     def open_own(self, environment: Environment) -> Stream:
@@ -183,9 +154,7 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) 
             assert declaration.parse_nesting is not None, "a stage is parsed in one of two ways"
             parsed.extend(declaration.parse_nesting(value, nesting))
         _check_place(declaration, place)
-    if any(isinstance(stage, Match) and has_text_search(stage.filter) for stage in parsed[1:]) or (
-        place is Place.FACET and parsed and isinstance(parsed[0], Match) and has_text_search(parsed[0].filter)
-    ):
+    if any(stage.searches_text for stage in parsed[0 if place is Place.FACET else 1 :]):
         raise CommandError(17313, "$match with $text is only allowed as the first pipeline stage")
     for number, (declaration, _) in enumerate(declarations):
         if declaration.position.only_first and number:
@@ -198,11 +167,8 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext) 
 def _measures(stages: Sequence[Stage]) -> Mapping[str, Measure]:
     """The metadata that are known behind these stages: those of the find, while its documents are as they were."""
     first = stages[0] if stages else None
-    unchanged = isinstance(first, Match) and all(isinstance(each, _UNCHANGING) for each in stages[1:])
+    unchanged = isinstance(first, Match) and all(each.keeps_documents for each in stages[1:])
     return measures_of(first.filter) if isinstance(first, Match) and unchanged else {}
-
-
-_UNCHANGING = (Match, SortStage, Limit, Skip)
 
 
 def _as_planned(stages: Sequence[Stage]) -> list[Stage]:
@@ -212,25 +178,15 @@ def _as_planned(stages: Sequence[Stage]) -> list[Stage]:
     """
     _, begins = _leading_find(stages)
     planned = list(stages)
-    if begins < len(planned) and _is_plain_project(planned[begins]):
+    if begins < len(planned) and planned[begins].only_keeps_fields:
         begins += 1
     for position in range(begins, len(planned)):
-        stage = planned[position]
         following = planned[position + 1] if position + 1 < len(planned) else None
-        if isinstance(stage, Lookup) and stage.is_plain:
-            if isinstance(following, Unwind) and following.path == stage.as_path:
-                break
-            planned[position] = replace(stage, appends=True)
-        elif isinstance(stage, Group) and stage.is_planned:
-            planned[position] = replace(stage, last_extremes=True, key=stage.planned_key or stage.key)
-        else:
+        stage = planned[position].planned(following)
+        if stage is None:
             break
+        planned[position] = stage
     return planned
-
-
-def _is_plain_project(stage: Stage) -> bool:
-    """Whether the stage keeps fields and calculates none."""
-    return isinstance(stage, Project) and not stage.calculates and not stage.projection.keep_others
 
 
 def _declaration(raw: bytes) -> tuple[Declaration, Value]:
@@ -263,21 +219,12 @@ def _leading_find(stages: Sequence[Stage], *, with_sort: bool = True) -> tuple[F
     query = FindQuery()
     if stages and isinstance(stages[0], GeoNear):
         return replace(query, filter=stages[0].condition), 0
-    filters: list[Filter] = []
-    used = 0
-    for stage in stages:
-        if isinstance(stage, Match) and not (query.skip or query.limit):
-            filters.append(stage.filter)
-        elif isinstance(stage, SortStage) and with_sort and not (query.sort or query.skip or query.limit):
-            query = replace(query, sort=stage.sort)
-        elif isinstance(stage, Skip) and not query.limit:
-            query = replace(query, skip=query.skip + stage.count)
-        elif isinstance(stage, Limit) and not query.limit:
-            query = replace(query, limit=stage.count)
-        else:
-            break
-        used += 1
-    return replace(query, filter=conjunction(filters) if filters else And(())), used
+    for used, stage in enumerate(stages):
+        done = stage.in_find(query, with_sort=with_sort)
+        if done is None:
+            return query, used
+        query = done
+    return query, len(stages)
 
 
 def _opened(stages: Sequence[Stage], stream: Stream, environment: Environment) -> Stream:
@@ -287,26 +234,11 @@ def _opened(stages: Sequence[Stage], stream: Stream, environment: Environment) -
         stage = stages[position]
         following = stages[position + 1] if position + 1 < len(stages) else None
         position += 1
-        if isinstance(stage, StreamStage):
+        path = stage.unwound_path
+        run = None if path is None or following is None else following.start_unwound(path, environment)
+        if run is None:
             stream = stage.open(stream, environment)
-            continue
-        if isinstance(stage, Unwind) and stage.is_plain and isinstance(following, Group):
-            run = following.start_unwound(stage.path, environment)
-            if run is not None:
-                stream = Pushed(stream, run, environment.clock)
-                position += 1
-                continue
-        stream = Pushed(stream, stage.start(environment), environment.clock)
-    return stream
-
-
-def _limit_behind(stages: Sequence[Stage], position: int) -> int | None:
-    skipped = 0
-    for stage in stages[position + 1 :]:
-        if isinstance(stage, Skip):
-            skipped += stage.count
-        elif isinstance(stage, Limit):
-            return skipped + stage.count
         else:
-            return None
-    return None
+            stream = Pushed(stream, run, environment.clock)
+            position += 1
+    return stream

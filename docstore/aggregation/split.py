@@ -14,21 +14,13 @@ from dataclasses import dataclass
 from docstore.aggregation.stage import Stage
 from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import DOING_MERGE, WILL_BE_MERGED, Group
-from docstore.aggregation.stages.limit import Limit, Skip
-from docstore.aggregation.stages.match import Match
-from docstore.aggregation.stages.project import Project
-from docstore.aggregation.stages.replace_root import ReplaceRoot
+from docstore.aggregation.stages.limit import Limit, leading_limit
 from docstore.aggregation.stages.sort import SortStage
-from docstore.aggregation.stages.sources import ProcessDocuments
-from docstore.aggregation.stages.unwind import Unwind
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, elements, get_field
 from docstore.query.sort import Sort
 from docstore.query.unsupported import not_supported
 from docstore.query.value.values import TRUE, string_value
-
-_ON_EVERY_SHARD = (ProcessDocuments, Match, Project, ReplaceRoot, Unwind)
-"""What looks at one document at a time, or is about one shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +36,7 @@ def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
     """The two halves of the stages."""
     shards: list[bytes] = []
     for position, stage in enumerate(stages):
-        if isinstance(stage, _ON_EVERY_SHARD):
+        if stage.runs_on_shards:
             shards.append(stage.raw)
             continue
         rest = [later.raw for later in stages[position:]]
@@ -64,15 +56,8 @@ def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
 
 def _pushed_limit(stages: Sequence[Stage]) -> list[bytes]:
     """The `$limit` that no shard needs to go beyond, given the stages after it has to be applied again."""
-    skipped = 0
-    for stage in stages:
-        if isinstance(stage, Skip):
-            skipped += stage.count
-        elif isinstance(stage, Limit):
-            return [Limit(skipped + stage.count).raw]
-        else:
-            break
-    return []
+    limit = leading_limit(stages)
+    return [] if limit is None else [Limit(limit).raw]
 
 
 def _split_group(stage: Group) -> tuple[bytes, bytes]:

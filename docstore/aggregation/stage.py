@@ -5,8 +5,9 @@ keeps to a deadline, so that the driver can stop between any two documents and g
 not the last, when time is up or when something has to be awaited first (`Foreign.pending`).
 
 Two kinds of stages: a plain one says what it does to documents that are handed to it (`StageRun`, driven by
-`docstore.aggregation.streams.Pushed`, which hands them out a few at a time), one that reads from elsewhere too or makes
-much out of little is a stream itself (`StreamStage`).
+`docstore.aggregation.streams.PlainStage`, which hands them out a few at a time), one that reads from elsewhere too or
+makes much out of little opens a stream of its own. What else there is to know of a stage it says itself
+(`Capabilities`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
+from docstore.query.filter.tree import Filter
+from docstore.query.find import FindQuery
 from docstore.query.value.collation import Collation
 
 if TYPE_CHECKING:
@@ -106,26 +109,76 @@ class StageRun(Protocol):
         ...
 
 
-class PlainStage(Protocol):
-    """A parsed stage. `raw` is its specification, `{$name: ...}`."""
+class Capabilities(Protocol):
+    """What pipelines ask of any stage, with the answers of a stage that has nothing special about it."""
+
+    __slots__ = ()
+
+    makes_documents: ClassVar[bool] = False
+    """Whether it stands first and makes the documents, so that no collection is read."""
+    keeps_documents: ClassVar[bool] = False
+    """Whether documents come out as they went in, so that what their find knows of them (`$meta`) still holds."""
+    runs_on_shards: ClassVar[bool] = False
+    """Whether each shard can do it for itself: it looks at one document at a time, or is about one shard."""
 
     @property
-    def raw(self) -> bytes: ...
+    def needs_collection(self) -> bool:
+        """Whether a pipeline that begins with it is about a collection."""
+        return True
 
-    def start(self, environment: Environment) -> StageRun: ...
+    @property
+    def collections(self) -> frozenset[str]:
+        """The other collections that it reads, by name."""
+        return frozenset()
+
+    @property
+    def searches_text(self) -> bool:
+        """Whether it has a `$text`, which only the find layer can answer."""
+        return False
+
+    @property
+    def leading_filter(self) -> Filter | None:
+        """What the documents behind it satisfy, where shards can be chosen by that; None: the choice ends here."""
+        return None
+
+    @property
+    def only_keeps_fields(self) -> bool:
+        """Whether it keeps some fields and calculates none."""
+        return False
+
+    @property
+    def unwound_path(self) -> str | None:
+        """The path whose arrays it takes apart, where it does nothing else."""
+        return None
+
+    def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
+        """The find that does its work too, behind all that the find does already; None where there is none."""
+        return None
+
+    def planned(self, following: Stage | None) -> Stage | None:
+        """The stage as the query planner of a real server does it; None where that does not get to see it."""
+        return None
+
+    def told_of(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
+        """(the stage told of those behind it, how many of them it does as well); None: it runs as it is."""
+        return None
+
+    def start_unwound(self, path: str, environment: Environment) -> StageRun | None:
+        """A run over documents that a `$unwind` of the path in front of it has not yet taken apart.
+
+        None where the two stages have to run one after the other.
+        """
+        return None
 
 
-@runtime_checkable
-class StreamStage(Protocol):
-    """A parsed stage that is a stream over its source when it runs."""
+class Stage(Capabilities, Protocol):
+    """A parsed stage. `raw` is its specification, `{$name: ...}`; at work it is a stream over its source."""
 
     @property
     def raw(self) -> bytes: ...
 
     def open(self, source: Stream, environment: Environment) -> Stream: ...
 
-
-Stage = PlainStage | StreamStage
 
 StageParser = Callable[[Value, QueryContext], list[Stage]]
 """Parses what stands behind a stage's name. Some names stand for several stages."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from docstore.aggregation.stage import Environment, Run, Spill, Stage, Stream, StreamStage
-from docstore.aggregation.streams import Pushed
+from docstore.aggregation.stage import Environment, Run, Spill, Stage, Stream
 
 
 class CountedSpill:
@@ -28,10 +27,7 @@ class MeasuredStream:
         self._clock: Callable[[], float] = environment.clock
         self._spill = None if environment.spill is None else CountedSpill(environment.spill)
         own = replace(environment, spill=self._spill)
-        if isinstance(stage, StreamStage):
-            self._stream = stage.open(source, own)
-        else:
-            self._stream = Pushed(source, stage.start(own), environment.clock)
+        self._stream = stage.open(source, own)
         self.stage = stage
         self.returned = 0
         self.size = 0

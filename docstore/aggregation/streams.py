@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
-from docstore.aggregation.stage import StageRun, Stream
+from docstore.aggregation.stage import Capabilities, Environment, StageRun, Stream
 
 PUSHED = 128
 """Documents handed to a plain stage between two looks at the clock."""
@@ -53,6 +54,19 @@ class Pushed:
                 return made
         self._at = len(given)
         return made
+
+
+class PlainStage(Capabilities):
+    """A stage that says what it does to documents that are handed to it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def start(self, environment: Environment) -> StageRun:
+        """The stage at work on one stream."""
+
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        return Pushed(source, self.start(environment), environment.clock)
 
 
 class DocumentList:

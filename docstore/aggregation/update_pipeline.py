@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from docstore.aggregation.stage import Environment, StageRun, StreamStage
+from docstore.aggregation.stage import Environment, StageRun
 from docstore.aggregation.stages import project, replace_root
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.walk import elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
@@ -28,7 +29,7 @@ def compile_update(stages: Sequence[bytes], query_context: QueryContext) -> Call
         if name not in _STAGES:
             raise CommandError(Code.InvalidOptions, f"{name} is not allowed to be used within an update")
         for stage in _STAGES[name].parse((code, data), query_context):
-            assert not isinstance(stage, StreamStage), "the stages of an update look at one document at a time"
+            assert isinstance(stage, PlainStage), "the stages of an update look at one document at a time"
             runs.append(stage.start(environment))
 
     def transform(document: bytes) -> bytes:

@@ -18,6 +18,7 @@ from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
 from docstore.aggregation.stages.bucket import COUNTED, is_groupable
 from docstore.aggregation.stages.group import Field, parse_field
 from docstore.aggregation.stages.preferred_numbers import Rounding, is_zero, rounding
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, STRING, Value, elements, get_field
 from docstore.errors import CommandError
@@ -30,7 +31,7 @@ _INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class BucketAuto:
+class BucketAuto(PlainStage):
     raw: bytes
     key: Evaluate
     buckets: int

@@ -14,6 +14,7 @@ from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.sorted_runs import SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
 from docstore.aggregation.stages.set_window_fields import wrong_type
+from docstore.aggregation.streams import PlainStage
 from docstore.aggregation.window.bounds import unit_of
 from docstore.aggregation.window.sliding import plus
 from docstore.bson.build import array_value, document_from
@@ -39,7 +40,7 @@ MOST_GENERATED = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Densify:
+class Densify(PlainStage):
     """`bounds` are (lower, upper) of which the upper does not belong to the row; None: those of the documents, of each
     partition's own with `by_partition`.
     """

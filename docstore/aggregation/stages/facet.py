@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Position, Stage, Stream
+from docstore.aggregation.stage import Capabilities, Declaration, Environment, Nesting, Place, Position, Stage, Stream
 from docstore.aggregation.streams import Feed
 from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
@@ -20,9 +20,13 @@ _MOST_BYTES = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Facet:
+class Facet(Capabilities):
     raw: bytes
     facets: tuple[tuple[str, Pipeline], ...]
+
+    @property
+    def collections(self) -> frozenset[str]:
+        return frozenset[str]().union(*(pipeline.others for _, pipeline in self.facets))
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         return _FacetStream(self, source, environment)

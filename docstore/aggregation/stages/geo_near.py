@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun, Streaming
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
@@ -30,7 +31,7 @@ _GONE = {
 
 
 @dataclass(frozen=True, slots=True)
-class GeoNear:
+class GeoNear(PlainStage):
     """`near` has no path where that of the only index of geometry is meant."""
 
     raw: bytes
@@ -39,6 +40,10 @@ class GeoNear:
     distance_field: str
     location_field: str | None
     multiplier: float
+
+    @property
+    def leading_filter(self) -> Filter | None:
+        return self.filter
 
     @property
     def condition(self) -> Filter:

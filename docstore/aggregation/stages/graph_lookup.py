@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream, memory_exceeded
+from docstore.aggregation.stage import (
+    Capabilities,
+    Declaration,
+    Environment,
+    Nesting,
+    Place,
+    Stage,
+    Stream,
+    memory_exceeded,
+)
 from docstore.aggregation.stages.foreign import check_collection, equal_to_any, other_collections
 from docstore.aggregation.stages.lookup import with_array
 from docstore.aggregation.stages.unwind import replaced
@@ -51,7 +60,7 @@ _ASKED_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class GraphLookup:
+class GraphLookup(Capabilities):
     """`connect_from` is the parts of a path; `most` is the greatest depth, None for any."""
 
     raw: bytes
@@ -65,6 +74,10 @@ class GraphLookup:
     conditions: list[tuple[bytes, Filter]]
     """What every document reached must satisfy: filters, raw and parsed."""
     everything: Pipeline
+
+    @property
+    def collections(self) -> frozenset[str]:
+        return frozenset((self.collection,))
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         return _GraphStream(self, source, environment)

@@ -20,6 +20,7 @@ from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
 from docstore.aggregation.expressions.parse import Parser, parse_expression
 from docstore.aggregation.spilled_groups import Row, RowsOf, SpilledGroups
 from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
@@ -69,7 +70,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(PlainStage):
     raw: bytes
     key: Expression
     fields: tuple[Field, ...]
@@ -88,10 +89,6 @@ class Group:
         return _KernelRun(self, lambda: self._grouping(None), environment)
 
     def start_unwound(self, path: str, environment: Environment) -> StageRun | None:
-        """A run over documents that a `$unwind` of the path in front of it has not yet taken apart.
-
-        None where the kernel cannot do that, so that the two stages have to run one after the other.
-        """
         if not self._is_for_kernel():
             return None
         try:
@@ -99,10 +96,10 @@ class Group:
         except ValueError:
             return None
 
-    @property
-    def is_planned(self) -> bool:
-        """Whether a real server's query planner knows all of the accumulators."""
-        return all(field.accumulator in _PLANNED for field in self.fields)
+    def planned(self, following: Stage | None) -> Stage | None:
+        if not all(field.accumulator in _PLANNED for field in self.fields):
+            return None
+        return replace(self, last_extremes=True, key=self.planned_key or self.key)
 
     def paths(self) -> frozenset[str] | None:
         """The paths of documents that the groups depend on; None where that is not plain to see."""

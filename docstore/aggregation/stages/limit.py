@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
+from docstore.query.find import FindQuery
 from docstore.query.value.values import LONG_MAX, NUMBERS, display, int64_value, integral_of
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(PlainStage):
     count: int
+
+    keeps_documents = True
+
+    def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
+        return None if query.limit else replace(query, limit=self.count)
 
     @property
     def raw(self) -> bytes:
@@ -44,8 +52,13 @@ class _LimitRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(PlainStage):
     count: int
+
+    keeps_documents = True
+
+    def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
+        return None if query.limit else replace(query, skip=query.skip + self.count)
 
     @property
     def raw(self) -> bytes:
@@ -70,6 +83,19 @@ class _SkipRun:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         return [], True
+
+
+def leading_limit(stages: Sequence[Stage]) -> int | None:
+    """How many documents the `$skip` and `$limit` stages at the beginning look at; None: all."""
+    skipped = 0
+    for stage in stages:
+        if isinstance(stage, Skip):
+            skipped += stage.count
+        elif isinstance(stage, Limit):
+            return skipped + stage.count
+        else:
+            break
+    return None
 
 
 def _count(name: str, code: int, value: Value) -> int:

@@ -7,12 +7,13 @@ a table, unless the collection can give it at once (by an index).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage, Stream
+from docstore.aggregation.stage import Capabilities, Declaration, Environment, Nesting, Place, Stage, Stream
 from docstore.aggregation.stages.foreign import (
     check_collection,
     equal_to_any,
@@ -37,7 +38,7 @@ _CACHED_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Capabilities):
     """`local` and `foreign` are the fields of the equality, both or none. `collection` is None where the pipeline makes
     its own documents. `variables` holds the values of `let` while the pipeline runs for a document. `unwind`: the
     result is taken apart again at once.
@@ -54,6 +55,20 @@ class Lookup:
     unwind: Unwind | None = None
     appends: bool = False
     """Whether each part of the path comes last among its neighbours, even where it was there before."""
+
+    @property
+    def collections(self) -> frozenset[str]:
+        return self.pipeline.others if self.collection is None else self.pipeline.others | {self.collection}
+
+    def planned(self, following: Stage | None) -> Stage | None:
+        unwound = isinstance(following, Unwind) and following.path == self.as_path
+        return replace(self, appends=True) if self._is_plain and not unwound else None
+
+    def told_of(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
+        unwind = following[0] if following else None
+        if isinstance(unwind, Unwind) and unwind.path == self.as_path and not self.unwind:
+            return replace(self, unwind=unwind), 1
+        return None
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         if self.local is not None and not self.pipeline.stages and self.collection is not None:
@@ -74,7 +89,7 @@ class Lookup:
         return [with_array(document, parts, matches)]
 
     @property
-    def is_plain(self) -> bool:
+    def _is_plain(self) -> bool:
         """Whether there is nothing but an equality of two paths without numbers."""
         if self.local is None or self.foreign is None or self.pipeline.stages or self.let:
             return False

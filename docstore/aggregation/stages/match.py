@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value
 from docstore.errors import CommandError
@@ -14,8 +15,10 @@ from docstore.kernel.scan.documents import scan
 from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.tree import Filter
+from docstore.query.filter.special_conditions import has_text_search
+from docstore.query.filter.tree import Filter, conjunction
 from docstore.query.filter.where import functions_of, scripts_of
+from docstore.query.find import FindQuery
 from docstore.query.geo.operators import NEAR
 
 _ANY_NUMBER = 1 << 62
@@ -23,11 +26,27 @@ _NOT_IN_PIPELINES = NEAR | {"$where"}
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class Match(PlainStage):
     raw: bytes
     filter: Filter
     taken: bool = False
     """Whether what it says about the input of the stage before it has been told there already."""
+
+    keeps_documents = True
+    runs_on_shards = True
+
+    @property
+    def searches_text(self) -> bool:
+        return has_text_search(self.filter)
+
+    @property
+    def leading_filter(self) -> Filter | None:
+        return self.filter
+
+    def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
+        if query.skip or query.limit:
+            return None
+        return replace(query, filter=conjunction([query.filter, self.filter]))
 
     def start(self, environment: Environment) -> StageRun:
         predicate: Predicate = compile_filter(self.filter)

@@ -7,6 +7,7 @@ from functools import partial
 
 from docstore.aggregation.expressions.compiled import compile_value
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
@@ -18,7 +19,7 @@ from docstore.query.value.values import display, text_of, type_name
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class Project(PlainStage):
     """Any of the three: a projection applied to each document."""
 
     raw: bytes
@@ -27,6 +28,12 @@ class Project:
     """Whether there are fields in it that are not those of the document."""
     functions: tuple[Prefetched, ...] = ()
     """The scripts in it."""
+
+    runs_on_shards = True
+
+    @property
+    def only_keeps_fields(self) -> bool:
+        return not self.calculates and not self.projection.keep_others
 
     def start(self, environment: Environment) -> StageRun:
         return Streaming(self._with_functions if self.functions else self.projection.apply_all)

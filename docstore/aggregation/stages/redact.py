@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import Parser
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import CommandError
@@ -19,7 +20,7 @@ _KEEP = string_value("keep")
 
 
 @dataclass(frozen=True, slots=True)
-class Redact:
+class Redact(PlainStage):
     raw: bytes
     evaluate: Evaluate
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
@@ -15,9 +16,11 @@ from docstore.query.value.values import display, type_name
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceRoot:
+class ReplaceRoot(PlainStage):
     raw: bytes
     evaluate: Evaluate
+
+    runs_on_shards = True
 
     def start(self, environment: Environment) -> StageRun:
         return Streaming(lambda documents: [self._replacement(document) for document in documents])

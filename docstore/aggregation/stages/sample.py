@@ -17,6 +17,7 @@ from docstore.aggregation.stage import (
     hand_out,
     memory_exceeded,
 )
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, elements
 from docstore.errors import CommandError
@@ -26,7 +27,7 @@ from docstore.query.value.values import NUMBERS, int64_value, truncated_of
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(PlainStage):
     size: int
 
     @property

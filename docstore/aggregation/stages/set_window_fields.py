@@ -13,6 +13,7 @@ from docstore.aggregation.expressions.model import Expression
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.sorted_runs import SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, hand_out
+from docstore.aggregation.streams import PlainStage
 from docstore.aggregation.window.functions import Open, parse_output
 from docstore.aggregation.window.partition import NOT_YET, Fields, Partition, Placed
 from docstore.bson.build import document_from
@@ -29,7 +30,7 @@ from docstore.query.value.values import NULL_VALUE, int32_bytes, type_name
 
 
 @dataclass(frozen=True, slots=True)
-class SetWindowFields:
+class SetWindowFields(PlainStage):
     raw: bytes
     partition_by: Expression | None
     sort_fields: Fields

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
 from docstore.aggregation.stage import CLOCK_EVERY, Declaration, Environment, Stage, StageRun, memory_exceeded
+from docstore.aggregation.stages.limit import leading_limit
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, Value, get_field
 from docstore.errors import CommandError
@@ -15,6 +17,7 @@ from docstore.kernel.keys.encoding import KEY_OF_NULL
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.scan.sort import FirstDocuments
 from docstore.query.context import QueryContext
+from docstore.query.find import FindQuery
 from docstore.query.metadata import keyed_by
 from docstore.query.sort import Sort, sort_by
 from docstore.query.value.ordering import Ordering, ordering_of
@@ -24,12 +27,22 @@ _CHECK_EVERY = 16
 
 
 @dataclass(frozen=True, slots=True)
-class SortStage:
+class SortStage(PlainStage):
     """`limit` comes from a `$limit` behind it: no more than so many documents will be asked for."""
 
     raw: bytes
     sort: Sort
     limit: int | None = None
+
+    keeps_documents = True
+
+    def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
+        if not with_sort or query.sort or query.skip or query.limit:
+            return None
+        return replace(query, sort=self.sort)
+
+    def told_of(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
+        return replace(self, limit=leading_limit(following)), 0
 
     def start(self, environment: Environment) -> StageRun:
         if self.sort.fields == (("_id", 1),):

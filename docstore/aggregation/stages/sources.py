@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import SOURCE, Declaration, Environment, Position, Stage, StageRun
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
@@ -36,13 +37,20 @@ class _SourceRun:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessDocuments:
+class ProcessDocuments(PlainStage):
     """A stage whose documents the environment makes, from its name and options."""
 
     raw: bytes
     name: str
     options: bytes
-    needs_collection: bool
+    about_collection: bool
+
+    makes_documents = True
+    runs_on_shards = True
+
+    @property
+    def needs_collection(self) -> bool:
+        return self.about_collection
 
     def start(self, environment: Environment) -> StageRun:
         documents = environment.process_documents
@@ -52,11 +60,17 @@ class ProcessDocuments:
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
+class Documents(PlainStage):
     """`$documents`: the documents stand in the pipeline itself."""
 
     raw: bytes
     evaluate: Callable[[Scope], Value | None]
+
+    makes_documents = True
+
+    @property
+    def needs_collection(self) -> bool:
+        return False
 
     def start(self, environment: Environment) -> StageRun:
         return _SourceRun(self._documents)

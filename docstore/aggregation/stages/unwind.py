@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from docstore.aggregation.stage import Declaration, Environment, Stage, StageRun, Streaming
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, get_path, values
 from docstore.errors import CommandError
@@ -15,7 +16,7 @@ from docstore.query.value.values import NULL_VALUE, int64_value, is_true, text_o
 
 
 @dataclass(frozen=True, slots=True)
-class Unwind:
+class Unwind(PlainStage):
     """`index_path` gets the element's position. `keep_empty`: documents without elements come out as they are."""
 
     raw: bytes
@@ -23,10 +24,11 @@ class Unwind:
     index_path: str | None = None
     keep_empty: bool = False
 
+    runs_on_shards = True
+
     @property
-    def is_plain(self) -> bool:
-        """Whether it does nothing but take the array apart."""
-        return self.index_path is None and not self.keep_empty
+    def unwound_path(self) -> str | None:
+        return self.path if self.index_path is None and not self.keep_empty else None
 
     def start(self, environment: Environment) -> StageRun:
         return Streaming(lambda documents: [made for document in documents for made in self.unwound(document)])

@@ -13,6 +13,7 @@ from enum import Enum
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.stage import Declaration, Environment, Position, Stage, StageRun
+from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import array_documents, document_from
 from docstore.bson.walk import ARRAY, NULL, OBJECT, STRING, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import Code, CommandError
@@ -48,7 +49,7 @@ _NEVER = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Out:
+class Out(PlainStage):
     """`database` is None for the pipeline's own."""
 
     raw: bytes
@@ -60,7 +61,7 @@ class Out:
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(PlainStage):
     """`on` is None where it was left to the server: the `_id`. `let` are the variables of `pipeline`, `$$new` is the
     document itself unless it is among them.
     """
