@@ -9,9 +9,19 @@ import ast
 import inspect
 import textwrap
 from dataclasses import fields
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
 
 import pytest
 
+import configsvr.commands
+import docstore.node.commands
+import docstore.replicaset.commands
+import mongod.document.commands
+import mongod.migration.commands
+import mongod.widecolumn.commands
+import mongos.commands
 from configsvr.composition import extension as config_extension
 from docstore.commands.builtin import COMMANDS as BUILTIN
 from docstore.commands.declaration import Command, CommandTable, Resource, Spec
@@ -103,6 +113,26 @@ def test_a_command_is_declared_to_refuse_where_its_handler_does() -> None:
     assert {command.name for command in EVERY if always_raises(command)} == {
         command.name for command in EVERY if command.refuses
     }
+
+
+@pytest.mark.parametrize(
+    ("package", "process"),
+    [
+        (docstore.node.commands, "node"),
+        (docstore.replicaset.commands, "node"),
+        (mongod.document.commands, "node"),
+        (mongod.migration.commands, "node"),
+        (mongod.widecolumn.commands, "node"),
+        (configsvr.commands, "config server"),
+        (mongos.commands, "router"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_every_handler_is_in_a_table(package: ModuleType, process: str) -> None:
+    modules = [import_module(f"{package.__name__}.{found.name}") for found in iter_modules(package.__path__)]
+    declared = {module.COMMAND.name for module in modules if hasattr(module, "COMMAND")}
+    assert declared
+    assert declared <= {command.name for command in TABLES[process]}
 
 
 def test_a_handler_of_all_processes_is_in_every_table() -> None:
