@@ -21,5 +21,5 @@ def extension() -> Extension:
 
 def _services(node: DataNode, pool: Pool) -> Iterable[Service]:
     server = ConfigServer(node, pool)
-    node.shard_filter = server
+    node.parts[ConfigServer] = server
     yield server

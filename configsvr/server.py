@@ -7,7 +7,7 @@ what it answers is never rolled back.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from configsvr.catalog.changelog import Changelog
 from configsvr.catalog.chunks import Chunks
@@ -21,8 +21,7 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import Pool
-from docstore.node.node import DataNode, node_of
-from docstore.node.shard_filter import Owned
+from docstore.node.node import DataNode
 
 LOG = component("SHARDING")
 COMMIT_MS = 15_000
@@ -32,10 +31,7 @@ _LOOK_SECONDS = 0.5
 
 
 class ConfigServer:
-    """The catalog and what carries its multi-step changes to their end.
-
-    Installed as the node's ownership: the data of a config server is all its own.
-    """
+    """The catalog and what carries its multi-step changes to their end."""
 
     def __init__(self, node: DataNode, pool: Pool) -> None:
         self.node = node
@@ -47,16 +43,6 @@ class ConfigServer:
         self.changelog = Changelog(self.tables, node.settings.address)
         self._watch: asyncio.Task[None] | None = None
         self._dropping: dict[str, asyncio.Task[None]] = {}
-
-    def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> None:
-        """Every request is let in."""
-
-    async def known(self, namespace: str) -> None:
-        """Everything is here."""
-
-    def is_known(self, namespace: str, owned: Owned | None) -> bool:
-        """Nothing of the kind changes."""
-        return True
 
     async def start(self) -> None:
         """Begin to look after the catalog whenever this node is primary."""
@@ -146,4 +132,4 @@ class ConfigServer:
 
 def server_of(context: Context) -> ConfigServer:
     """The config server that answers this request."""
-    return cast(ConfigServer, node_of(context).shard_filter)
+    return context.services.parts[ConfigServer]

@@ -17,6 +17,7 @@ from docstore.commands.context import Context
 from docstore.commands.dispatch import Dispatcher
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.commands.parameters import FACTS, ParameterTable
+from docstore.commands.parts import Parts
 from docstore.errors import CommandError
 from docstore.js.scripts import carry_out
 from docstore.js.workers import Workers
@@ -74,6 +75,8 @@ async def serve(process: Process, options: Options) -> None:
         listener: list[Listener] = []
         router = build(config, connect, gossip, options, Path(spill), lambda: listener[0], process)
         parameters = ParameterTable(FACTS)
+        parts = Parts()
+        parts[Router] = router
         hint_log = _hint_log(options)
         if hint_log is not None:
             router.hints = Hints(hint_log, partial(_carry_out, router, pool), time)
@@ -84,8 +87,8 @@ async def serve(process: Process, options: Options) -> None:
                 return await carry_out(begin, None)
             return await carry_out(begin, router.evaluators, await stored_functions(context))
 
-        services = services_of(TABLE, router, parameters, carry_out=run_scripts)
-        dispatcher = Dispatcher(router, services, translate=as_command_error)
+        services = services_of(TABLE, router, parameters, carry_out=run_scripts, parts=parts)
+        dispatcher = Dispatcher(services, translate=as_command_error)
         apply_options(dispatcher, options)
         listener.append(
             Listener(

@@ -1,6 +1,6 @@
 """A router: what one `mongos` process is made of. It keeps no data; everything here can be read again from the cluster.
 
-Commands reach it as `context.node`.
+Commands reach it by `router_of(context)`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from docstore.bson import append_fields
 from docstore.commands.concerns import ReadPreference
@@ -162,4 +162,4 @@ def session_fields(context: Context) -> dict[str, Any]:
 
 def router_of(context: Context) -> Router:
     """The router that answers this request."""
-    return cast(Router, context.node)
+    return context.services.parts[Router]

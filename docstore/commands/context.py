@@ -15,6 +15,7 @@ from docstore.bson.walk import ARRAY, Value
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, LOCAL, PRIMARY, ReadConcern, ReadPreference, WriteConcern
 from docstore.commands.metrics import Metrics
 from docstore.commands.parameters import ParameterTable
+from docstore.commands.parts import Parts
 from docstore.commands.values import wrong_type
 from docstore.errors import no_scripting
 from docstore.wire.compression import COMPRESSOR_IDS
@@ -74,7 +75,8 @@ class Switches:
 class Services:
     """What all commands of a process share. `clock`: monotonic seconds; `wall_clock`: seconds since 1970.
 
-    `observers` are told of each request that has been answered, with the body of its reply.
+    `observers` are told of each request that has been answered, with the body of its reply. `parts`: the executable's
+    own.
     """
 
     table: CommandTable
@@ -85,6 +87,7 @@ class Services:
     clock: Callable[[], float]
     wall_clock: Callable[[], float]
     observers: list[Callable[[Context, bytes], None]] = field(default_factory=list)
+    parts: Parts = field(default_factory=Parts)
     parameters: ParameterTable = field(default_factory=ParameterTable)
     switches: Switches = field(default_factory=Switches)
     metrics: Metrics = field(default_factory=Metrics)
@@ -147,7 +150,7 @@ class Context:
 
     * `db`, `namespace`: the request's database; "database.collection" when the command's value is a collection name.
     * `view`: the view that was asked for, in the request on what is below it.
-    * `node`: the executable's own object. `connection`: who asks. `services`: the process's registries.
+    * `connection`: who asks. `services`: the process's registries and parts.
     * `raw`: the request's document as it came. `sequences`: its document sequences, by name.
     * `session`, `read_concern`, `write_concern`, `read_preference`, `comment`, `txn_number` on `session`.
       `explicit_*` say whether the client gave the concern itself.
@@ -161,7 +164,6 @@ class Context:
 
     command: Command
     connection: ClientConnection
-    node: Any
     services: Services
     started: float
     raw: bytes
@@ -192,7 +194,6 @@ class Context:
         command: Command,
         request: Message,
         connection: ClientConnection,
-        node: Any,
         services: Services,
         started: float,
         fields: RequestFields,
@@ -201,7 +202,6 @@ class Context:
             fields,
             command=command,
             connection=connection,
-            node=node,
             services=services,
             started=started,
             raw=request.body,

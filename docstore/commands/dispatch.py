@@ -121,7 +121,7 @@ class Pending:
 
 
 class Dispatcher:
-    """Serves one table of commands for one node.
+    """Serves one table of commands.
 
     `translate` turns an exception that is not a `CommandError` into one when it has a meaning for clients (a transport
     failure behind a router), or gives None. `slow_ms`: operations at least as long are logged.
@@ -129,7 +129,6 @@ class Dispatcher:
 
     def __init__(
         self,
-        node: Any,
         services: Services,
         *,
         translate: Callable[[Exception], CommandError | None] = lambda _error: None,
@@ -138,7 +137,6 @@ class Dispatcher:
         for command in services.table:
             hidden = ENVELOPE_FIELDS & command.by_name.keys()
             assert not hidden, f"{command.name} declares {sorted(hidden)}, which every command has"
-        self.node = node
         self.services = services
         self._translate = translate
         self.slow_seconds = slow_ms / 1000
@@ -152,7 +150,7 @@ class Dispatcher:
         started = services.clock()
         context: Context | None = None
         try:
-            context, arguments = open_request(request, peer, self.node, services, started)
+            context, arguments = open_request(request, peer, services, started)
             result = self._run(context, arguments)
             if not isinstance(result, (bytes, dict)):
                 return Pending(self, request, context, self._timed(context, arguments, result))

@@ -58,7 +58,7 @@ class Envelope:
 
 
 def open_request(
-    request: Message, connection: ClientConnection, node: Any, services: Services, started: float
+    request: Message, connection: ClientConnection, services: Services, started: float
 ) -> tuple[Context, Arguments]:
     """The context and arguments of a request that came at `started` (seconds of `services.clock`).
 
@@ -67,7 +67,7 @@ def open_request(
     """
     opened = connection.opened.again(request, started)
     if opened is None:
-        opened = _open_document(request, connection, node, services, started)
+        opened = _open_document(request, connection, services, started)
         connection.opened.keep(*opened)
     context, arguments = opened
     command = context.command
@@ -79,7 +79,7 @@ def open_request(
 
 
 def _open_document(
-    request: Message, connection: ClientConnection, node: Any, services: Services, started: float
+    request: Message, connection: ClientConnection, services: Services, started: float
 ) -> tuple[Context, Arguments]:
     """All that the request's document says by itself."""
     validate(request.body, MAX_REQUEST_DEPTH)
@@ -110,7 +110,7 @@ def _open_document(
     if command.names_collection and isinstance(arguments.value, str):
         envelope.fields["namespace"] = f"{db}.{arguments.value}"
     _finish(envelope, command, started)
-    return Context(command, request, connection, node, services, started, envelope.fields), arguments
+    return Context(command, request, connection, services, started, envelope.fields), arguments
 
 
 def _value(command: Command, code: int, data: bytes, db: str) -> Any:

@@ -19,6 +19,7 @@ from docstore.commands.dispatch import Dispatcher
 from docstore.commands.fail_points import FailPoints
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.parameters import ParameterTable, ServerParameter, truth, whole_number
+from docstore.commands.parts import Parts
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
 from docstore.errors import CommandError
 from docstore.net.process import StartError
@@ -31,8 +32,10 @@ def services_of(
     parameters: ParameterTable,
     operations: OperationRegistry | None = None,
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None,
+    *,
+    parts: Parts,
 ) -> Services:
-    """The services of one process. Its own parameters are added to `parameters`. For `carry_out` see `Services`."""
+    """The services of one process. Its own parameters are added to `parameters`. For the rest see `Services`."""
     services = Services(
         table=table,
         host=host,
@@ -41,6 +44,7 @@ def services_of(
         operations=operations or OperationRegistry(monotonic),
         clock=monotonic,
         wall_clock=time,
+        parts=parts,
         parameters=parameters,
         fail_points=FailPoints(asyncio.sleep, random.random),
         carry_out=carry_out,

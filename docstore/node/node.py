@@ -15,6 +15,7 @@ from bson.datetime_ms import DatetimeMS
 
 from docstore.collection.store import Store
 from docstore.commands.parameters import ParameterTable
+from docstore.commands.parts import Parts
 from docstore.js.workers import Workers
 from docstore.net.listener import NetworkStatistics
 from docstore.net.pool import Pool
@@ -46,9 +47,9 @@ class DataNode:
     where JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
     map-reduce may have too. `shutdown` asks the process to end, for which a member of a set takes its leave in
     `shutdown_seconds`; `network` gives the listener's figures once there is one, `links` those of the connections to
-    others, by address. `pool` reaches other members. `parts` are what an executable adds, by their types, and `status`
-    the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces and `$out`
-    stages under way. `pause` is awaited between two slices of long work. `rng` gives numbers from 0 up to 1.
+    others, by address. `pool` reaches other members. `parts` are what commands reach: this node, and what an executable
+    adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces
+    and `$out` stages under way. `pause` is awaited between two slices of long work. `rng` gives numbers from 0 up to 1.
     """
 
     settings: NodeSettings
@@ -60,7 +61,6 @@ class DataNode:
     wall_clock: Callable[[], float]
     started: float
     counters: Counters = field(default_factory=Counters)
-    profiler: Profiler = field(default_factory=Profiler)
     expiry: TtlSettings = field(default_factory=TtlSettings)
     shard_filter: ShardFilter | None = None
     workers: Workers | None = None
@@ -73,9 +73,16 @@ class DataNode:
     links: Callable[[], dict[str, dict[str, int]]] = dict
     outputs: set[str] = field(default_factory=set)
     pool: Pool | None = None
-    parts: dict[type[Any], Any] = field(default_factory=dict)
+    parts: Parts = field(default_factory=Parts)
     status: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)
+    profiler: Profiler = field(init=False)
     _last_timestamp: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.profiler = Profiler(self)
+        self.parts[DataNode] = self
+        if isinstance(self.replication, ReplicaSet):
+            self.parts[ReplicaSet] = self.replication
 
     def now(self) -> DatetimeMS:
         """The wall clock as a BSON date."""
@@ -92,5 +99,4 @@ class DataNode:
 
 def node_of(context: Context) -> DataNode:
     """The node that answers this request."""
-    node: DataNode = context.node
-    return node
+    return context.services.parts[DataNode]

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 def replica_set_of(context: Context) -> ReplicaSet:
     """NoReplicationEnabled (76) on a node that was started without a set name."""
-    replication = context.node.replication
-    if not isinstance(replication, ReplicaSet):
+    found = context.services.parts.get(ReplicaSet)
+    if found is None:
         raise CommandError(Code.NoReplicationEnabled, "not running with --replSet")
-    return replication
+    return found
 
 
 def initiated_set_of(context: Context) -> ReplicaSet:

@@ -86,6 +86,10 @@ class Standalone:
         """Nothing ever changes: sleep out the `timeout` (seconds)."""
         await asyncio.sleep(timeout)
 
+    async def wait_oplog(self, after: int, timeout: float) -> None:
+        """It has no oplog to wait for: sleep out the `timeout` (seconds)."""
+        await asyncio.sleep(timeout)
+
     async def wait_write(
         self, optime: OpTime | None, write_concern: WriteConcern, deadline: float | None
     ) -> dict[str, Any] | None:

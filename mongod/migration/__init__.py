@@ -27,4 +27,5 @@ def attach(node: DataNode, pool: Pool, tunables: Tunables) -> Shard:
     """Make the node a shard: the service to start and stop with it. Installs the node's ownership."""
     shard = Shard(node, pool, tunables)
     node.shard_filter = shard.shard_filter
+    node.parts[Shard] = shard
     return shard

@@ -139,5 +139,5 @@ class RangeDeleter:
         collection = known.routing.collection
         if collection is None or collection.uuid != deletion.uuid:
             return
-        if collection.chunks.owns_any(self._shard_filter.shard.name, deletion.range):
+        if collection.chunks.owns_any(self._shard_filter.shard_name, deletion.range):
             raise CommandError(Code.ConflictingOperationInProgress, "the routing shows the range as owned here")

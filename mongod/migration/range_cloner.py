@@ -53,5 +53,4 @@ def cloner_of(node: DataNode, collection: Collection) -> RangeCloner | None:
 
 def registered_cloner(node: DataNode) -> RangeCloner:
     """That of the node's mode."""
-    cloner: RangeCloner = node.parts[RangeCloner]
-    return cloner
+    return node.parts[RangeCloner]

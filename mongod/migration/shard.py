@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from typing import Any, cast
+from typing import Any
 
 from bson.binary import Binary
 
@@ -18,7 +18,7 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import Pool, ReplicaSetClient
-from docstore.node.node import DataNode, node_of
+from docstore.node.node import DataNode
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import Migration, conflict_with
@@ -234,5 +234,4 @@ class Shard:
 
 def shard_of(context: Context) -> Shard:
     """The shard that answers this request."""
-    shard_filter = cast(RangeShardFilter, node_of(context).shard_filter)
-    return shard_filter.shard
+    return context.services.parts[Shard]

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import bson
 from bson.objectid import ObjectId
@@ -41,16 +41,25 @@ from docstore.replicaset.standalone import Standalone
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
+from mongod.migration.identity import ShardIdentity
 from mongod.migration.records import ROUTING_SIGNALS
-
-if TYPE_CHECKING:
-    from mongod.migration.shard import Shard
 
 LOG = component("SHARDING")
 _ACCEPTED_VERSIONS = 16
 _CATCH_UP_SECONDS = 10.0
 _LAG_SECONDS = 0.05
 _LAG_ATTEMPTS = 200
+
+
+class Membership(Protocol):
+    """The node's place in a cluster, as the filter asks for it."""
+
+    @property
+    def identity(self) -> ShardIdentity | None:
+        """None before a cluster has taken the node in."""
+
+    def config_servers(self) -> ConfigServers:
+        """Errors: NotYetInitialized."""
 
 
 class CriticalSection:
@@ -86,10 +95,10 @@ class RangeShardFilter:
     operation comes, when this member has become primary in a new term; it may begin critical sections.
     """
 
-    def __init__(self, node: DataNode, pool: Pool, shard: Shard) -> None:
-        self.shard = shard
+    def __init__(self, node: DataNode, pool: Pool, membership: Membership) -> None:
         self._node = node
         self._pool = pool
+        self._membership = membership
         self._known: dict[str, Known] = {}
         self._base: dict[str, Routing] = {}
         self._forgotten: dict[str, int] = {}
@@ -134,7 +143,7 @@ class RangeShardFilter:
                 known.accepted.add(shard_version)
                 return known.owned
             if received.older_than(known.version):
-                raise stale_config(namespace, received, known.version, self._name)
+                raise stale_config(namespace, received, known.version, self.shard_name)
         raise MustWait(partial(self._check_fresh, namespace, received))
 
     async def _check_fresh(self, namespace: str, received: ShardVersion) -> None:
@@ -142,11 +151,12 @@ class RangeShardFilter:
         known = await self.refresh(namespace)
         dropped = self._dropped.get(namespace) == received.epoch
         if known.foreign or dropped or not received.routes_like(known.version):
-            raise stale_config(namespace, received, known.version, self._name)
+            raise stale_config(namespace, received, known.version, self.shard_name)
 
     @property
-    def _name(self) -> str:
-        identity = self.shard.identity
+    def shard_name(self) -> str:
+        """Empty before a cluster has taken the node in."""
+        identity = self._membership.identity
         return "" if identity is None else identity.name
 
     def settle_term(self) -> None:
@@ -165,13 +175,13 @@ class RangeShardFilter:
 
     async def known(self, namespace: str) -> Known | None:
         """See the protocol. A node that no cluster has taken in owns everything."""
-        if self.shard.identity is None:
+        if self._membership.identity is None:
             return None
         return self._known.get(namespace) or await self.refresh(namespace)
 
     def is_known(self, namespace: str, owned: Owned | None) -> bool:
         """See the protocol."""
-        return self._known.get(namespace) is owned if owned is not None else self.shard.identity is None
+        return self._known.get(namespace) is owned if owned is not None else self._membership.identity is None
 
     # Critical sections
 
@@ -213,14 +223,13 @@ class RangeShardFilter:
     async def _read(self, namespace: str) -> Known:
         for _ in range(_LAG_ATTEMPTS):
             generation = self._forgotten.get(namespace, 0)
-            config: ConfigServers = self.shard.config_servers()
-            routing = await config.routing(namespace, self._base.get(namespace))
+            routing = await self._membership.config_servers().routing(namespace, self._base.get(namespace))
             await self._catch_up()
             if self._too_old(routing):
                 await asyncio.sleep(_LAG_SECONDS)
                 continue
             self._base[namespace] = routing
-            known = Known(routing, self._name)
+            known = Known(routing, self.shard_name)
             if known.routing.collection is not None and self._dropped.get(namespace) == known.version.epoch:
                 return known
             if generation == self._forgotten.get(namespace, 0):

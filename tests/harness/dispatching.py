@@ -81,8 +81,8 @@ def services_of(commands: Iterable[Command], *, host: FakeHost | None = None, cl
 
 
 def dispatcher_of(*commands: Command, host: FakeHost | None = None, clock: Any = None, **options: Any) -> Dispatcher:
-    """A dispatcher that serves these commands for the node "node"."""
-    return Dispatcher("node", services_of(commands, host=host, clock=clock), **options)
+    """A dispatcher that serves these commands."""
+    return Dispatcher(services_of(commands, host=host, clock=clock), **options)
 
 
 def command(name: str, run: Any = lambda context, arguments: {}, **traits: Any) -> Command:

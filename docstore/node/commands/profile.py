@@ -44,7 +44,7 @@ def run(context: Context, arguments: Arguments) -> Result:
     if arguments.value in _LEVELS:
         profile.level = arguments.value
         if profile.level:
-            profiler.prepare(node, context.db)
+            profiler.prepare(context.db)
     observers = context.services.observers
     if profiler.active and profiler.observe not in observers:
         observers.append(profiler.observe)

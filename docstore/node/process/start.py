@@ -188,8 +188,10 @@ class NodeProcess:
 
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)
-        services = services_of(table, replication, self.node.parameters, operations, self._carry_out)
-        dispatcher = Dispatcher(self.node, services, translate=translate_storage_error)
+        services = services_of(
+            table, replication, self.node.parameters, operations, self._carry_out, parts=self.node.parts
+        )
+        dispatcher = Dispatcher(services, translate=translate_storage_error)
         return Listener(
             dispatcher, addresses=self._addresses, port=self._settings.port, max_connections=self._max_connections
         )

@@ -8,7 +8,6 @@ with CappedPositionLost.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 from docstore.bson.walk import TIMESTAMP
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog, entry_optime
@@ -22,7 +21,6 @@ from docstore.node.read.tailing import Selection, Tail
 from docstore.node.slices import Steps
 from docstore.query.filter.tree import And, Comparison, Filter, Op
 from docstore.query.find import FindQuery
-from docstore.replicaset.replicaset import ReplicaSet
 from docstore.storage.engine import Snapshot
 
 
@@ -110,5 +108,4 @@ class OplogLog:
         return position >= self._oplog.first.timestamp or self._oplog.entry(position) is not None
 
     async def wait(self, position: int, timeout: float) -> None:
-        # Only a member of a set has an oplog.
-        await cast(ReplicaSet, self._node.replication).wait_oplog(position, timeout)
+        await self._node.replication.wait_oplog(position, timeout)

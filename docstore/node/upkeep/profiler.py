@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import bson
+from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
@@ -53,6 +54,7 @@ class Profile:
 class Profiler:
     """All profiles of a process, by database."""
 
+    node: DataNode = field(repr=False)
     slow_ms: int = 100
     sample_rate: float = 1.0
     profiles: dict[str, Profile] = field(default_factory=dict)
@@ -71,14 +73,14 @@ class Profiler:
         namespace = _namespace(context)
         if profile is None or profile.level <= 0 or not namespace:
             return
-        node: DataNode = context.node
+        node = self.node
         millis = round((node.clock() - context.started) * 1000)
         if profile.predicate is None:
             if profile.level == 1 and (millis < self.slow_ms or node.rng() >= self.sample_rate):
                 return
-            entry = _entry(context, namespace, reply, millis)
+            entry = _entry(context, namespace, reply, millis, node.now())
         else:
-            entry = _entry(context, namespace, reply, millis)
+            entry = _entry(context, namespace, reply, millis, node.now())
             if not profile.predicate.matches(entry):
                 return
         store = node.store
@@ -88,9 +90,10 @@ class Profiler:
                 unit.insert(collection, entry)
                 unit.commit()
 
-    def prepare(self, node: DataNode, database: str) -> None:
+    def prepare(self, database: str) -> None:
         """Make the collection if it is not there."""
         namespace = f"{database}.{SYSTEM_PROFILE}"
+        node = self.node
         if node.store.collection(namespace) is None:
             with node.store.unit(replicated=False) as unit:
                 node.store.create_collection(unit, namespace, options_of({"capped": True, "size": CAPPED_BYTES}))
@@ -106,7 +109,7 @@ def _namespace(context: Context) -> str:
     return "" if ".$cmd" in namespace else namespace
 
 
-def _entry(context: Context, namespace: str, reply: bytes, millis: int) -> bytes:
+def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: DatetimeMS) -> bytes:
     name = context.command.name
     told = {field_name: (code, data) for field_name, code, data in elements(reply)}
     command = [each for each in elements(context.raw) if each[0] not in _LONG_FIELDS]
@@ -131,7 +134,7 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int) -> bytes
         # Some refusals have no code.
         entry |= {shown: to_python(told[name]) for shown, name in _ERROR_FIELDS if name in told}
     remote = context.connection.remote.rpartition(":")[0]
-    entry |= {"responseLength": len(reply), "protocol": "op_msg", "millis": millis, "ts": context.node.now()}
+    entry |= {"responseLength": len(reply), "protocol": "op_msg", "millis": millis, "ts": now}
     entry["client"] = remote
     if context.connection.application_name:
         entry["appName"] = context.connection.application_name

@@ -32,8 +32,7 @@ MARK = "system.keyspace"
 
 def wide_of(node: DataNode) -> WideColumns:
     """The keyspaces of a node that serves the mode."""
-    found: WideColumns = node.parts[WideColumns]
-    return found
+    return node.parts[WideColumns]
 
 
 def attach(node: DataNode) -> WideColumns:

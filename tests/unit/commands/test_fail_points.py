@@ -29,7 +29,7 @@ async def _outcome(pending: Pending) -> Any:
 
 def _dispatcher(**traits: Any) -> Dispatcher:
     services = services_of([*TEST_COMMANDS, command("ping"), command("write", write_concern=True, **traits)])
-    return Dispatcher("node", replace(services, fail_points=FailPoints(_no_wait, lambda: 0.5)))
+    return Dispatcher(replace(services, fail_points=FailPoints(_no_wait, lambda: 0.5)))
 
 
 def _set(dispatcher: Dispatcher, mode: Any, **data: Any) -> int:
@@ -112,9 +112,7 @@ def test_the_first_hello_tells_which_application_it_is() -> None:
     services = dispatcher.services
     assert services.fail_points is not None
     message = request({"ping": 1})
-    context, _ = open_request(
-        message._replace(body=bson.encode({"ping": 1, "$db": "x"})), peer(), "node", services, 0.0
-    )
+    context, _ = open_request(message._replace(body=bson.encode({"ping": 1, "$db": "x"})), peer(), services, 0.0)
     assert services.fail_points.enter(context) is None
     context = context.derived(raw=bson.encode({"ping": 1, "client": {"application": {"name": "me"}}}))
     assert services.fail_points.enter(context) is not None

@@ -88,7 +88,7 @@ def opened(body: bytes, connection: ClientConnection) -> Any:
     """What came of reading: a command's context and arguments, or the error."""
     message = Message(1, 0, body)
     try:
-        context, arguments = open_request(message, connection, None, DISPATCHER.services, 7.0)
+        context, arguments = open_request(message, connection, DISPATCHER.services, 7.0)
     except CommandError as error:
         return error.code, error.message
     seen = {name: value for name, value in vars(context).items() if name != "connection"}

@@ -187,9 +187,10 @@ class Member:
             operations=OperationRegistry(time.monotonic),
             clock=time.monotonic,
             wall_clock=time.time,
+            parts=self.node.parts,
             parameters=self.node.parameters,
         )
-        self._dispatcher = Dispatcher(self.node, services)
+        self._dispatcher = Dispatcher(services)
         self._services = list(extension.services(self.node, network))  # type: ignore[arg-type]
 
     def _extension(self) -> Extension:

@@ -80,7 +80,8 @@ class LocalCluster:
             clock=time.monotonic,
             wall_clock=time.time,
         )
-        self.dispatcher = Dispatcher(self.router, self.services)
+        self.services.parts[Router] = self.router
+        self.dispatcher = Dispatcher(self.services)
         self.peer = ClientConnection(1, "127.0.0.1:9")
         middle = KEY.bound(bson.encode({"k": 10}))
         chunks = [

@@ -10,6 +10,7 @@ from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
 from docstore.commands.context import Context
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import Level
+from mongos.router import Router
 from mongos.routing.requests import ShardReply
 from mongos.widecolumn.shard_requests import ShardRequests
 
@@ -31,7 +32,8 @@ def requests_to(shard: Shard, *, deadline: float | None) -> ShardRequests:
         return shard
 
     router = SimpleNamespace(shards=SimpleNamespace(get=get), clock=lambda: 100.0)
-    context = SimpleNamespace(node=router, read_preference=SECONDARY, deadline=deadline, max_time_ms=0)
+    services = SimpleNamespace(parts={Router: router})
+    context = SimpleNamespace(services=services, read_preference=SECONDARY, deadline=deadline, max_time_ms=0)
     return ShardRequests(cast(Context, context))
 
 

@@ -100,9 +100,10 @@ class LocalNode:
             operations=OperationRegistry(time.monotonic),
             clock=time.monotonic,
             wall_clock=time.time,
+            parts=self.node.parts,
             parameters=self.node.parameters,
         )
-        self.dispatcher = Dispatcher(self.node, self.services, translate=translate_storage_error)
+        self.dispatcher = Dispatcher(self.services, translate=translate_storage_error)
         self.peer = ClientConnection(1, "127.0.0.1:9")
 
     def hurry(self) -> None:
