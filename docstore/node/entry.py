@@ -6,7 +6,7 @@ and after every pause it enters anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +43,11 @@ class Repeated:
 
     def close(self) -> None:
         """Nothing is held between slices."""
+
+
+def each_committed(node: DataNode, units: Iterator[None]) -> Repeated:
+    """A write that is an iterator, which has committed what it did whenever it yields."""
+    return Repeated(lambda _owned, until: all(node.clock() < until for _ in units))
 
 
 def write_in_slices(

@@ -3,14 +3,15 @@ stops between two slices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from docstore.bson import Value
 from docstore.collection.collection import Collection
 from docstore.collection.storage_mode import mode_of
 from docstore.errors import Code, CommandError
+from docstore.node.entry import each_committed, write_in_slices
 from docstore.node.node import DataNode
-from docstore.node.slices import slice_end
+from docstore.node.slices import finish_work
 from docstore.sharding.migration import Migration
 from mongod.migration import history
 from mongod.migration.donor.clone_source import collection_of
@@ -21,49 +22,56 @@ _MERGED_BYTES = 64 * 1024
 """Entries of column families are carried out together in one unit until they have so many bytes."""
 
 
-class _Slices:
-    """Lets others run when a slice of time is used up."""
-
-    def __init__(self, node: DataNode) -> None:
-        self._node = node
-        self._until = slice_end(node)
-        node.replication.check_write()
-
-    async def between(self) -> None:
-        """Between two writes."""
-        if self._node.clock() >= self._until:
-            await self._node.pause()
-            self._node.replication.check_write()
-            self._until = slice_end(self._node)
-
-
 async def insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> None:
     """Errors: DuplicateKey."""
-    collection = collection_of(node, migration)
-    slices = _Slices(node)
-    for at in range(0, len(documents), _INSERT_BATCH):
-        with node.store.unit(from_migrate=True) as unit:
-            for raw in documents[at : at + _INSERT_BATCH]:
-                unit.insert(collection, raw)
-            unit.commit()
-        await slices.between()
+    await _store(node, migration.namespace, _insert(node, migration, documents))
 
 
 async def replace(node: DataNode, migration: Migration, documents: Sequence[bytes], gone: Sequence[Value]) -> None:
     """What is replaced goes before anything comes, so that values of unique indexes can move between documents."""
-    collection = collection_of(node, migration)
-    slices = _Slices(node)
-    for identities, keep_outside in ((gone, True), (map(id_of, documents), False)):
-        for identity in identities:
-            _remove(node, migration, collection, identity, keep_outside=keep_outside)
-            await slices.between()
-    await insert(node, migration, documents)
+    await _store(node, migration.namespace, _replace(node, migration, documents, gone))
 
 
 async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> None:
     """Do what the entries of a column family say, in their order."""
+    await _store(node, migration.namespace, _merge(node, migration, entries))
+
+
+async def remember(node: DataNode, statements: Sequence[bytes]) -> None:
+    """Take in retryable writes that the donor has executed."""
+    await _store(node, history.STATEMENTS, _remember(node, statements))
+
+
+async def _store(node: DataNode, namespace: str, units: Iterator[None]) -> None:
+    await finish_work(node, write_in_slices(node, namespace, each_committed(node, units)))
+
+
+def _remember(node: DataNode, statements: Sequence[bytes]) -> Iterator[None]:
+    for raw in statements:
+        history.remember(node.store, history.Statement.from_raw(raw))
+        yield
+
+
+def _insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> Iterator[None]:
+    for at in range(0, len(documents), _INSERT_BATCH):
+        collection = collection_of(node, migration)
+        with node.store.unit(from_migrate=True) as unit:
+            for raw in documents[at : at + _INSERT_BATCH]:
+                unit.insert(collection, raw)
+            unit.commit()
+        yield
+
+
+def _replace(node: DataNode, migration: Migration, documents: Sequence[bytes], gone: Sequence[Value]) -> Iterator[None]:
+    for identities, keep_outside in ((gone, True), (map(id_of, documents), False)):
+        for identity in identities:
+            _remove(node, migration, collection_of(node, migration), identity, keep_outside=keep_outside)
+            yield
+    yield from _insert(node, migration, documents)
+
+
+def _merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> Iterator[None]:
     at = 0
-    slices = _Slices(node)
     while at < len(entries):
         collection = collection_of(node, migration)
         mode = mode_of(node.store, collection)
@@ -74,15 +82,7 @@ async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) 
                 size += len(entries[at])
                 at += 1
             unit.commit()
-        await slices.between()
-
-
-async def remember(node: DataNode, statements: Sequence[bytes]) -> None:
-    """Take in retryable writes that the donor has executed."""
-    slices = _Slices(node)
-    for raw in statements:
-        history.remember(node.store, history.Statement.from_raw(raw))
-        await slices.between()
+        yield
 
 
 def _remove(

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from docstore.collection.catalog.options import parse_options
 from docstore.collection.index.spec import parse_index_spec
 from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
 from docstore.log import component
+from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import DataNode
-from docstore.node.slices import slice_end
+from docstore.node.slices import finish_work
 from docstore.sharding.migration import Migration
 from docstore.sharding.recipient_messages import Definition, ReadRouting, RoutingRead
 from mongod.migration.donor.clone_source import collection_of
@@ -81,9 +83,8 @@ async def build_indexes(node: DataNode, migration: Migration, definition: Defini
         return
     build = node.store.build_index(collection, missing)
     try:
-        while not build.step(slice_end(node)):
-            await node.pause()
-            node.replication.check_write()
+        building = Repeated(lambda _owned, until: build.step(until))
+        await finish_work(node, write_in_slices(node, migration.namespace, building))
         with node.store.unit() as unit:
             build.finish(unit)
             unit.commit()
@@ -95,12 +96,13 @@ async def build_indexes(node: DataNode, migration: Migration, definition: Defini
 async def sweep(node: DataNode, migration: Migration) -> None:
     """Delete what an earlier time has left in the range."""
     swept = 0
-    while True:
-        node.replication.check_write()
+
+    def delete(_owned: Predicate | None, _until: float) -> bool:
+        nonlocal swept
         count = delete_some(node, collection_of(node, migration), migration.key, migration.range, _SWEEP_BATCH)
-        if not count:
-            break
         swept += count
-        await node.pause()
+        return not count
+
+    await finish_work(node, write_in_slices(node, migration.namespace, Repeated(delete)))
     if swept:
         LOG.info("Leftovers deleted", ns=migration.namespace, range=str(migration.range), documents=swept)
