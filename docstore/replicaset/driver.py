@@ -79,8 +79,8 @@ class Driver:
             self._queue.extend(self._core.receive(event, self.now()))
             self._settle()
 
-    def ask(self, make_event: Callable[[int], Event]) -> Any | Awaitable[Any]:
-        """Deliver a request or command; its result, at once or to be awaited. Errors: CommandError, now or then."""
+    async def ask(self, make_event: Callable[[int], Event]) -> Any:
+        """Deliver a request or command; its result, for which nothing is waited that the core answers at once."""
         if self._closed:
             raise CommandError(Code.ShutdownInProgress, "the server is shutting down")
         self._last_token = token = self._last_token + 1
@@ -88,7 +88,7 @@ class Driver:
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._answers[token] = answer
         self.deliver(event)
-        return answer.result() if answer.done() else self._await(answer)
+        return await answer
 
     def start(self) -> None:
         """Begin to tick."""
@@ -118,9 +118,6 @@ class Driver:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-
-    async def _await(self, answer: asyncio.Future[Any]) -> Any:
-        return await answer
 
     def _settle(self) -> None:
         self._pump()

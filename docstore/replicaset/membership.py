@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,14 +133,9 @@ class Membership:
         """Tell the core something that wants no answer."""
         self.driver.deliver(event)
 
-    def ask(self, make_event: Callable[[int], Event]) -> Any | Awaitable[Any]:
-        """Give the core a request or command, made with the token it is given; the answer, at once or awaitable."""
-        return self.driver.ask(make_event)
-
     async def request(self, make_event: Callable[[int], Event]) -> Any:
-        """The same, awaited. Errors: CommandError."""
-        answer = self.driver.ask(make_event)
-        return await answer if isawaitable(answer) else answer
+        """Give the core a request or command, made with the token it is given; the answer. Errors: CommandError."""
+        return await self.driver.ask(make_event)
 
     def committed(self, optime: OpTime | None) -> None:
         """A unit of the store has been written: report the log's new end in a moment.

@@ -7,19 +7,18 @@ from collections.abc import Awaitable
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Result, Role
+from docstore.commands.eager_tasks import begun
 from docstore.replicaset.access import initiated_set_of
 from docstore.replicaset.codec import decode_positions, encode_reply
-from docstore.replication.messages import PositionReply
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
-    replica_set = initiated_set_of(context)
-    answer = replica_set.membership.ask(lambda token: decode_positions(context.body, token))
-    return encode_reply(answer) if isinstance(answer, PositionReply) else _reply_later(answer)
+    return begun(_run(context))
 
 
-async def _reply_later(answer: Awaitable[PositionReply]) -> Result:
-    return encode_reply(await answer)
+async def _run(context: Context) -> Result:
+    membership = initiated_set_of(context).membership
+    return encode_reply(await membership.request(lambda token: decode_positions(context.body, token)))
 
 
 COMMAND = Command(
