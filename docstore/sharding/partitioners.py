@@ -1,4 +1,4 @@
-"""Partitioners: from a row key to the token that decides where its row lives.
+"""Partitioners: from a partition key to the token that decides where its row lives.
 
 * Murmur3: 64-bit signed tokens (`docstore.kernel.columns.murmur3`).
 * Random: the absolute value of the MD5 read as a signed 128-bit number.
@@ -33,7 +33,7 @@ def random_token(key: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Partitioner:
-    """`token_bytes`: what stands in storage keys before the row key; empty where rows are ordered by their keys."""
+    """`token_bytes`: what stands in row keys before the partition key; empty where rows are ordered by their keys."""
 
     name: str
 

@@ -21,7 +21,7 @@ SHARD_KEY = {SHARD_KEY_FIELD: 1}
 
 
 def place_of(partitioner: Partitioner, key: bytes) -> Any:
-    """The place of a row key."""
+    """The place of a partition key."""
     token = partitioner.token(key)
     if partitioner.name == MURMUR3:
         assert token is not None, "the partitioner has tokens"
@@ -29,11 +29,11 @@ def place_of(partitioner: Partitioner, key: bytes) -> Any:
     return (partitioner.token_bytes(key) or escape(key)).hex()
 
 
-def place_of_tail(partitioner: Partitioner, tail: bytes) -> Any:
-    """The place of a row's part of its keys (`docstore.widecolumn.model.keys.row_tail`)."""
+def place_of_row_key(partitioner: Partitioner, row_key: bytes) -> Any:
+    """The place of a row key, which begins with the token where there are tokens."""
     if partitioner.name == MURMUR3:
-        return Int64(partitioner.token_of(tail))
-    return (tail[: partitioner.width] or tail).hex()
+        return Int64(partitioner.token_of(row_key))
+    return (row_key[: partitioner.width] or row_key).hex()
 
 
 def place_document(place: Any) -> bytes:
@@ -41,12 +41,12 @@ def place_document(place: Any) -> bytes:
 
 
 def ring_document(partitioner: Partitioner, key: bytes) -> bytes:
-    """The document of a row key."""
+    """The document of a partition key."""
     return place_document(place_of(partitioner, key))
 
 
-def tail_of_place(partitioner: Partitioner, place: Any) -> bytes:
-    """What the parts of keys begin with of the rows from that place on."""
+def row_key_of_place(partitioner: Partitioner, place: Any) -> bytes:
+    """What the row keys begin with from that place on."""
     return partitioner.bytes_of(int(place)) if partitioner.name == MURMUR3 else bytes.fromhex(str(place))
 
 

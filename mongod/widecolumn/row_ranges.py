@@ -60,14 +60,14 @@ def row_documents(reader: Reader, collection: Collection, partitioner: Partition
     standing = b""
     entries: list[Entry] = []
     size = counted = 0
-    for tail, path, record in records(reader, *_keys(collection, rows), partitioner):
-        if entries and (tail != standing or len(entries) >= _MERGED_RECORDS or size >= _MERGED_BYTES):
+    for row_key, path, record in records(reader, *_keys(collection, rows), partitioner):
+        if entries and (row_key != standing or len(entries) >= _MERGED_RECORDS or size >= _MERGED_BYTES):
             yield merge_document(standing, entries)
             entries, size = [], 0
-        if tail != standing:
+        if row_key != standing:
             if counted:
                 yield removal_document(standing, (), counted)
-            standing, counted = tail, 0
+            standing, counted = row_key, 0
         if record[0] & ESTIMATE:
             counted = row_size_of(record).rows
         else:
@@ -82,7 +82,7 @@ def row_documents(reader: Reader, collection: Collection, partitioner: Partition
 def row_sizes(
     reader: Reader, collection: Collection, partitioner: Partitioner, rows: RowRange
 ) -> Iterator[tuple[bytes, RowSize]]:
-    """(part of the keys, size) of these rows, in the order of the ring."""
+    """(row key, size) of these rows, in the order of the ring."""
     at, end = _keys(collection, rows)
     base = len(family_prefix(collection.ident))
     while at < end:
@@ -105,16 +105,16 @@ def delete_rows(
     """Remove at most `limit` records of these rows; how many there were."""
     doomed: dict[bytes, list[tuple[bytes, bytes]]] = {}
     found = size = 0
-    for tail, path, record in records(unit.engine, *_keys(collection, rows), partitioner):
+    for row_key, path, record in records(unit.engine, *_keys(collection, rows), partitioner):
         if record[0] & ESTIMATE:
             continue
-        doomed.setdefault(tail, []).append((path, record))
+        doomed.setdefault(row_key, []).append((path, record))
         found += 1
         size += len(record)
         if found == limit or size >= _MERGED_BYTES:
             break
-    for tail, removed in doomed.items():
-        remove_cells(unit, collection, tail, removed)
+    for row_key, removed in doomed.items():
+        remove_cells(unit, collection, row_key, removed)
     return found
 
 

@@ -11,7 +11,7 @@ from docstore.collection.collection import Collection
 from docstore.node.node import DataNode
 from docstore.node.slices import PAUSE, Steps, finish_work
 from docstore.sharding.key import Bound, KeyRange, ShardKey
-from docstore.sharding.token_ring import place_document, place_of_tail
+from docstore.sharding.token_ring import place_document, place_of_row_key
 from mongod.widecolumn.row_ranges import partitioner_of, row_sizes, rows_of
 
 
@@ -51,10 +51,10 @@ def _sizes(node: DataNode, collection: Collection, bounds: KeyRange) -> Steps[li
     found: list[tuple[Any, int]] = []
     snapshot = node.engine.snapshot()
     try:
-        for count, (tail, size) in enumerate(
+        for count, (row_key, size) in enumerate(
             row_sizes(snapshot, collection, partitioner, rows_of(partitioner, bounds))
         ):
-            place = place_of_tail(partitioner, tail)
+            place = place_of_row_key(partitioner, row_key)
             if found and found[-1][0] == place:
                 found[-1] = place, found[-1][1] + size.size
             else:

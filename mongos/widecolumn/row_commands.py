@@ -33,8 +33,8 @@ from docstore.query.value.values import text_of
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.replies import check_reply_size
-from docstore.widecolumn.model.requests import RowRange, record_range_document, row_keys_of, row_ranges_of
-from docstore.widecolumn.model.values import binary_value, row_key_of
+from docstore.widecolumn.model.requests import RowRange, partition_keys_of, record_range_document, row_ranges_of
+from docstore.widecolumn.model.values import binary_value, partition_key_of
 from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.shards import each
 from mongos.widecolumn.executor import RouterExecutor
@@ -56,7 +56,7 @@ async def read_row(context: Context, arguments: Arguments) -> Result:
 
 def _key(value: Value) -> bytes | None:
     try:
-        return row_key_of(value)
+        return partition_key_of(value)
     except CommandError:
         return None
 
@@ -70,7 +70,7 @@ async def _read(context: Context, arguments: Arguments, attempt: Attempt) -> byt
 async def read_rows(context: Context, arguments: Arguments) -> Result:
     """A slice of each of many rows, in the order of the request."""
     try:
-        keys = row_keys_of(arguments["keys"])
+        keys = partition_keys_of(arguments["keys"])
     except CommandError:
         keys = []
 
@@ -183,7 +183,7 @@ def _families(mutations: list[bytes]) -> dict[str, Keyed] | None:
         if family is None or family[0] != STRING or key is None:
             return None
         try:
-            found.setdefault(text_of(family), []).append((row_key_of(key), raw))
+            found.setdefault(text_of(family), []).append((partition_key_of(key), raw))
         except CommandError:
             return None
     return found or None

@@ -84,7 +84,7 @@ def check_keyspace_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFamily:
-    """A named map from row keys to sorted maps of columns. `subcomparator` is there for Super families only."""
+    """A named map from partition keys to sorted maps of columns. `subcomparator` is there for Super families only."""
 
     name: str
     comparator: Comparator = BYTES

@@ -70,8 +70,8 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingScan:
-    """Records of all rows from `start` to before `end`, which are the rows' parts of their keys (`row_tail`), in the
-    order of tokens; an empty `end` is open. With `after`, only what stands behind that (row, path). `statistics`: with
+    """Records of all rows with row keys (`docstore.widecolumn.model.keys`) from `start` to before `end`, in the order
+    of tokens; an empty `end` is open. With `after`, only what stands behind that (row key, path). `statistics`: with
     those of the rows, for a copy of them.
     """
 
@@ -85,7 +85,7 @@ class RingScan:
 
 
 class RingPage(NamedTuple):
-    """Records by row. The last row may be cut: then it goes on in the next portion, which begins after `resume`."""
+    """Records by row. The last row may be cut: then it goes on in the next page, which begins after `resume`."""
 
     rows: list[tuple[bytes, list[Stored]]]
     resume: tuple[bytes, bytes] | None

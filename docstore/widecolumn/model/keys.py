@@ -1,6 +1,7 @@
 """Keys of the `wide` family: everything of a row lies together, and a slice of its columns is one range.
 
-    key = 57 | ident of the column family (4) | token | escaped row key | area (1) | path
+    key = 57 | ident of the column family (4) | row key | area (1) | path
+    row key = token | escaped partition key
 
 | area | path | record |
 |---|---|---|
@@ -35,14 +36,14 @@ SUB_COLUMN = b"\x01"
 _IDENT_END = 5
 
 
-def row_prefix(ident: int, partitioner: Partitioner, row_key: bytes) -> bytes:
+def row_prefix(ident: int, partitioner: Partitioner, partition_key: bytes) -> bytes:
     """What all keys of a row begin with."""
-    return family_prefix(ident) + row_tail(partitioner, row_key)
+    return family_prefix(ident) + encode_row_key(partitioner, partition_key)
 
 
-def row_tail(partitioner: Partitioner, row_key: bytes) -> bytes:
-    """The row's part of its keys, the same on every member: token and key."""
-    return partitioner.token_bytes(row_key) + escape(row_key)
+def encode_row_key(partitioner: Partitioner, partition_key: bytes) -> bytes:
+    """The row key: what stands between the ident and the area, the same on every member."""
+    return partitioner.token_bytes(partition_key) + escape(partition_key)
 
 
 def row_end(prefix: bytes) -> bytes:
@@ -65,6 +66,11 @@ def after_part(path: bytes) -> bytes:
     return path[:-1] + bytes((path[-1] + 1,))
 
 
+def decode_row_key(partitioner: Partitioner, row_key: bytes) -> bytes:
+    """The partition key of a row key."""
+    return unescape(row_key, partitioner.width)[0]
+
+
 def split_row(key: bytes, partitioner: Partitioner) -> tuple[bytes, int]:
-    """(row key, where the area stands) of any key of a row."""
+    """(partition key, where the area stands) of any key of a row."""
     return unescape(key, _IDENT_END + partitioner.width)

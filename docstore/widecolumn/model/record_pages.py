@@ -15,7 +15,7 @@ _HEAD = struct.Struct(">II")
 
 
 def pack_rows(rows: Iterable[tuple[bytes, list[Stored]]]) -> bytes:
-    """Rows by their parts of keys, each with its records."""
+    """Rows by their row keys, each with its records."""
     parts: list[bytes] = []
     for row, entries in rows:
         packed = pack_entries([Entry(path, record) for path, record in entries])

@@ -12,7 +12,7 @@ from docstore.kernel.columns.encoding import EXPIRING, ColumnForm
 from docstore.widecolumn.model.column_families import ColumnFamily
 from docstore.widecolumn.model.comparators import Comparator
 from docstore.widecolumn.model.slices import Column, SuperColumn
-from docstore.widecolumn.model.values import column_form, content_value, name_value, name_writer, row_key_value
+from docstore.widecolumn.model.values import column_form, content_value, name_value, name_writer, partition_key_value
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 _INT = struct.Struct("<i")
@@ -72,7 +72,7 @@ class Form:
 
     def row(self, key: bytes, documents: Sequence[bytes], *, supers: bool) -> bytes:
         """`{key, columns}` or `{key, superColumns}`."""
-        code, data = row_key_value(key)
+        code, data = partition_key_value(key)
         return enclosed(bytes((code,)) + b"key\0" + data + array_field(documents, supers=supers))
 
 

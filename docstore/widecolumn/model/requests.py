@@ -1,6 +1,7 @@
 """What clients ask of a column family, from raw BSON to typed values; every refusal is made before anything is done.
 
-A path is a row key, in Super families a super column, and a column; a predicate is a set of names or a range of them.
+A path is a partition key, in Super families a super column, and a column; a predicate is a set of names or a range of
+them.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from docstore.bson import (
 from docstore.kernel.columns.encoding import ColumnForm, escape
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, integral_of, text_of
 from docstore.sharding.partitioners import Partitioner
-from docstore.sharding.token_ring import tail_of_place
+from docstore.sharding.token_ring import row_key_of_place
 from docstore.widecolumn.model.cells import MAX_TTL, Deletion, tombstone, value_cell
 from docstore.widecolumn.model.column_families import ColumnFamily
 from docstore.widecolumn.model.comparators import Comparator
 from docstore.widecolumn.model.errors import invalid_request
-from docstore.widecolumn.model.keys import row_end, row_tail
+from docstore.widecolumn.model.keys import encode_row_key, row_end
 from docstore.widecolumn.model.mutations import Entry, column_entry, row_deletion_entry, super_deletion_entry
 from docstore.widecolumn.model.slices import Predicate, SliceRange, check_range
 from docstore.widecolumn.model.values import (
@@ -42,8 +43,8 @@ from docstore.widecolumn.model.values import (
     column_form,
     content_bytes,
     name_bytes,
+    partition_key_of,
     plain_bytes,
-    row_key_of,
 )
 
 Fields = dict[str, Value]
@@ -272,13 +273,13 @@ def _deletion_entries(family: ColumnFamily, value: Value, writing: Writing) -> l
     return [removal_entry(family, super_name, name, timestamp, writing.now) for name in values(names[1])]
 
 
-def row_keys_of(value: bytes) -> list[bytes]:
-    """The row keys of a raw array, each once, in the order of the request."""
-    return list(dict.fromkeys(row_key_of(each) for each in values(value)))
+def partition_keys_of(value: bytes) -> list[bytes]:
+    """The partition keys of a raw array, each once, in the order of the request."""
+    return list(dict.fromkeys(partition_key_of(each) for each in values(value)))
 
 
 class RowRange(NamedTuple):
-    """Rows whose parts of keys (`row_tail`) lie in `[start, end)`; an empty `end` is open."""
+    """Rows whose row keys lie in `[start, end)`; an empty `end` is open."""
 
     start: bytes
     end: bytes
@@ -286,8 +287,8 @@ class RowRange(NamedTuple):
 
 def rows_between(partitioner: Partitioner, low: Any, high: Any) -> RowRange:
     """The rows from one place to before another; MinKey and MaxKey stand for the ends of the ring."""
-    start = b"" if isinstance(low, MinKey) else tail_of_place(partitioner, low)
-    return RowRange(start, b"" if isinstance(high, MaxKey) else tail_of_place(partitioner, high))
+    start = b"" if isinstance(low, MinKey) else row_key_of_place(partitioner, low)
+    return RowRange(start, b"" if isinstance(high, MaxKey) else row_key_of_place(partitioner, high))
 
 
 def record_range_document(rows: RowRange) -> bytes:
@@ -302,7 +303,7 @@ def record_range_from(raw: bytes) -> RowRange:
 
 
 def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]:
-    """The stretches of the ring that a key range stands for, in the order of the ring."""
+    """The ranges of the ring that a key range stands for, in the order of the ring."""
     if raw is None:
         return [RowRange(b"", b"")]
     fields = fields_of("range", (OBJECT, raw), frozenset(("startKey", "endKey", "startToken", "endToken")))
@@ -336,8 +337,8 @@ def _bound_key(value: Value) -> bytes:
 
 
 def _key_range(partitioner: Partitioner, first: bytes, last: bytes) -> RowRange:
-    start = row_tail(partitioner, first) if first else b""
-    end = row_tail(partitioner, last) if last else b""
+    start = encode_row_key(partitioner, first) if first else b""
+    end = encode_row_key(partitioner, last) if last else b""
     if start and end and start > end and partitioner.token_bytes(first) != partitioner.token_bytes(last):
         raise invalid_request("start key must sort before (or equal to) finish key in your partitioner!")
     return RowRange(start, row_end(end) if end else b"")

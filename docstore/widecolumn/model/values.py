@@ -1,4 +1,4 @@
-"""Names, values and row keys between BSON and the bytes they stand for.
+"""Names, values and partition keys between BSON and the bytes they stand for.
 
 A name is given in the form natural to its comparator (text, number, UUID) or as the bytes themselves, and comes back in
 the natural form. The bytes are validated by the comparator wherever they come in.
@@ -76,8 +76,8 @@ def plain_bytes(value: Value) -> bytes | None:
     return bytes_of(*value)
 
 
-def row_key_of(value: Value) -> bytes:
-    """A row key. InvalidRequest for an empty or overlong one."""
+def partition_key_of(value: Value) -> bytes:
+    """A partition key. InvalidRequest for an empty or overlong one."""
     data = plain_bytes(value)
     if data is None:
         raise invalid_request(f"a row key must be a string or binary data, not {TYPE_NAMES[value[0]]}")
@@ -88,7 +88,7 @@ def row_key_of(value: Value) -> bytes:
     return data
 
 
-def row_key_value(key: bytes) -> Value:
+def partition_key_value(key: bytes) -> Value:
     """A string where the key is valid UTF-8, else binary data."""
     return _text_or_binary(key)
 

@@ -14,7 +14,7 @@ from docstore.widecolumn.model.cells import stamp_of
 from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.mutations import Entry, merge_alike, merged_record
 from docstore.widecolumn.model.requests import Fields, Writing, fields_of, mutation_entries, plain_form
-from docstore.widecolumn.model.values import row_key_of
+from docstore.widecolumn.model.values import partition_key_of
 from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.row_writes import RowChange
 
@@ -61,7 +61,7 @@ def _take(
         form = plain_form(found.definition)
         if form is not None:
             forms[name] = form
-    row = rows.setdefault((name, row_key_of(_required(fields, "key"))), {})
+    row = rows.setdefault((name, partition_key_of(_required(fields, "key"))), {})
     for entry in mutation_entries(found.definition, fields, writing):
         standing = row.get(entry.path)
         record = merged_record(None if standing is None else standing.record, entry.record)

@@ -15,13 +15,13 @@ from docstore.node.read.snapshot import newest
 from docstore.node.slices import PAUSE, Steps
 from docstore.widecolumn.model.consistency import Level, level_named
 from docstore.widecolumn.model.errors import invalid_request, not_found
-from docstore.widecolumn.model.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION, row_tail
+from docstore.widecolumn.model.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION, decode_row_key, encode_row_key
 from docstore.widecolumn.model.replies import Form, array_field, check_reply_size, long_field
 from docstore.widecolumn.model.requests import RowRange, column_comparator, predicate_of, super_name_of
 from docstore.widecolumn.model.slices import Predicate, RowReader, SliceRange
 from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.replicas import check_read, viewed
-from docstore.widecolumn.node.row_keys import key_of_tail, row_tails
+from docstore.widecolumn.node.row_keys import find_row_keys
 from docstore.widecolumn.node.row_reads import RowQuery, WideCells, check_owned, quorum_of, read_row, row_reader
 
 _AT_ONCE = 1024
@@ -179,8 +179,8 @@ def _newest_column(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] |
     if not at_once:
         return None
     check_owned(found, owned, key)
-    tail = row_tail(found.keyspace.partitioner, key)
-    column = row_reader(query, WideCells(query.node.engine), tail).column(wanted.predicate[0], wanted.super_name)
+    row_key = encode_row_key(found.keyspace.partitioner, key)
+    column = row_reader(query, WideCells(query.node.engine), row_key).column(wanted.predicate[0], wanted.super_name)
     if column is None:
         return []
     form = Form(found.definition, query.now, as_text=wanted.as_text)
@@ -238,48 +238,50 @@ def reply_ranges(query: RowQuery, asked: RangeWanted, wanted: Wanted) -> Steps[b
     for each in asked.ranges:
         start = each.start
         while len(rows) < asked.limit:
-            tails = yield from list_tails(query, needed, start, each.end, min(asked.limit - len(rows), _ROWS_AT_ONCE))
-            for key, documents in (yield from _rows(query, tails, needed, wanted, form)):
+            row_keys = yield from list_row_keys(
+                query, needed, start, each.end, min(asked.limit - len(rows), _ROWS_AT_ONCE)
+            )
+            for key, documents in (yield from _rows(query, row_keys, needed, wanted, form)):
                 read += 1
                 if documents or not asked.exclude_empty:
                     rows.append(form.row(key, documents, supers=supers_shown(query.found, wanted)))
                     size += len(rows[-1])
             check_reply_size(size)
-            if not tails:
+            if not row_keys:
                 break
-            start = tails[-1] + b"\xff"
+            start = row_keys[-1] + b"\xff"
     return _rows_reply(query, rows, wanted, read, "rowRange")
 
 
-def list_tails(query: RowQuery, needed: int, start: bytes, end: bytes, limit: int) -> Steps[list[bytes]]:
+def list_row_keys(query: RowQuery, needed: int, start: bytes, end: bytes, limit: int) -> Steps[list[bytes]]:
     """The next rows of the ring, as enough members together know of them."""
     view = yield from viewed(query.context, query.level)
     try:
         if needed == 1:
-            return (yield from row_tails(query.found, view.reader, view.owned, start, end, limit))
+            return (yield from find_row_keys(query.found, view.reader, view.owned, start, end, limit))
     finally:
         view.release()
-    tails: list[bytes] = yield quorum_of(query, needed).list_rows(start, end, limit, view.owned)
-    return tails
+    row_keys: list[bytes] = yield quorum_of(query, needed).list_rows(start, end, limit, view.owned)
+    return row_keys
 
 
 def _rows(
-    query: RowQuery, tails: Sequence[bytes], needed: int, wanted: Wanted, form: Form
+    query: RowQuery, row_keys: Sequence[bytes], needed: int, wanted: Wanted, form: Form
 ) -> Steps[list[tuple[bytes, list[bytes]]]]:
     """(key, documents) of rows."""
     found = query.found
     rows: list[tuple[bytes, list[bytes]]] = []
     if needed > 1:
-        for tail in tails:
-            key = key_of_tail(found, tail)
+        for row_key in row_keys:
+            key = decode_row_key(found.keyspace.partitioner, row_key)
             rows.append((key, (yield from row_documents(query, key, wanted))))
         return rows
     view = yield from viewed(query.context, query.level)
     try:
         cells = WideCells(view.reader)
-        for tail in tails:
-            documents = yield from _documents(row_reader(query, cells, tail), found, form, wanted)
-            rows.append((key_of_tail(found, tail), documents))
+        for row_key in row_keys:
+            documents = yield from _documents(row_reader(query, cells, row_key), found, form, wanted)
+            rows.append((decode_row_key(found.keyspace.partitioner, row_key), documents))
             yield PAUSE
         return rows
     finally:

@@ -24,12 +24,12 @@ from docstore.widecolumn.model.executor import (
     Stored,
     StoredFamily,
 )
-from docstore.widecolumn.model.keys import STATISTICS, row_tail
+from docstore.widecolumn.model.keys import STATISTICS, encode_row_key
 from docstore.widecolumn.model.slices import Steps as PlainSteps
 from docstore.widecolumn.model.slices import finished
 from docstore.widecolumn.node.keyspaces import Found, stored, wide_of
 from docstore.widecolumn.node.merged_reads import Quorum
-from docstore.widecolumn.node.record_pages import MAX_BYTES, read_page, same_portion
+from docstore.widecolumn.node.record_pages import MAX_BYTES, read_page, same_page
 from docstore.widecolumn.node.replica_reads import RecordRange
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_keys import is_owned, records
@@ -107,10 +107,10 @@ class NodeExecutor:
         if not rows:
             return []
         ((found, key, _),) = rows
-        prefix = family_prefix(found.collection.ident) + row_tail(found.keyspace.partitioner, key)
+        prefix = family_prefix(found.collection.ident) + encode_row_key(found.keyspace.partitioner, key)
 
         def unchanged() -> bool:
-            return all(same_portion(_read_now(self._node, prefix, part.wanted), part.page) for part in seen)
+            return all(same_page(_read_now(self._node, prefix, part.wanted), part.page) for part in seen)
 
         try:
             return await finish_steps(self._context, write_rows(self._context, self._node, rows, level, unchanged))
@@ -120,10 +120,10 @@ class NodeExecutor:
     async def read(self, wanted: PartitionRead, level: Level) -> RecordPage:
         found = self._found(wanted.keyspace, wanted.family)
         needed = check_read(self._node, found.keyspace, level)
-        tail = row_tail(found.keyspace.partitioner, wanted.key)
+        row_key = encode_row_key(found.keyspace.partitioner, wanted.key)
         if needed > 1:
-            return await read_merged(_quorum(self._context, found, level, needed), tail, wanted)
-        prefix = family_prefix(found.collection.ident) + tail
+            return await read_merged(_quorum(self._context, found, level, needed), row_key, wanted)
+        prefix = family_prefix(found.collection.ident) + row_key
 
         def page_in(view: View) -> Steps[RecordPage]:
             check_owned(found, view.owned, wanted.key)
@@ -146,22 +146,22 @@ class NodeExecutor:
         rows: list[tuple[bytes, list[Stored]]] = []
         left = wanted.limit
         after = wanted.after
-        tails = [] if after is None else [after[0]]
+        row_keys = [] if after is None else [after[0]]
         at = wanted.start if after is None else after[0] + b"\xff"
         while left > 0:
-            if not tails:
-                tails = await quorum.list_rows(at, wanted.end, min(left, _ROWS_AT_ONCE), view.owned)
-                if not tails:
+            if not row_keys:
+                row_keys = await quorum.list_rows(at, wanted.end, min(left, _ROWS_AT_ONCE), view.owned)
+                if not row_keys:
                     return RingPage(rows, None)
-                at = tails[-1] + b"\xff"
-            tail = tails.pop(0)
-            start = after[1] + b"\0" if after is not None and after[0] == tail else b""
-            page = (await quorum.read(RecordRange(tail, (), start, b"\xff", False, left))).page
+                at = row_keys[-1] + b"\xff"
+            row_key = row_keys.pop(0)
+            start = after[1] + b"\0" if after is not None and after[0] == row_key else b""
+            page = (await quorum.read(RecordRange(row_key, (), start, b"\xff", False, left))).page
             if page.entries:
-                rows.append((tail, page.entries))
+                rows.append((row_key, page.entries))
                 left -= len(page.entries)
             if page.more:
-                return RingPage(rows, (tail, page.entries[-1][0]))
+                return RingPage(rows, (row_key, page.entries[-1][0]))
         return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
 
     def _found(self, keyspace: str, name: str) -> Found:
@@ -198,9 +198,9 @@ def page_steps(reader: Reader, prefix: bytes, wanted: PartitionRead) -> PlainSte
     )
 
 
-async def read_merged(quorum: Quorum, tail: bytes, wanted: PartitionRead) -> RecordPage:
+async def read_merged(quorum: Quorum, row_key: bytes, wanted: PartitionRead) -> RecordPage:
     """What several members together hold of a row."""
-    record_range = RecordRange(tail, (), wanted.start, wanted.end, wanted.reverse, wanted.limit, wanted.head)
+    record_range = RecordRange(row_key, (), wanted.start, wanted.end, wanted.reverse, wanted.limit, wanted.head)
     return (await quorum.read(record_range)).page
 
 
@@ -213,18 +213,18 @@ def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: Ri
     rows: list[tuple[bytes, list[Stored]]] = []
     taken = size = 0
     standing, shown = b"", True
-    for position, (tail, path, record) in enumerate(records(reader, start, end, partitioner), 1):
+    for position, (row_key, path, record) in enumerate(records(reader, start, end, partitioner), 1):
         if not position % _STEP:
             yield PAUSE
-        if tail != standing:
-            standing = tail
-            shown = is_owned(found, tail, owned)
+        if row_key != standing:
+            standing = row_key
+            shown = is_owned(found, row_key, owned)
         if not shown or (path == STATISTICS and not wanted.statistics):
             continue
         if taken >= wanted.limit or size > MAX_BYTES:
             return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
-        if not rows or rows[-1][0] != tail:
-            rows.append((tail, []))
+        if not rows or rows[-1][0] != row_key:
+            rows.append((row_key, []))
         rows[-1][1].append((path, record))
         taken += 1
         size += len(path) + len(record)

@@ -21,7 +21,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.snapshot import newest
 from docstore.node.shard_filter import enter_at_once
-from docstore.sharding.token_ring import place_document, place_of_tail
+from docstore.sharding.token_ring import place_document, place_of_row_key
 from docstore.storage import Family
 from docstore.widecolumn.model.cells import NOT_DELETED, stamp_of
 from docstore.widecolumn.model.errors import not_found
@@ -66,11 +66,11 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     except CommandError:
         # Who is to be told what, the general way knows.
         return None
-    tail, path, record = plain
+    row_key, path, record = plain
     at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
-    if not at_once or not _is_owned(found, owned, tail):
+    if not at_once or not _is_owned(found, owned, row_key):
         return None
-    update = write_one(node, found, tail, (Entry(path, record, len(path)),))
+    update = write_one(node, found, row_key, (Entry(path, record, len(path)),))
     if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
         return _WRITTEN + record[8:0:-1] + b"\0"
     return reply_written(record, growth_warnings(node, found, plain_bytes(*values["key"]) or b"", update))
@@ -90,12 +90,12 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     if shown not in (None, "string", "binary") or not at_once:
         return None
     form = found.plain.text if shown == "string" else found.plain.binary
-    tail = plain_row(*values["key"])
+    row_key = plain_row(*values["key"])
     name = form.encode(*named)
-    if tail is None or name is None or not _is_owned(found, owned, tail):
+    if row_key is None or name is None or not _is_owned(found, owned, row_key):
         return None
     get = node.engine.get
-    prefix = found.collection.rows_prefix + tail
+    prefix = found.collection.rows_prefix + row_key
     if get(_WIDE, prefix + ROW_DELETION) is not None:
         return None
     base = prefix + COLUMNS
@@ -114,6 +114,6 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     return enclosed(b"\x03column\0" + form.document(key, len(base), record, now))
 
 
-def _is_owned(found: Found, owned: Predicate | None, tail: bytes) -> bool:
-    """Whether this node owns the row, given as its part of keys."""
-    return owned is None or owned.matches(place_document(place_of_tail(found.keyspace.partitioner, tail)))
+def _is_owned(found: Found, owned: Predicate | None, row_key: bytes) -> bool:
+    """Whether this node owns the row, given by its row key."""
+    return owned is None or owned.matches(place_document(place_of_row_key(found.keyspace.partitioner, row_key)))

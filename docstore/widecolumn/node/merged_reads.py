@@ -78,7 +78,7 @@ class Quorum:
     deadline: float
 
     async def read(self, record_range: RecordRange) -> RecordRangeReply:
-        """What this node and enough others hold of a stretch. Errors: TimedOut."""
+        """What this node and enough others hold of a record range. Errors: TimedOut."""
         own = partial(read_record_range, self.context, self.node, self.found.collection, record_range)
         while True:
             answers = await self._ask(own, partial(self._ask_one, record_range))
@@ -92,8 +92,8 @@ class Quorum:
         while True:
             own = partial(list_rows, self.context, self.node, self.found, start, end, limit)
             lists = await self._ask(own, partial(self._list_one, start, end, limit))
-            known = max(lists, key=lambda listing: listing.optime).tails
-            mine = [tail for tail in known if is_owned(self.found, tail, owned)]
+            known = max(lists, key=lambda listing: listing.optime).row_keys
+            mine = [row_key for row_key in known if is_owned(self.found, row_key, owned)]
             if mine or not known:
                 return mine
             start = known[-1] + b"\xff"
@@ -189,11 +189,11 @@ class Quorum:
 class MergedRow:
     """The cells of one row, for a `RowReader`: what it does not have it says by raising `Lacking`, for `fetch`."""
 
-    def __init__(self, quorum: Quorum, tail: bytes, points: tuple[bytes, ...] = ()) -> None:
+    def __init__(self, quorum: Quorum, row_key: bytes, points: tuple[bytes, ...] = ()) -> None:
         """`points`: paths that the reader is going to ask for, which are fetched together."""
         self._quorum = quorum
-        self._tail = tail
-        self._at = len(family_prefix(quorum.found.collection.ident)) + len(tail)
+        self._row_key = row_key
+        self._at = len(family_prefix(quorum.found.collection.ident)) + len(row_key)
         self._wanted = points
         self._points: dict[bytes, bytes | None] = {}
         self._walks: dict[tuple[bytes, bytes, bool], _Walk] = {}
@@ -227,7 +227,7 @@ class MergedRow:
         if walk is not None and walk.page.entries:
             last = walk.page.entries[-1][0]
             start, end = (start, last) if reverse else (last + b"\0", end)
-        record_range = RecordRange(self._tail, points, start, end, reverse, limit if lack.bounds else 0)
+        record_range = RecordRange(self._row_key, points, start, end, reverse, limit if lack.bounds else 0)
         answer = await self._quorum.read(record_range)
         self._points.update(zip(points, answer.points, strict=True))
         if lack.bounds is not None:

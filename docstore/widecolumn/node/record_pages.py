@@ -9,7 +9,7 @@ from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION, STATISTICS
 from docstore.widecolumn.model.slices import Steps
 
 MAX_BYTES = 4 * 1024 * 1024
-"""A portion ends when its records have so many bytes, whatever number was asked for."""
+"""A page ends when its records have so many bytes, whatever number was asked for."""
 _STEP = 256
 _NO_LIMIT = 1 << 62
 
@@ -72,6 +72,6 @@ def _taken(reader: Reader, prefix: bytes, bounds: tuple[bytes, bytes], reverse: 
     return RecordPage(taken, False)
 
 
-def same_portion(first: RecordPage, second: RecordPage) -> bool:
+def same_page(first: RecordPage, second: RecordPage) -> bool:
     """Whether both hold the same."""
     return (first.entries, first.more, list(first.head)) == (second.entries, second.more, list(second.head))

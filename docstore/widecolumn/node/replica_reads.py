@@ -1,4 +1,4 @@
-"""A stretch of a row's records, as one member asks another for it, and what that answers."""
+"""A range of a row's records, as one member asks another for it, and what that answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from docstore.widecolumn.model.internal_requests import bytes_of
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 from docstore.widecolumn.model.values import binary_value
 from docstore.widecolumn.node.record_pages import read_page
-from docstore.widecolumn.node.row_keys import row_tails
+from docstore.widecolumn.node.row_keys import find_row_keys
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
@@ -33,11 +33,11 @@ _POSITION = struct.Struct("<Qq")
 
 
 class RecordRange(NamedTuple):
-    """Paths `points`, and at most `limit` records with paths in `[start, end)`, of the row whose part of keys is
-    `tail`; with `head` also all that stand before its columns.
+    """Paths `points`, and at most `limit` records with paths in `[start, end)`, of the row whose row key is
+    `row_key`; with `head` also all that stand before its columns.
     """
 
-    tail: bytes
+    row_key: bytes
     points: tuple[bytes, ...]
     start: bytes
     end: bytes
@@ -59,9 +59,9 @@ class RecordRangeReply(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """Rows as parts of keys; `optime` is of the last entry that the member had applied."""
+    """Row keys; `optime` is of the last entry that the member had applied."""
 
-    tails: list[bytes]
+    row_keys: list[bytes]
     optime: OpTime
 
 
@@ -86,7 +86,7 @@ def _record_range(
 ) -> Steps[RecordRangeReply]:
     snapshot = yield from _state(context, node, collection.ns)
     optime = node.store.last_optime
-    prefix = family_prefix(collection.ident) + record_range.tail
+    prefix = family_prefix(collection.ident) + record_range.row_key
     try:
         points = tuple(snapshot.get(Family.WIDE, prefix + path) for path in record_range.points)
         page = RecordPage([], False)
@@ -148,7 +148,7 @@ def _listing(context: Context, node: DataNode, found: Found, bounds: tuple[bytes
     snapshot = yield from _state(context, node, found.collection.ns)
     optime = node.store.last_optime
     try:
-        return Listing((yield from row_tails(found, snapshot, None, *bounds)), optime)
+        return Listing((yield from find_row_keys(found, snapshot, None, *bounds)), optime)
     finally:
         snapshot.close()
 
@@ -186,7 +186,7 @@ async def ask_rows(
 
 def listing_document(listing: Listing) -> bytes:
     """The reply's body."""
-    rows = array_value([binary_value(tail) for tail in listing.tails])
+    rows = array_value([binary_value(row_key) for row_key in listing.row_keys])
     return document_from([("rows", *rows), ("at", *binary_value(_position_of(listing.optime)))])
 
 
@@ -204,7 +204,7 @@ def request_of(name: str, record_range: RecordRange) -> bytes:
     return document_from(
         [
             ("_wcRead", *from_python(name)),
-            ("row", *binary_value(record_range.tail)),
+            ("row", *binary_value(record_range.row_key)),
             ("points", *array_value([binary_value(path) for path in record_range.points])),
             ("start", *binary_value(record_range.start)),
             ("end", *binary_value(record_range.end)),

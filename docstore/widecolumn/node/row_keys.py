@@ -1,4 +1,4 @@
-"""Which rows there are: in the order of the ring, as parts of keys (`row_tail`)."""
+"""Which rows there are: in the order of the ring, by row keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import family_end, family_prefix
 from docstore.sharding.partitioners import Partitioner
-from docstore.sharding.token_ring import ring_document
+from docstore.sharding.token_ring import place_document, place_of_row_key
 from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.keys import row_end, split_row
@@ -15,7 +15,7 @@ from docstore.widecolumn.model.slices import Steps
 from docstore.widecolumn.node.keyspaces import Found
 
 
-def row_tails(
+def find_row_keys(
     found: Found, reader: Reader, owned: Predicate | None, start: bytes, end: bytes, limit: int
 ) -> Steps[list[bytes]]:
     """At most `limit` rows from `start` to before `end` (to the end of the ring when that is empty) that are owned.
@@ -32,9 +32,9 @@ def row_tails(
         if key is None:
             break
         mark = split_row(key, partitioner)[1]
-        tail = key[len(base) : mark]
-        if is_owned(found, tail, owned):
-            taken.append(tail)
+        row_key = key[len(base) : mark]
+        if is_owned(found, row_key, owned):
+            taken.append(row_key)
         at = row_end(key[:mark])
         yield
     return taken
@@ -45,7 +45,7 @@ def _keys(reader: Reader, start: bytes, end: bytes) -> Iterator[bytes]:
 
 
 def records(reader: Reader, start: bytes, end: bytes, partitioner: Partitioner) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(row's part of the key, path, record) of every record in a range of keys."""
+    """(row key, path, record) of every record in a range of keys."""
     at = len(family_prefix(0))
     standing = b"\xff"
     mark = 0
@@ -56,11 +56,6 @@ def records(reader: Reader, start: bytes, end: bytes, partitioner: Partitioner) 
         yield standing[at:], key[mark:], record
 
 
-def is_owned(found: Found, tail: bytes, owned: Predicate | None) -> bool:
+def is_owned(found: Found, row_key: bytes, owned: Predicate | None) -> bool:
     """Whether a row is among those that are owned."""
-    return owned is None or owned.matches(ring_document(found.keyspace.partitioner, key_of_tail(found, tail)))
-
-
-def key_of_tail(found: Found, tail: bytes) -> bytes:
-    """The row key of a row's part of keys."""
-    return split_row(family_prefix(0) + tail, found.keyspace.partitioner)[0]
+    return owned is None or owned.matches(place_document(place_of_row_key(found.keyspace.partitioner, row_key)))

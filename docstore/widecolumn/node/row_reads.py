@@ -1,8 +1,8 @@
 """Reading rows: of this node's own newest state, or merged from several members.
 
 What looks at many keys goes on in slices (`docstore.node.slices`). A read of one member reads a
-snapshot. One of several asks this node and the nearest others for the same stretch of records, merges what has come
-cell by cell, and lets the same reader look at that; where it looks past the stretch, a longer one is asked for.
+snapshot. One of several asks this node and the nearest others for the same range of records, merges what has come
+cell by cell, and lets the same reader look at that; where it looks past the range, a longer one is asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from docstore.sharding.token_ring import ring_document
 from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.consistency import Level
-from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.slices import Cells, Counts, RowReader
 from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.merged_reads import Lacking, MergedRow, Quorum
@@ -93,20 +93,20 @@ def read_row(
     """
     found, node = query.found, query.node
     needed = check_read(node, found.keyspace, query.level)
-    tail = row_tail(found.keyspace.partitioner, key)
+    row_key = encode_row_key(found.keyspace.partitioner, key)
     if needed > 1:
-        return (yield from _read_merged(query, tail, needed, act, points))
+        return (yield from _read_merged(query, row_key, needed, act, points))
     view = yield from viewed(query.context, query.level)
     try:
         check_owned(found, view.owned, key)
-        return (yield from act(row_reader(query, WideCells(view.reader), tail)))
+        return (yield from act(row_reader(query, WideCells(view.reader), row_key)))
     finally:
         view.release()
 
 
-def row_reader(query: RowQuery, cells: Cells, tail: bytes) -> RowReader:
-    """A reader of the row with that part of keys."""
-    prefix = family_prefix(query.found.collection.ident) + tail
+def row_reader(query: RowQuery, cells: Cells, row_key: bytes) -> RowReader:
+    """A reader of the row with that row key."""
+    prefix = family_prefix(query.found.collection.ident) + row_key
     return RowReader(cells, query.found.definition, prefix, query.now, query.counts)
 
 
@@ -128,13 +128,13 @@ def quorum_of(query: RowQuery, needed: int) -> Quorum:
 
 
 def _read_merged(
-    query: RowQuery, tail: bytes, needed: int, act: Callable[[RowReader], Steps[T]], points: tuple[bytes, ...]
+    query: RowQuery, row_key: bytes, needed: int, act: Callable[[RowReader], Steps[T]], points: tuple[bytes, ...]
 ) -> Steps[T]:
-    merged = MergedRow(quorum_of(query, needed), tail, points)
+    merged = MergedRow(quorum_of(query, needed), row_key, points)
     while True:
         before = query.counts.keys_examined, query.counts.tombstones
         try:
-            return (yield from act(row_reader(query, merged, tail)))
+            return (yield from act(row_reader(query, merged, row_key)))
         except Lacking as lack:
             query.counts.keys_examined, query.counts.tombstones = before
             yield merged.fetch(lack)

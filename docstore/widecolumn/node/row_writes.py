@@ -29,7 +29,7 @@ from docstore.widecolumn.model.cells import stamp_of
 from docstore.widecolumn.model.column_families import Keyspace
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import invalid_request
-from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.mutations import Entry
 from docstore.widecolumn.node.keyspaces import Found, wide_of
 from docstore.widecolumn.node.replicas import check_write, wait_written
@@ -84,7 +84,7 @@ def write_rows(
         namespace = found.collection.ns
         at_once, owned = enter_at_once(node.shard_filter, namespace, context.shard_version, write=True)
         if at_once and owned is None:
-            update = write_one(node, found, row_tail(found.keyspace.partitioner, key), entries)
+            update = write_one(node, found, encode_row_key(found.keyspace.partitioner, key), entries)
             return growth_warnings(node, found, key, update)
     writing = _Writing(node, rows, guard)
     while writing.namespace:
@@ -95,11 +95,11 @@ def write_rows(
     return writing.warnings
 
 
-def write_one(node: DataNode, found: Found, tail: bytes, entries: Sequence[Entry]) -> RowUpdate:
-    """Merge into one row, given as its part of keys, what nobody waits for: most writes are of this kind."""
+def write_one(node: DataNode, found: Found, row_key: bytes, entries: Sequence[Entry]) -> RowUpdate:
+    """Merge into one row, given by its row key, what nobody waits for: most writes are of this kind."""
     unit = node.store.unit()
     try:
-        update = merge_row(unit, found.collection, tail, entries)
+        update = merge_row(unit, found.collection, row_key, entries)
         unit.commit()
     except BaseException:
         unit.abort()
@@ -124,7 +124,7 @@ def _check_size(row: RowChange) -> None:
 
 
 def shown_key(key: bytes) -> str:
-    """A row key in a message: as text where it is text, else in hexadecimal."""
+    """A partition key in a message: as text where it is text, else in hexadecimal."""
     try:
         return key.decode("utf-8")
     except UnicodeDecodeError:
@@ -191,7 +191,7 @@ class _Writing:
         partitioner = row.found.keyspace.partitioner
         if owned is not None and not owned.matches(ring_document(partitioner, row.key)):
             raise CommandError(Code.StaleConfig, f"row {shown_key(row.key)} of {row.found.collection.ns} is not here")
-        return merge_row(unit, row.found.collection, row_tail(partitioner, row.key), row.entries)
+        return merge_row(unit, row.found.collection, encode_row_key(partitioner, row.key), row.entries)
 
 
 def growth_warnings(node: DataNode, found: Found, key: bytes, update: RowUpdate) -> list[str]:

@@ -52,36 +52,36 @@ def row_size_of(record: bytes) -> RowSize:
     return RowSize._make(_STATISTICS.unpack(record)[1:])
 
 
-def row_size(reader: Reader, coll: Collection, row: bytes) -> RowSize:
-    """The statistics of a row, of nothing where it is empty. `row`: token and key."""
-    record = reader.get(_WIDE, family_prefix(coll.ident) + row + STATISTICS)
+def row_size(reader: Reader, coll: Collection, row_key: bytes) -> RowSize:
+    """The statistics of a row, of nothing where it is empty."""
+    record = reader.get(_WIDE, family_prefix(coll.ident) + row_key + STATISTICS)
     return EMPTY if record is None else row_size_of(record)
 
 
-def merge_row(unit: WriteUnitOfWork, coll: Collection, row: bytes, entries: Sequence[Entry]) -> RowUpdate:
-    """Merge a mutation into a row (token and key) of a column family; what that changes."""
-    update = _update(unit, coll, row)
+def merge_row(unit: WriteUnitOfWork, coll: Collection, row_key: bytes, entries: Sequence[Entry]) -> RowUpdate:
+    """Merge a mutation into a row of a column family; what that changes."""
+    update = _update(unit, coll, row_key)
     update.merge(entries, merge_alike, partial(_is_named, unit))
-    unit.put_row(coll, update, lambda: merge_document(row, entries))
+    unit.put_row(coll, update, lambda: merge_document(row_key, entries))
     return update
 
 
 def remove_cells(
     unit: WriteUnitOfWork,
     coll: Collection,
-    row: bytes,
+    row_key: bytes,
     doomed: Sequence[tuple[bytes, bytes]],
     *,
     rows: int | None = None,
 ) -> None:
     """Remove (path, record) pairs from a row where they stand. `rows`: how many its statistics shall hold then."""
-    update = _update(unit, coll, row)
+    update = _update(unit, coll, row_key)
     update.remove(doomed, rows)
-    unit.put_row(coll, update, lambda: removal_document(row, doomed, rows))
+    unit.put_row(coll, update, lambda: removal_document(row_key, doomed, rows))
 
 
-def _update(unit: WriteUnitOfWork, coll: Collection, row: bytes) -> RowUpdate:
-    return RowUpdate(coll.rows_prefix, row, unit.batch.changes[_WIDE], unit.engine.get, _WIDE)
+def _update(unit: WriteUnitOfWork, coll: Collection, row_key: bytes) -> RowUpdate:
+    return RowUpdate(coll.rows_prefix, row_key, unit.batch.changes[_WIDE], unit.engine.get, _WIDE)
 
 
 def _is_named(unit: WriteUnitOfWork, named: bytes) -> bool:
@@ -102,8 +102,8 @@ def store_rows(
     unit: WriteUnitOfWork, coll: Collection, rows: Iterable[tuple[bytes, list[tuple[bytes, bytes]]]]
 ) -> None:
     """Put records as they are where nothing stands yet: those of a copy that is being made."""
-    for row, entries in rows:
-        update = _update(unit, coll, row)
+    for row_key, entries in rows:
+        update = _update(unit, coll, row_key)
         update.store(entries)
         unit.put_row(coll, update, bytes)
 
@@ -111,16 +111,16 @@ def store_rows(
 # What the oplog holds of it
 
 
-def merge_document(row: bytes, entries: Sequence[Entry]) -> bytes:
-    """The `o` of an entry that merges: `{r: <token and key>, m: <the entries>}`."""
-    return enclosed(_binary(b"r", row) + _binary(b"m", pack_entries(entries)))
+def merge_document(row_key: bytes, entries: Sequence[Entry]) -> bytes:
+    """The `o` of an entry that merges: `{r: <row key>, m: <the entries>}`."""
+    return enclosed(_binary(b"r", row_key) + _binary(b"m", pack_entries(entries)))
 
 
-def removal_document(row: bytes, doomed: Sequence[tuple[bytes, bytes]], rows: int | None) -> bytes:
+def removal_document(row_key: bytes, doomed: Sequence[tuple[bytes, bytes]], rows: int | None) -> bytes:
     """The `o` of an entry that removes: `{r, p: <paths and records>, n: <rows left, where counted>}`."""
     packed = pack_entries([Entry(path, record) for path, record in doomed])
     counted = b"" if rows is None else b"\x12n\0" + _LONG.pack(rows)
-    return enclosed(_binary(b"r", row) + _binary(b"p", packed) + counted)
+    return enclosed(_binary(b"r", row_key) + _binary(b"p", packed) + counted)
 
 
 def apply_document(unit: WriteUnitOfWork, coll: Collection, o: bytes) -> None:

@@ -44,7 +44,7 @@ _UNIT_KEYS = 512
 class _Row:
     """A row while it is looked through."""
 
-    tail: bytes
+    row_key: bytes
     size: RowSize
     judge: RowGarbage
     owned: bool = True
@@ -111,16 +111,16 @@ class TombstoneCollector(PeriodicTask):
         now = wide_of(node).now()
         due = now - found.definition.gc_grace_seconds
         for seen, (key, record) in enumerate(snapshot.items(Family.WIDE, position, end), 1):
-            if row is None or not key.startswith(row.tail, len(base)):
+            if row is None or not key.startswith(row.row_key, len(base)):
                 if row is not None:
                     _close(row)
                     return row, key
-                tail = key[len(base) : split_row(key, found.keyspace.partitioner)[1]]
+                row_key = key[len(base) : split_row(key, found.keyspace.partitioner)[1]]
                 judge = RowGarbage(looked.name_end, now, due)
-                size = row_size(snapshot, found.collection, tail)
-                row = _Row(tail, size, judge, is_owned(found, tail, looked.owned))
+                size = row_size(snapshot, found.collection, row_key)
+                row = _Row(row_key, size, judge, is_owned(found, row_key, looked.owned))
             if row.owned and not record[0] & ESTIMATE:
-                row.judge.take(key[len(base) + len(row.tail) :], record)
+                row.judge.take(key[len(base) + len(row.row_key) :], record)
             if len(row.judge.doomed) >= _UNIT_KEYS or (seen % 64 == 0 and node.clock() >= until):
                 return row, key + b"\0"
         if row is not None:
@@ -139,15 +139,15 @@ class TombstoneCollector(PeriodicTask):
             return False
         if node.store.catalog.collections.get(collection.ns) is not collection:
             return False
-        size = row_size(node.engine, collection, row.tail)
+        size = row_size(node.engine, collection, row.row_key)
         if size != row.size:
             # Something has come meanwhile that a deletion may have to hide.
             doomed = [(path, record) for path, record in doomed if not record[0] & WHOLE]
         rows = row.judge.names if counts and size == row.size else size.rows
         with node.store.unit() as unit:
-            remove_cells(unit, collection, row.tail, doomed, rows=rows)
+            remove_cells(unit, collection, row.row_key, doomed, rows=rows)
             unit.commit()
-        row.size = row_size(node.engine, collection, row.tail) if size == row.size else EMPTY
+        row.size = row_size(node.engine, collection, row.row_key) if size == row.size else EMPTY
         wide_of(node).settings.metrics.collected += len(doomed)
         return True
 

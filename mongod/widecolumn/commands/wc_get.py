@@ -11,7 +11,7 @@ from docstore.commands.specs.wide_column import GET
 from docstore.node.node import node_of
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.requests import check_path, column_comparator
-from docstore.widecolumn.model.values import name_bytes, row_key_of
+from docstore.widecolumn.model.values import name_bytes, partition_key_of
 from docstore.widecolumn.node.column_reads import Wanted, given, query_of, reply_get, super_column_of, text_wanted
 from docstore.widecolumn.node.fast_path import get_plain
 
@@ -22,7 +22,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         return done
     query = query_of(context, arguments)
     family = query.found.definition
-    key = row_key_of(arguments["key"])
+    key = partition_key_of(arguments["key"])
     super_name = super_column_of(query.found, arguments)
     column = given(arguments["column"])
     check_path(family, super_name, column, whole_super=True)

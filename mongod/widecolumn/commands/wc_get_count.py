@@ -9,7 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.wide_column import GET_COUNT
 from docstore.node.slices import run_steps
-from docstore.widecolumn.model.values import row_key_of
+from docstore.widecolumn.model.values import partition_key_of
 from docstore.widecolumn.node.column_reads import query_of, reply_count, super_column_of
 
 
@@ -17,7 +17,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     query = query_of(context, arguments)
     super_name = super_column_of(query.found, arguments)
     return run_steps(
-        context, reply_count(query, row_key_of(arguments["key"]), super_name, explain=arguments["explain"])
+        context, reply_count(query, partition_key_of(arguments["key"]), super_name, explain=arguments["explain"])
     )
 
 

@@ -12,7 +12,7 @@ from docstore.node.node import node_of
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.requests import check_path, insert_entry
-from docstore.widecolumn.model.values import row_key_of
+from docstore.widecolumn.model.values import partition_key_of
 from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
 from docstore.widecolumn.node.fast_path import insert_plain
 from docstore.widecolumn.node.row_writes import RowChange
@@ -26,7 +26,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
         return done
     found = family_of(context, arguments)
     level = level_named(arguments["consistency"])
-    key = row_key_of(arguments["key"])
+    key = partition_key_of(arguments["key"])
     super_name = super_column_of(found, arguments)
     check_path(found.definition, super_name, given(arguments["column"]), whole_super=False)
     fields = {name: value for name, value in arguments.given().items() if name in _FIELDS and given(value) is not None}

@@ -9,13 +9,15 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.wide_column import MULTIGET_SLICE
 from docstore.node.slices import run_steps
-from docstore.widecolumn.model.requests import row_keys_of
+from docstore.widecolumn.model.requests import partition_keys_of
 from docstore.widecolumn.node.column_reads import query_of, reply_multiget, wanted_of
 
 
 def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     query = query_of(context, arguments)
-    return run_steps(context, reply_multiget(query, row_keys_of(arguments["keys"]), wanted_of(query.found, arguments)))
+    return run_steps(
+        context, reply_multiget(query, partition_keys_of(arguments["keys"]), wanted_of(query.found, arguments))
+    )
 
 
 COMMAND = MULTIGET_SLICE.command(run)

@@ -12,7 +12,7 @@ from docstore.node.node import node_of
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.requests import removal_entry, timestamp_of
-from docstore.widecolumn.model.values import row_key_of
+from docstore.widecolumn.model.values import partition_key_of
 from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
 from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.row_writes import RowChange
@@ -23,7 +23,7 @@ def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
     node = node_of(context)
     found = family_of(context, arguments)
     level = level_named(arguments["consistency"])
-    key = row_key_of(arguments["key"])
+    key = partition_key_of(arguments["key"])
     super_name = super_column_of(found, arguments)
     timestamp = timestamp_of(given(arguments["timestamp"]), wide_of(node).timestamp())
     entry = removal_entry(found.definition, super_name, given(arguments["column"]), timestamp, wide_of(node).now())

@@ -27,7 +27,7 @@ from docstore.widecolumn.model.comparators import ASCII, BYTES, LONG, TIME_UUID,
 from docstore.widecolumn.model.mutations import Entry, merge_alike, merged_record
 from docstore.widecolumn.model.replies import Form
 from docstore.widecolumn.model.slices import Column
-from docstore.widecolumn.model.values import binary_value, long_value, name_bytes, row_key_of, string_value
+from docstore.widecolumn.model.values import binary_value, long_value, name_bytes, partition_key_of, string_value
 from tests.unit.kernel.kernels import Kernel
 
 NOW = 1_000
@@ -86,7 +86,7 @@ def test_keys_of_rows_are_those_of_the_partitioner(kernel: Kernel) -> None:
     for value in (string_value(b""), binary_value(b"x" * 65536), long_value(1)):
         assert kernel.columns.encoding.plain_row(*value) is None
         with pytest.raises(CommandError):
-            row_key_of(value)
+            partition_key_of(value)
 
 
 def test_both_kernels_have_the_same_tokens(kernel: Kernel) -> None:

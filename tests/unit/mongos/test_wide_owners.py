@@ -15,7 +15,7 @@ from docstore.sharding.key import ShardKey
 from docstore.sharding.partitioners import BYTE_ORDERED, MURMUR3, RANDOM, Partitioner
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.token_ring import SHARD_KEY, even_places, place_document
-from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.requests import RowRange, row_ranges_of
 from mongos.widecolumn.owners import home_of, owner_of, owners_of, parts_of
 
@@ -61,16 +61,18 @@ def test_chunks_side_by_side_on_one_shard_are_one_part() -> None:
 def test_a_row_is_asked_for_once_at_its_owner(name: str, shards: list[str], key: bytes, first: int, last: int) -> None:
     where = routing(name, shards, len(shards))
     partitioner = Partitioner(name)
-    tail = row_tail(partitioner, key)
+    row_key = encode_row_key(partitioner, key)
     (owner,) = owner_of(where, key).shards
 
     def askers(ranges: list[RowRange]) -> list[str]:
         return [
-            shard for shard, rows in parts_of(where, ranges) if tail >= rows.start and (not rows.end or tail < rows.end)
+            shard
+            for shard, rows in parts_of(where, ranges)
+            if row_key >= rows.start and (not rows.end or row_key < rows.end)
         ]
 
     assert askers([WHOLE]) == [owner]
     tokens = {"startToken": str(abs(first)), "endToken": str(abs(last))}
     ranges = row_ranges_of(partitioner, bson.encode(tokens))
-    inside = any(tail >= rows.start and (not rows.end or tail < rows.end) for rows in ranges)
+    inside = any(row_key >= rows.start and (not rows.end or row_key < rows.end) for rows in ranges)
     assert askers(ranges) == ([owner] if inside else [])

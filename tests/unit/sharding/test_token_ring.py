@@ -22,10 +22,10 @@ from docstore.sharding.token_ring import (
     even_places,
     place_document,
     place_of,
-    place_of_tail,
+    place_of_row_key,
     ring_document,
 )
-from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.requests import rows_between
 
 KEY = ShardKey.parse(SHARD_KEY)
@@ -35,23 +35,25 @@ KEYS = st.binary(min_size=1, max_size=6) | st.sampled_from([b"\0", b"\0\1", b"\0
 
 @given(PARTITIONERS, KEYS, KEYS)
 def test_places_have_the_order_of_rows(partitioner: Partitioner, one: bytes, other: bytes) -> None:
-    tails = [row_tail(partitioner, key) for key in (one, other)]
+    row_keys = [encode_row_key(partitioner, key) for key in (one, other)]
     order = compare_documents(*(ring_document(partitioner, key) for key in (one, other)))
     encoded = [KEY.key_of(ring_document(partitioner, key)) for key in (one, other)]
     assert (encoded[0] < encoded[1]) == (order < 0)
     if order:
-        assert (tails[0] < tails[1]) == (order < 0)
-    assert [place_of_tail(partitioner, tail) for tail in tails] == [place_of(partitioner, key) for key in (one, other)]
+        assert (row_keys[0] < row_keys[1]) == (order < 0)
+    assert [place_of_row_key(partitioner, row_key) for row_key in row_keys] == [
+        place_of(partitioner, key) for key in (one, other)
+    ]
 
 
 @given(PARTITIONERS, KEYS, KEYS, st.binary(max_size=4))
 def test_a_range_of_places_holds_all_of_a_row_or_nothing_of_it(
     partitioner: Partitioner, key: bytes, bound: bytes, path: bytes
 ) -> None:
-    place, tail = place_of(partitioner, bound), row_tail(partitioner, key)
+    place, row_key = place_of(partitioner, bound), encode_row_key(partitioner, key)
     lower, upper = rows_between(partitioner, MinKey(), place), rows_between(partitioner, place, MaxKey())
     belongs_below = KEY.key_of(ring_document(partitioner, key)) < KEY.key_of(place_document(place))
-    for stored in (tail, tail + b"\x20" + path, tail + b"\x20\xff"):
+    for stored in (row_key, row_key + b"\x20" + path, row_key + b"\x20\xff"):
         assert (stored < lower.end) == belongs_below
         assert (stored >= upper.start) != belongs_below
 

@@ -1,4 +1,4 @@
-"""Ranges of tokens: which partitions a SELECT without partition keys goes through, as parts of storage keys."""
+"""Ranges of tokens: which partitions a SELECT without partition keys goes through, as ranges of row keys."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ from docstore.kernel.columns.encoding import escape
 from docstore.sharding.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, Partitioner
 from docstore.widecolumn.cql.plan.bindings import Bindings
 from docstore.widecolumn.cql.plan.restrictions import End, Restriction
-from docstore.widecolumn.model.comparators import unescape
 
 _RANDOM_MAX = 1 << 127
-
-
-def key_of_tail(partitioner: Partitioner, tail: bytes) -> bytes:
-    """The partition key of a row's part of its keys."""
-    return unescape(tail, partitioner.width)[0]
 
 
 def ring_range(partitioner: Partitioner, token: Restriction | None, bindings: Bindings) -> tuple[bytes, bytes] | None:

@@ -120,7 +120,7 @@ class Assembly:
 
 
 class Partition:
-    """The rows of one partition, from its records in portions: first what stands before the rows, then rows in either
+    """The rows of one partition, from its records in pages: first what stands before the rows, then rows in either
     direction. `any_rows`: whether it has given one.
     """
 

@@ -1,4 +1,4 @@
-"""Carrying out a SELECT: partitions read portion by portion, their rows assembled and handed to a collector.
+"""Carrying out a SELECT: partitions read page by page, their rows assembled and handed to a collector.
 
 Rows come in the order that the plan says. Nothing is held between pages: the next one begins behind the last row of the
 one before (`docstore.widecolumn.cql.run.paging`), and a page never splits a row.
@@ -13,14 +13,14 @@ from docstore.widecolumn.cql.errors import protocol
 from docstore.widecolumn.cql.plan.bindings import Bindings
 from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, Range, Region
 from docstore.widecolumn.cql.plan.select import SelectPlan
-from docstore.widecolumn.cql.plan.token_ranges import key_of_tail, ring_range
+from docstore.widecolumn.cql.plan.token_ranges import ring_range
 from docstore.widecolumn.cql.run.paging import Position
 from docstore.widecolumn.cql.run.result_collectors import Collector, Next, Page, collector_of
 from docstore.widecolumn.cql.run.rows import Assembly, Partition, Row
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.executor import Executor, PartitionRead, RecordPage, RingScan
-from docstore.widecolumn.model.keys import COLUMNS, after_part, row_end, row_tail
+from docstore.widecolumn.model.keys import COLUMNS, after_part, decode_row_key, encode_row_key, row_end
 from docstore.widecolumn.model.slices import Counts
 
 _LEAST, _MOST = 32, 800
@@ -32,7 +32,7 @@ Pause = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """How a read is to be made. `pause` is awaited between portions."""
+    """How a read is to be made. `pause` is awaited between pages."""
 
     level: Level
     counts: Counts
@@ -101,7 +101,7 @@ class _Reading:
         if after is not None:
             if await self._partition(after.key, [EVERYTHING], after.place) is Next.STOP:
                 return
-            start = row_end(row_tail(partitioner, after.key))
+            start = row_end(encode_row_key(partitioner, after.key))
         while start is not None:
             start = await self._record_range(start, end)
 
@@ -129,7 +129,7 @@ class _Reading:
         return max(start, beyond(behind)), end
 
     async def _pages(self, key: bytes, start: bytes, end: bytes, *, head: bool) -> AsyncIterator[RecordPage]:
-        """The records of a range; the first portion has the partition's head, if that is wanted."""
+        """The records of a range; the first page has the partition's head, if that is wanted."""
         reverse = self._plan.reverse
         while start < end:
             wanted = PartitionRead(
@@ -163,12 +163,12 @@ class _Reading:
                 keyspace=table.keyspace.name, family=table.name, start=start, end=end, after=after, limit=self._limit
             )
             page = await self._executor.scan(wanted, self._conditions.level)
-            for tail, records in page.rows:
-                if tail != standing:
+            for row_key, records in page.rows:
+                if row_key != standing:
                     if partition is not None and not skipped and self._finish(partition) is Next.STOP:
                         return None
-                    standing, skipped = tail, False
-                    partition = Partition(self._assembly, key_of_tail(partitioner, tail))
+                    standing, skipped = row_key, False
+                    partition = Partition(self._assembly, decode_row_key(partitioner, row_key))
                 if skipped or partition is None:
                     continue
                 verdict = self._hand_over(partition.feed(records))

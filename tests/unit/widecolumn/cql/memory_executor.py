@@ -19,12 +19,12 @@ from docstore.widecolumn.model.executor import (
     Seen,
     StoredFamily,
 )
-from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.mutations import merged_record
 
 
 class MemoryExecutor:
-    """`seconds` is the clock. `largest`: at most so many entries in one portion, however many are asked for."""
+    """`seconds` is the clock. `largest`: at most so many entries in one page, however many are asked for."""
 
     def __init__(self, largest: int = 1 << 30) -> None:
         self.seconds = 1_000_000
@@ -113,28 +113,28 @@ class MemoryExecutor:
         self.reads += 1
         rows: list[tuple[bytes, list[tuple[bytes, bytes]]]] = []
         limit = min(wanted.limit, self.largest)
-        for given, (tail, path, record) in enumerate(self._walk(wanted)):
+        for given, (row_key, path, record) in enumerate(self._walk(wanted)):
             if given == limit:
                 last_tail, records = rows[-1]
                 return RingPage(rows, (last_tail, records[-1][0]))
-            if not rows or rows[-1][0] != tail:
-                rows.append((tail, []))
+            if not rows or rows[-1][0] != row_key:
+                rows.append((row_key, []))
             rows[-1][1].append((path, record))
         return RingPage(rows, None)
 
     def _walk(self, wanted: RingScan) -> Iterator[tuple[bytes, bytes, bytes]]:
-        for tail, row in self._rows[wanted.keyspace, wanted.family].items():
+        for row_key, row in self._rows[wanted.keyspace, wanted.family].items():
             for path, record in row.items():
-                key = tail + path
+                key = row_key + path
                 if key < wanted.start or (wanted.end and key >= wanted.end):
                     continue
-                if wanted.after is None or (tail, path) > wanted.after:
-                    yield tail, path, record
+                if wanted.after is None or (row_key, path) > wanted.after:
+                    yield row_key, path, record
 
     def _row(self, keyspace: str, family: str, key: bytes, *, make: bool = False) -> SortedDict:
-        tail = row_tail(self._keyspaces[keyspace].partitioner, key)
+        row_key = encode_row_key(self._keyspaces[keyspace].partitioner, key)
         rows = self._rows[keyspace, family]
         if make:
-            found: SortedDict = rows.setdefault(tail, SortedDict())
+            found: SortedDict = rows.setdefault(row_key, SortedDict())
             return found
-        return rows.get(tail, SortedDict())
+        return rows.get(row_key, SortedDict())

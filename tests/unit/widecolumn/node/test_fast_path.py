@@ -16,7 +16,7 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.token_ring import place_of
 from docstore.widecolumn.model.column_families import DEFAULT_PARTITIONER
-from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.rows import row_size, stored_cells
 from tests.unit.node.scripted_shard_filter import ScriptedShardFilter
@@ -74,7 +74,7 @@ def _state(node: WideNode) -> tuple[list[tuple[bytes, bytes]], int, int, Any]:
     assert family is not None
     report = store.validate(family)
     assert report.valid, report.errors
-    size = row_size(store.engine, family, row_tail(DEFAULT_PARTITIONER, b"k"))
+    size = row_size(store.engine, family, encode_row_key(DEFAULT_PARTITIONER, b"k"))
     return list(stored_cells(store.engine, family)), family.count, family.size, size
 
 

@@ -20,7 +20,7 @@ from docstore.storage import Family, open_engine
 from docstore.widecolumn.model.cells import Deletion, tombstone, value_cell
 from docstore.widecolumn.model.column_families import DEFAULT_PARTITIONER, ColumnFamily
 from docstore.widecolumn.model.comparators import LONG
-from docstore.widecolumn.model.keys import row_tail
+from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.mutations import Entry, column_entry, folded, row_deletion_entry
 from docstore.widecolumn.node.rows import EMPTY, apply_document, merge_row, remove_cells, row_size, stored_cells
 from docstore.widecolumn.node.storage_mode import WideColumnMode
@@ -74,7 +74,7 @@ mutations = st.lists(
 
 def write(store: Store, family: Collection, key: bytes, entries: list[Entry]) -> None:
     with store.unit() as unit:
-        merge_row(unit, family, row_tail(DEFAULT_PARTITIONER, key), folded(entries))
+        merge_row(unit, family, encode_row_key(DEFAULT_PARTITIONER, key), folded(entries))
         unit.commit()
 
 
@@ -118,7 +118,7 @@ def test_a_rollback_restores_every_row(
         write(store, family, key, entries)
     for key in KEYS:
         with store.unit() as unit:
-            remove_cells(unit, family, row_tail(DEFAULT_PARTITIONER, key), _records(store, family, key), rows=0)
+            remove_cells(unit, family, encode_row_key(DEFAULT_PARTITIONER, key), _records(store, family, key), rows=0)
             unit.commit()
     with store.unit() as unit:
         truncate_family(store.catalog, unit, family)
@@ -131,7 +131,7 @@ def test_a_rollback_restores_every_row(
 
 
 def _records(store: Store, family: Collection, key: bytes) -> list[tuple[bytes, bytes]]:
-    return list(_records_of(store, family, row_tail(DEFAULT_PARTITIONER, key)))
+    return list(_records_of(store, family, encode_row_key(DEFAULT_PARTITIONER, key)))
 
 
 def _records_of(store: Store, family: Collection, row: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -143,7 +143,7 @@ def _records_of(store: Store, family: Collection, row: bytes) -> Iterator[tuple[
 def test_a_row_knows_how_large_it_is() -> None:
     store = new_store()
     family = new_family(store)
-    row = row_tail(DEFAULT_PARTITIONER, b"a")
+    row = encode_row_key(DEFAULT_PARTITIONER, b"a")
     for number in range(5):
         write(store, family, b"a", [column_entry(FAMILY, long(number % 3), None, value_cell(b"v", number))])
     assert row_size(store.engine, family, row).rows == 3
@@ -160,7 +160,7 @@ def test_a_row_knows_how_large_it_is() -> None:
 def test_a_removal_takes_only_what_it_expects() -> None:
     store = new_store()
     family = new_family(store)
-    row = row_tail(DEFAULT_PARTITIONER, b"a")
+    row = encode_row_key(DEFAULT_PARTITIONER, b"a")
     write(store, family, b"a", [column_entry(FAMILY, long(1), None, tombstone(1, 1))])
     doomed = _records(store, family, b"a")
     write(store, family, b"a", [column_entry(FAMILY, long(1), None, value_cell(b"newer", 2))])
