@@ -69,7 +69,7 @@ async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict
             if membership.identity.config_server
             else "Nodes being used for config servers must be started with the --configsvr flag",
         )
-    check_first(membership.state, config)
+    check_first(config, membership.state.set_name, membership.state.own_hosts)
     await _check_quorum(replica_set, config)
     if membership.state.config is not None:
         raise CommandError(Code.AlreadyInitialized, "already initialized")

@@ -203,8 +203,9 @@ class Membership:
 
     async def recognise(self, config: ReplicaSetConfig) -> None:
         """Learn which hosts of a configuration that is about to be installed are us."""
-        hosts = self.state.own_hosts
-        hosts |= await own_hosts([member.host for member in config.members], hosts, self.pool, self.identity.process_id)
+        proposed = [member.host for member in config.members]
+        pool, process_id = self.pool, self.identity.process_id
+        self.core.learn_own_hosts(await own_hosts(proposed, self.state.own_hosts, pool, process_id))
 
     # What following a source reports
 

@@ -104,6 +104,10 @@ class Core:
         self._tick(now, out)
         return out
 
+    def learn_own_hosts(self, hosts: Iterable[str]) -> None:
+        """These mean us too, in a configuration that comes next."""
+        self.state.own_hosts.update(hosts)
+
     def tick(self, now: float) -> Effects:
         """Do what the time has come for."""
         out: Effects = []

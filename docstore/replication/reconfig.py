@@ -12,7 +12,7 @@ A forced change may run on any member and skips all of that; its term is -1 and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ def initiate(state: State, event: Initiate, now: float, out: Effects) -> None:
     try:
         if state.config is not None:
             raise CommandError(Code.AlreadyInitialized, "already initialized")
-        check_first(state, event.config)
+        check_first(event.config, state.set_name, state.own_hosts)
     except CommandError as refusal:
         out.append(Reply(token=event.token, result=refusal))
         return
@@ -52,26 +52,21 @@ def initiate(state: State, event: Initiate, now: float, out: Effects) -> None:
     out.append(Reply(token=event.token, result=None))
 
 
-def check_first(state: State, config: ReplicaSetConfig) -> None:
+def check_first(config: ReplicaSetConfig, set_name: str, own_hosts: Set[str]) -> None:
     """What a first configuration must be, seen from the member that is asked to install it."""
     validate(config)
-    if config.set_name != state.set_name:
+    if config.set_name != set_name:
         raise CommandError(
             Code.InvalidReplicaSetConfig,
             "Rejecting initiate with a set name that differs from command line set name, "
-            f"initiate set name: {config.set_name}, command line set name: {state.set_name}",
+            f"initiate set name: {config.set_name}, command line set name: {set_name}",
         )
     if config.version != 1:
         raise CommandError(
             Code.NewReplicaSetConfigurationIncompatible,
             f"Configuration used to initiate a replica set must have version 1, but found {config.version}",
         )
-    me = _find_me(state, config)
-    if not me.electable:
-        raise CommandError(
-            Code.NodeNotElectable,
-            f"This node, {me.host}, with _id {me.id} is not electable under the new configuration",
-        )
+    _find_electable_me(config, own_hosts)
 
 
 def reconfigure(state: State, event: Reconfigure, now: float, out: Effects) -> None:
@@ -168,8 +163,8 @@ def _members_with_config(state: State, config: ReplicaSetConfig) -> Iterable[int
             yield member.id
 
 
-def _find_me(state: State, config: ReplicaSetConfig) -> MemberConfig:
-    mine = [member for member in config.members if member.host in state.own_hosts]
+def _find_me(config: ReplicaSetConfig, own_hosts: Set[str]) -> MemberConfig:
+    mine = [member for member in config.members if member.host in own_hosts]
     if len(mine) != 1:
         what = "No host described" if not mine else f"{len(mine)} hosts described"
         raise CommandError(
@@ -180,13 +175,22 @@ def _find_me(state: State, config: ReplicaSetConfig) -> MemberConfig:
     return mine[0]
 
 
+def _find_electable_me(config: ReplicaSetConfig, own_hosts: Set[str]) -> None:
+    me = _find_me(config, own_hosts)
+    if not me.electable:
+        raise CommandError(
+            Code.NodeNotElectable,
+            f"This node, {me.host}, with _id {me.id} is not electable under the new configuration",
+        )
+
+
 def _next_forced(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
     assert state.config is not None
     _check_pair(state.config, config)
     version = max(config.version, state.config.version) + FORCED_VERSION_JUMP + int(state.rng() * FORCED_VERSION_JUMP)
     config = replace(config, version=version, term=-1)
     validate(config)
-    _find_me(state, config)
+    _find_me(config, state.own_hosts)
     return config
 
 
@@ -208,12 +212,7 @@ def _next_safe(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
             f"{config.config_version} is not greater than {current.config_version} for replica set {current.set_name}",
         )
     validate(config)
-    me = _find_me(state, config)
-    if not me.electable:
-        raise CommandError(
-            Code.NodeNotElectable,
-            f"This node, {me.host}, with _id {me.id} is not electable under the new configuration",
-        )
+    _find_electable_me(config, state.own_hosts)
     _check_one_voter(current, config)
     if config.defaults_to_majority != current.defaults_to_majority:
         raise CommandError(
