@@ -105,7 +105,7 @@ class Clients:
 def impatient(member: Member) -> Client:
     """A client that does not wait for a process that has been stopped."""
     return pymongo.MongoClient(
-        member.address, directConnection=True, serverSelectionTimeoutMS=300, socketTimeoutMS=1000, retryWrites=False
+        member.address, directConnection=True, serverSelectionTimeoutMS=300, socketTimeoutMS=500, retryWrites=False
     )
 
 

@@ -19,6 +19,8 @@ from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 Client = pymongo.MongoClient[dict[str, Any]]
+PATIENCE_MS = 300
+"""A router looks for a primary for as long as the request may take."""
 
 
 @dataclass
@@ -66,9 +68,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def insert(client: Client, column: str, value: str, level: str, **more: Any) -> dict[str, Any]:
-    # A router looks for a primary for as long as the request may take.
     command = {"wcInsert": "F", "key": "k", "column": column, "value": value, "consistency": level, **more}
-    return client.ks.command({**command, "maxTimeMS": 600})
+    return client.ks.command({**command, "maxTimeMS": PATIENCE_MS})
 
 
 def columns(client: Client) -> dict[str, tuple[bytes, int]]:
@@ -89,11 +90,11 @@ def test_hints_survive_the_router_and_are_carried_out_in_order(cluster: Cluster)
     cluster.deployment.kill(cluster.shard.name)
     failure = refused(lambda: insert(keeping, "a", "x", "ONE"))
     assert (failure["code"], failure["wcException"]) == (100, "UnavailableException")
-    wanted = {"wcGet": "F", "key": "k", "column": "a", "maxTimeMS": 600}
+    wanted = {"wcGet": "F", "key": "k", "column": "a", "maxTimeMS": PATIENCE_MS}
     failure = refused(lambda: keeping.ks.command(wanted))
     told = failure["code"], failure.get("wcException")
     assert told in ((133, "UnavailableException"), (50, "TimedOutException"), (50, None))
-    failure = refused(lambda: keeping.ks.command({"cql": "SELECT * FROM t", "maxTimeMS": 600}))
+    failure = refused(lambda: keeping.ks.command({"cql": "SELECT * FROM t", "maxTimeMS": PATIENCE_MS}))
     assert (failure["code"], failure.get("cqlCode")) in ((133, 0x1000), (50, 0x1200), (50, None))
     failure = refused(lambda: insert(cluster.plain, "a", "x", "ANY"))
     assert (failure["code"], failure["wcException"]) == (100, "UnavailableException")
@@ -113,12 +114,12 @@ def test_hints_survive_the_router_and_are_carried_out_in_order(cluster: Cluster)
         {"key": "k", "columnFamily": "F", "insert": {"name": "b", "value": "batched"}},
         {"key": "k", "columnFamily": "F", "deletion": {"columnNames": ["first"]}},
     ]
-    batch = {"wcBatchMutate": 1, "mutations": mutations, "consistency": "ANY", "maxTimeMS": 600}
+    batch = {"wcBatchMutate": 1, "mutations": mutations, "consistency": "ANY", "maxTimeMS": PATIENCE_MS}
     assert keeping.ks.command(batch)["n"] == 2
-    wrong = {"wcInsert": "F", "key": "k", "column": "", "value": "v", "consistency": "ANY", "maxTimeMS": 600}
+    wrong = {"wcInsert": "F", "key": "k", "column": "", "value": "v", "consistency": "ANY", "maxTimeMS": PATIENCE_MS}
     # Nobody is there who knows what a name must be.
     assert keeping.ks.command(wrong)["hinted"] is True
-    cql: dict[str, Any] = {"cql": "INSERT INTO t (a, v) VALUES (1, 2)", "consistency": "ANY", "maxTimeMS": 600}
+    cql: dict[str, Any] = {"cql": "INSERT INTO t (a, v) VALUES (1, 2)", "consistency": "ANY", "maxTimeMS": PATIENCE_MS}
     assert keeping.ks.command(cql)["warnings"] == ["the write to ks.t waits for a primary as a hint"]
     failure = refused(lambda: cluster.plain.ks.command(cql))
     assert (failure["code"], failure["cqlCode"]) == (100, 0x1000)
