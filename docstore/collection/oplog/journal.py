@@ -85,8 +85,7 @@ class Journal:
             self._open_session(session)
 
     def _open_session(self, session: SessionWrite) -> None:
-        self._sessions.check(session.lsid, session.txn_number)
-        state = self._sessions.state(session.lsid)
+        state = self._sessions.check(session.lsid, session.txn_number)
         self._row_key = SESSION_PREFIX + session.lsid
         self._row = state.row
         self._head = session_head(session.lsid, session.txn_number)

@@ -88,15 +88,17 @@ class SessionTable:
             self._states.popitem(last=False)
         return state
 
-    def check(self, lsid: bytes, txn_number: int) -> None:
-        """TransactionTooOld when the session has already written under a higher number."""
-        known = self.state(lsid).txn_number
+    def check(self, lsid: bytes, txn_number: int) -> SessionState:
+        """The session's newest write. TransactionTooOld when it has already written under a higher number."""
+        state = self.state(lsid)
+        known = state.txn_number
         if txn_number < known:
             raise CommandError(
                 Code.TransactionTooOld,
                 f"Retryable write with txnNumber {txn_number} is prohibited on session {lsid[:16].hex()} "
                 f"because a newer retryable write with txnNumber {known} has already started on this session.",
             )
+        return state
 
     def statement(self, lsid: bytes, txn_number: int, stmt_id: int) -> OpTime | None:
         """The optime of the statement's oplog entry when it has been executed, else None.
