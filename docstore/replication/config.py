@@ -257,13 +257,16 @@ def _parse_settings(document: Mapping[str, Any]) -> Settings:
     for name, mode in modes.items():
         if not isinstance(mode, Mapping) or not all(isinstance(n, (int, float)) and n > 0 for n in mode.values()):
             raise _invalid(f"settings.getLastErrorModes.{name} must map tags to positive numbers")
+    default = Settings()
     settings = Settings(
-        chaining_allowed=bool(take.optional("chainingAllowed", (bool, int, float), True)),
-        heartbeat_interval_millis=take.integer("heartbeatIntervalMillis", 2000),
-        heartbeat_timeout_secs=take.integer("heartbeatTimeoutSecs", 10),
-        election_timeout_millis=take.integer("electionTimeoutMillis", 10000),
-        catch_up_timeout_millis=take.integer("catchUpTimeoutMillis", -1),
-        catch_up_takeover_delay_millis=take.integer("catchUpTakeoverDelayMillis", 30000),
+        chaining_allowed=bool(take.optional("chainingAllowed", (bool, int, float), default.chaining_allowed)),
+        heartbeat_interval_millis=take.integer("heartbeatIntervalMillis", default.heartbeat_interval_millis),
+        heartbeat_timeout_secs=take.integer("heartbeatTimeoutSecs", default.heartbeat_timeout_secs),
+        election_timeout_millis=take.integer("electionTimeoutMillis", default.election_timeout_millis),
+        catch_up_timeout_millis=take.integer("catchUpTimeoutMillis", default.catch_up_timeout_millis),
+        catch_up_takeover_delay_millis=take.integer(
+            "catchUpTakeoverDelayMillis", default.catch_up_takeover_delay_millis
+        ),
         modes={name: {tag: int(count) for tag, count in mode.items()} for name, mode in modes.items()},
         replica_set_id=take.optional("replicaSetId", ObjectId, None),
     )

@@ -16,12 +16,12 @@ from docstore.collection.collection import Collection
 from docstore.collection.read.counting import counts_at_once, counts_entries, open_count, plan_count
 from docstore.collection.read.covered import covers_filter, covers_query
 from docstore.collection.read.execute import PlanStats, open_find, plan_find
+from docstore.collection.read.sorter import MAX_BYTES
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.limits import COMPATIBLE_VERSION
 from docstore.errors import CommandError
 from docstore.node.explain.plan import (
-    SORT_MEMORY_BYTES,
     Stage,
     access_stage,
     count_scan,
@@ -190,5 +190,5 @@ def frame(context: Context) -> dict[str, Any]:
             "version": COMPATIBLE_VERSION,
             "gitVersion": "none",
         },
-        "serverParameters": {"internalQueryMaxBlockingSortMemoryUsageBytes": SORT_MEMORY_BYTES},
+        "serverParameters": {"internalQueryMaxBlockingSortMemoryUsageBytes": MAX_BYTES},
     }

@@ -1,7 +1,7 @@
 """Plans as explain shows them, in the form of the real server: a tree of stages, innermost the access to the data.
 
-What is shown is the plan that the executor runs, made by the same choice from the same arguments. The figures of an
-execution are put beside the stages by `docstore.node.explain.stats`.
+What is shown is the plan that the executor runs, made by the same choice from the same arguments. Execution
+statistics are added to the stages by `docstore.node.explain.stats`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from docstore.bson import document_to_python, elements
 from docstore.bson.walk import BOOL, DOUBLE, INT32, INT64, Value
 from docstore.collection.collection import Index
 from docstore.collection.index.spec import ID_INDEX_NAME
+from docstore.collection.read.sorter import MAX_BYTES
 from docstore.node.explain.bounds import field_intervals, interval_text, range_edges, scan_intervals
 from docstore.node.explain.filter import filter_document, filter_shape
 from docstore.query.filter.tree import Or, TextSearch
@@ -28,7 +29,6 @@ from docstore.query.plan.intervals import point
 from docstore.query.sort import UNSORTED, Sort
 from docstore.query.value.collation import Collation
 
-SORT_MEMORY_BYTES = 100 * 1024 * 1024
 _CHOICES = frozenset((BOOL, DOUBLE, INT32, INT64))
 
 
@@ -136,7 +136,7 @@ class _FindBuilder:
         if self._covered and not self._query.return_key:
             self.project()
         sort = self._query.sort
-        details: dict[str, Any] = {"sortPattern": _sort_pattern(sort), "memLimit": SORT_MEMORY_BYTES}
+        details: dict[str, Any] = {"sortPattern": _sort_pattern(sort), "memLimit": MAX_BYTES}
         if self._query.limit:
             details["limitAmount"] = self._query.limit + self._query.skip
         self.put("SORT", **details, type="default" if sort.measures else "simple")
