@@ -135,7 +135,10 @@ AUTHENTICATED = Privilege("", Resource.USER)
 INTERNAL = Privilege("internal", Resource.CLUSTER)
 """Of commands that only other members of the cluster call."""
 
-Run = Callable[["Context", "Arguments"], Result | Awaitable[Result]]
+Response = Result | Awaitable[Result]
+"""What running a command gives: its result, or what to await for it. Nothing else in between is of both kinds."""
+
+Run = Callable[["Context", "Arguments"], Response]
 
 
 class Exceptional:

@@ -21,7 +21,7 @@ from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
-from docstore.commands.declaration import Result, Role
+from docstore.commands.declaration import Response, Result, Role
 from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
@@ -175,7 +175,7 @@ class Dispatcher:
             return self.outcome(request, context, body)
         return body
 
-    def _run(self, context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    def _run(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
         if context.cluster_time is not None and context.cluster_time != self._last_cluster_time:
             self._observe(context.cluster_time)
@@ -190,7 +190,7 @@ class Dispatcher:
                 return self._suffer(failure, context, arguments)
         return self._answer(context, arguments)
 
-    def _suffer(self, failure: Failure, context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    def _suffer(self, failure: Failure, context: Context, arguments: Arguments) -> Response:
         if failure.seconds is not None:
             return self._stall(failure, failure.seconds, context, arguments)
         if failure.hang_up:
@@ -208,7 +208,7 @@ class Dispatcher:
         result = self._suffer(failure._replace(seconds=None), context, arguments)
         return result if isinstance(result, (bytes, dict)) else await result
 
-    def _answer(self, context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    def _answer(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
         command = context.command
         if context.help_asked:

@@ -7,7 +7,7 @@ again, each time as soon as something has changed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import bson
@@ -18,7 +18,7 @@ from docstore.bson import document_from, elements, get_field
 from docstore.bson.walk import OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Parameter, Result, Type
+from docstore.commands.declaration import Parameter, Response, Result, Type
 from docstore.commands.limits import (
     MAX_DOCUMENT_BYTES,
     MAX_WIRE_VERSION,
@@ -53,7 +53,7 @@ class Greeter(Protocol):
         """Return when the counter is above `counter`, or after `timeout` seconds."""
 
 
-def greet(context: Context, arguments: Arguments, greeter: Greeter, *, legacy: bool) -> Result | Awaitable[Result]:
+def greet(context: Context, arguments: Arguments, greeter: Greeter, *, legacy: bool) -> Response:
     """The reply of hello (`legacy`: of isMaster), at once or when the topology has changed."""
     _take_client(context, arguments)
     version, wait_ms = arguments["topologyVersion"], arguments["maxAwaitTimeMS"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import replace
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Result
+from docstore.commands.declaration import Command, Response
 from docstore.node.node import node_of
 
 
@@ -15,7 +14,7 @@ def for_documents(command: Command) -> Command:
     """The command, refused with CommandNotSupported where the mode of the node's store guards the database."""
     run, name = command.run, command.name
 
-    def checked(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+    def checked(context: Context, arguments: Arguments) -> Response:
         store = node_of(context).store
         if store.mode is not None:
             store.mode.check_documents(store, context.db, name)

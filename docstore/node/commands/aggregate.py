@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.aggregate import check_stable_stages, check_stage_places, collection_of
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.errors import Code, CommandError
@@ -23,7 +21,7 @@ from docstore.node.read.views import check_other_views, check_reads_input, view_
 from docstore.node.slices import Steps, run_steps
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     stages = arguments["pipeline"]
     collection = collection_of(arguments.value)
     check_stage_places(context.db, collection, stages)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.collection.catalog.views import ResolvedView
 from docstore.collection.read.counting import open_count
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.view_stages import filter_stages, range_stages
 from docstore.commands.specs.reads import COUNT
 from docstore.node.node import node_of
@@ -22,7 +20,7 @@ from docstore.node.upkeep.collection_stats import number
 _STEP_DOCUMENTS = 1000
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     resolved = viewed(context)
     return run_steps(
         context, _count(context, arguments) if resolved is None else _count_view(context, arguments, resolved)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.aggregation.sorted_runs import RUN_LENGTH
 from docstore.bson.build import enclosed
 from docstore.collection.catalog.views import ResolvedView
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.view_stages import filter_stages
 from docstore.commands.specs.reads import DISTINCT
 from docstore.deferred_free import free_later
@@ -29,7 +27,7 @@ _STEP_DOCUMENTS = 128
 _STEP_BYTES = 1024 * 1024
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     check_field_path(arguments["key"])
     return run_steps(context, _run(context, arguments, viewed(context)))
 

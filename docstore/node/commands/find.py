@@ -7,7 +7,6 @@ collections may be tailed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from functools import partial
 
 from docstore.bson import Value
@@ -17,7 +16,7 @@ from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.requests.view_stages import find_stages, natural_sort
 from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
@@ -45,7 +44,7 @@ from docstore.spill import SpillFile
 _LEAN = frozenset(("filter", "limit", "singleBatch"))
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     node.counters.query += 1
     if context.namespace == OPLOG_NS:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.bson import document_from, from_python
 from docstore.bson.walk import OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.specs.writes import FIND_AND_MODIFY
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
@@ -25,7 +23,7 @@ from docstore.query.projection.projection import PositionalProjection
 from docstore.query.update.upsert import refuse_expressions
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     check_writable(context.namespace)
     concern = effective_concern(context, node)

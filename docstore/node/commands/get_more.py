@@ -4,12 +4,10 @@ entry; on others it has what is left of the time that the command which opened t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
-from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.declaration import Exceptional, Parameter, Response, Result, Type
 from docstore.commands.specs.reads import GET_MORE
 from docstore.errors import Code, CommandError
 from docstore.js import script_thread
@@ -24,7 +22,7 @@ AWAIT_SECONDS = 1.0
 _NO_LIMIT = 0x7FFFFFFF
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     node.counters.getmore += 1
     namespace = f"{context.db}.{arguments['collection']}"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.specs.writes import INSERT
 from docstore.node.node import node_of
 from docstore.node.write.driver import check_batch_size, check_writable, run_statements, session_write
@@ -14,7 +12,7 @@ from docstore.node.write.fast_path import insert_one
 from docstore.node.write.insert import Inserts
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     documents = arguments["documents"]
     check_batch_size(len(documents))

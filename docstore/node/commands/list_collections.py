@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -17,7 +17,7 @@ from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS, Oplog
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import split_namespace
@@ -29,7 +29,7 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     store = node_of(context).store
     batch_size = batch_size_of(arguments)
     wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.specs.catalog import LIST_INDEXES
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
@@ -16,7 +14,7 @@ from docstore.node.read.requests import batch_size_of
 from docstore.node.slices import run_steps
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     collection = node_of(context).store.collection(context.namespace)
     if collection is None:
         check_no_view(node_of(context).store, context.namespace)

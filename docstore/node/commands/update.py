@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.specs.writes import UPDATE
 from docstore.node.node import node_of
 from docstore.node.write.driver import (
@@ -22,7 +20,7 @@ from docstore.node.write.statement_loop import StatementLoop, WriteTarget
 from docstore.node.write.update import UpdateWork, update_statement
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     documents = arguments["updates"]
     check_batch_size(len(documents))

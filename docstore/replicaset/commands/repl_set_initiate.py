@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 import bson
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Command, Privilege, Resource, Response, Role, Type
 from docstore.replicaset.access import replica_set_of
 from docstore.replicaset.administration import initiate
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     # The shell of 2012 sends a number when it was called without an argument.
     given = arguments.value
     return initiate(replica_set_of(context), bson.decode(given) if isinstance(given, bytes) else {})

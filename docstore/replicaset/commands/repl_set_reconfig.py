@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 import bson
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Response, Role, Type
 from docstore.replicaset.access import replica_set_of
 from docstore.replicaset.administration import reconfigure
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     document = bson.decode(arguments.value)
     return reconfigure(replica_set_of(context), document, force=arguments["force"], deadline=context.deadline)
 

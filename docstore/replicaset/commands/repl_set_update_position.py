@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Result, Role
+from docstore.commands.declaration import INTERNAL, Command, Response, Result, Role
 from docstore.commands.eager_tasks import begun
 from docstore.replicaset.access import initiated_set_of
 from docstore.replicaset.codec import decode_positions, encode_reply
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     return begun(_run(context))
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.eager_tasks import begun
 from docstore.commands.specs.wide_column import CQL
 from docstore.node.node import node_of
@@ -17,7 +16,7 @@ from docstore.widecolumn.node.executor import executor_of
 from docstore.widecolumn.node.keyspaces import wide_of
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     statements = wide_of(node).statements
     running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.bson import from_python
 from docstore.bson.build import enclosed
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.declaration import Exceptional, Parameter, Response, Type
 from docstore.commands.specs.wide_column import BATCH_MUTATE
 from docstore.node.node import node_of
 from docstore.node.slices import Steps, run_steps
@@ -20,7 +18,7 @@ from docstore.widecolumn.node.row_writes import write_rows
 from docstore.widecolumn.node.write_replies import large_values, writing_of
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     return run_steps(context, _run(context, arguments))
 
 

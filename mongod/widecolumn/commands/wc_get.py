@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.specs.wide_column import GET
 from docstore.node.node import node_of
 from docstore.node.slices import run_steps
@@ -16,7 +14,7 @@ from docstore.widecolumn.node.column_reads import Wanted, given, query_of, reply
 from docstore.widecolumn.node.fast_path import get_plain
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     done = get_plain(context, node_of(context), arguments)
     if done is not None:
         return done

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.declaration import Exceptional, Parameter, Response, Type
 from docstore.commands.specs.wide_column import GET_RANGE_SLICES
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.requests import record_range_from, row_ranges_of
 from docstore.widecolumn.node.column_reads import RangeWanted, query_of, reply_ranges, wanted_of
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     query = query_of(context, arguments)
     record_range = arguments["stretch"]
     if record_range is None:

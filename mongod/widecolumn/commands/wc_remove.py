@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Response
 from docstore.commands.specs.wide_column import REMOVE
 from docstore.node.node import node_of
 from docstore.node.slices import run_steps
@@ -19,7 +17,7 @@ from docstore.widecolumn.node.row_writes import RowChange
 from docstore.widecolumn.node.write_replies import write_row
 
 
-def run(context: Context, arguments: Arguments) -> Result | Awaitable[Result]:
+def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     found = family_of(context, arguments)
     level = level_named(arguments["consistency"])
