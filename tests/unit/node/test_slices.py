@@ -12,6 +12,7 @@ import pytest
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.entry import Repeated, write_in_slices
+from docstore.node.node import DataNode
 from docstore.node.slices import PAUSE, Steps, finish_steps, run_steps, until_done
 from tests.unit.node.local import LocalNode, loop
 
@@ -25,7 +26,7 @@ class Request:
         self.now = 0.0
         self.pauses = 0
         self.error: CommandError | None = None
-        self.node = SimpleNamespace(clock=self._clock, pause=self._pause)
+        self.node: Any = SimpleNamespace(clock=self._clock, pause=self._pause)
         self.operation = SimpleNamespace(check=self._check)
         self._tick = tick
 
@@ -40,6 +41,10 @@ class Request:
     def _check(self) -> None:
         if self.error is not None:
             raise self.error
+
+    @property
+    def services(self) -> SimpleNamespace:
+        return SimpleNamespace(parts={DataNode: self.node})
 
     @property
     def context(self) -> Context:
@@ -165,7 +170,7 @@ def test_a_step_is_told_when_its_slice_ends() -> None:
         return len(ends) == 3
 
     async def work() -> None:
-        await finish_steps(request.context, until_done(cast(Any, request.node), step))
+        await finish_steps(request.context, until_done(request.node, step))
         assert ends == pytest.approx([0.008, 0.016, 0.024])
         assert request.pauses == 2
 
@@ -219,5 +224,5 @@ def test_a_write_waits_while_writes_are_locked_out() -> None:
 
 async def finish(node: LocalNode, make: Callable[[], Steps[None]]) -> None:
     request = Request(0)
-    request.node = cast(Any, node.node)
+    request.node = node.node
     await finish_steps(request.context, make())
