@@ -42,8 +42,10 @@ from docstore.namespace import check_collection_name, check_database_name, split
 _NUMERIC = frozenset(NUMBERS)
 _INTEGERS = frozenset((INT32, INT64))
 _ABSENT = frozenset((NULL, UNDEFINED))
+_NEVER_ABSENT = (Type.ANY, Type.HINT)
 _ACCEPTED: dict[Type, frozenset[int]] = {
     Type.STRING: frozenset((STRING,)),
+    Type.HINT: frozenset((STRING, OBJECT)),
     Type.COLLECTION: frozenset((STRING,)),
     Type.NAMESPACE: frozenset((STRING,)),
     Type.BOOL: frozenset((BOOL,)),
@@ -153,7 +155,7 @@ def take(where: str, parameter: Parameter, code: int, data: bytes, db: str, valu
     """Check one field against its declaration and store its value; null counts as absent."""
     name = parameter.name
     kind = parameter.type
-    if code in _ABSENT and kind is not Type.ANY:
+    if code in _ABSENT and kind not in _NEVER_ABSENT:
         values.pop(name, None)
         return
     value = convert(f"{where}.{name}", kind, code, data, db)
@@ -177,6 +179,8 @@ def convert(field: str, kind: Type | tuple[Type, ...], code: int, data: bytes, d
         if kind is Type.ANY:
             return code, data
         if code not in _ACCEPTED[kind]:
+            if kind is Type.HINT:
+                raise CommandError(Code.FailedToParse, "Hint must be a string or an object")
             if kind is Type.COLLECTION:
                 raise CommandError(Code.BadValue, f"collection name has invalid type {type_name(code)}")
             raise wrong_type(field, code, _expected((kind,)))
@@ -255,6 +259,7 @@ def _decoded(_field: str, code: int, data: bytes, _db: str) -> Any:
 
 _CONVERTERS: dict[Type, Callable[[str, int, bytes, str], Any]] = {
     Type.STRING: lambda _field, _code, data, _db: text_of(data),
+    Type.HINT: lambda _field, code, data, _db: (code, data),
     Type.COLLECTION: _collection,
     Type.NAMESPACE: _namespace,
     Type.BOOL: lambda _field, _code, data, _db: data != b"\0",

@@ -30,13 +30,15 @@ Result = dict[str, Any] | bytes
 class Type(Enum):
     """What a field may hold and the Python shape in which `Arguments` gives it.
 
-    Null and undefined count as absent for every type but ANY, as in the real server's parser.
+    Null and undefined count as absent for every type but ANY and HINT, as in the real server's parser.
     """
 
     ANY = "any"
     """Any value: `Value`, the pair (BSON type byte, raw bytes)."""
     STRING = "string"
     """`str`"""
+    HINT = "hint"
+    """`Value`: an index's name or its key."""
     COLLECTION = "collection"
     """`str`: a valid collection name of the command's database."""
     NAMESPACE = "namespace"

@@ -16,7 +16,7 @@ from bson.raw_bson import RawBSONDocument
 from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.requests.map_reduce import Mode, Output, counts_document, job_of, output_of
+from docstore.commands.requests.map_reduce import Mode, Output, check_read_level, counts_document, job_of, output_of
 from docstore.commands.specs.reads import MAP_REDUCE
 from docstore.js.job import Counts, MapReduceJob
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
@@ -35,6 +35,7 @@ from mongos.stored_functions import stored_functions
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
+    check_read_level(context)
     output = output_of(args, context.db)
     query_context = query_context_of(context, collation=args["collation"])
     tree = parse_filter(args["query"], query_context=query_context)

@@ -17,6 +17,8 @@ from docstore.aggregation.stages.write import Merge, WhenMatched, WhenNotMatched
 from docstore.bson import Value, elements, get_field
 from docstore.bson.walk import BOOL, EMPTY_DOCUMENT, NULL, OBJECT, STRING
 from docstore.commands.arguments import Arguments
+from docstore.commands.concerns import ReadLevel
+from docstore.commands.context import Context
 from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 from docstore.js.job import Counts, Limits, MapReduceJob
@@ -120,6 +122,13 @@ def _check_options(fields: dict[str, tuple[int, bytes]], mode: str) -> None:
         raise CommandError(Code.BadValue, "'out.db' must be a string")
     if mode == "inline" and len(fields) > 1:
         raise CommandError(Code.InvalidOptions, "inline output goes to no collection, and takes no options")
+
+
+def check_read_level(context: Context) -> None:
+    """Errors: InvalidOptions for a level that map-reduce does not have; it may be asked to come after a time."""
+    level = context.read_concern.level
+    if level not in (ReadLevel.LOCAL, ReadLevel.AVAILABLE):
+        raise CommandError(Code.InvalidOptions, f"Command mapReduce does not support readConcern level '{level.value}'")
 
 
 def job_of(

@@ -8,6 +8,5 @@ CURSOR = Parameter("cursor", Type.OBJECT)
 """`{batchSize: n}` of commands that answer with a cursor."""
 COLLATION = Parameter("collation", Type.OBJECT)
 LET = Parameter("let", Type.OBJECT)
-HINT = Parameter("hint", Type.ANY)
-"""An index's name or its key; whoever reads it refuses other types, with another code than that of wrong types."""
+HINT = Parameter("hint", Type.HINT)
 BYPASS = Parameter("bypassDocumentValidation", Type.SAFE_BOOL, default=False)

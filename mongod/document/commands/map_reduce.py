@@ -20,7 +20,7 @@ from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Exceptional, Parameter, Result, Type
-from docstore.commands.requests.map_reduce import Mode, Output, counts_document, job_of, output_of
+from docstore.commands.requests.map_reduce import Mode, Output, check_read_level, counts_document, job_of, output_of
 from docstore.commands.specs.reads import MAP_REDUCE
 from docstore.js.job import Counts, MapReduceJob
 from docstore.js.results import InlineResults, KeptResults, reduce_with_existing
@@ -43,6 +43,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     check_no_view(node.store, context.namespace)
+    check_read_level(context)
     output = output_of(arguments, context.db)
     output.check_sharded(False)
     query_context = query_context_of(context, arguments)

@@ -30,6 +30,8 @@ from tests.unit.node.local import LocalNode
 
 SPREAD = "test.c"
 """Its documents with `k` below 10 are on shard a, the others on shard b; all other collections are on a."""
+ABSENT = "absent"
+"""A database that no shard has."""
 KEY = ShardKey(("k",))
 
 
@@ -95,7 +97,8 @@ class LocalCluster:
         """A shard by its name, or the routing of a namespace."""
         if "." not in name:
             return {"a": self.a, "b": self.b}[name]
-        return Routing(name, "a", self._spread if name == SPREAD else None)
+        primary = None if name.startswith(f"{ABSENT}.") else "a"
+        return Routing(name, primary, self._spread if name == SPREAD else None)
 
     refresh = get
 

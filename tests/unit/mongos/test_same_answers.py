@@ -8,7 +8,8 @@ import bson
 import pytest
 from bson.int64 import Int64
 
-from tests.unit.mongos.local import LocalCluster
+from mongod.document.commands import map_reduce
+from tests.unit.mongos.local import ABSENT, LocalCluster
 from tests.unit.node.local import LocalNode, loop
 
 DOCUMENTS = [{"_id": number, "k": number} for number in range(20)]
@@ -30,7 +31,7 @@ REFUSED: list[dict[str, Any]] = [
     {"find": "c", "unknown": 1},
     *(
         {**command, "hint": hint}
-        for hint in (5, [], True)
+        for hint in (5, [], True, None)
         for command in (
             {"find": "c"},
             {"count": "c"},
@@ -39,6 +40,7 @@ REFUSED: list[dict[str, Any]] = [
             {"findAndModify": "c", "query": {"k": 1}, "update": {"$set": {"y": 1}}},
         )
     ),
+    {"find": "c", "hint": 5, "filter": {"$none": 1}},
     {"aggregate": 2, "pipeline": [], "cursor": {}},
     {"aggregate": 1.5, "pipeline": [], "cursor": {}},
     {"aggregate": True, "pipeline": [], "cursor": {}},
@@ -95,6 +97,28 @@ def test_commands_of_the_admin_database_are_refused_alike(value: dict[str, Any])
     of_node, of_router = loop(story())
     assert of_node["ok"] == 0
     assert (of_router["code"], of_router["errmsg"]) == (of_node["code"], of_node["errmsg"])
+
+
+@pytest.mark.parametrize("command", [{"find": "c"}, {"count": "c"}, {"distinct": "c", "key": "k"}], ids=str)
+def test_a_request_is_refused_alike_where_no_shard_is_asked(command: dict[str, Any]) -> None:
+    async def story() -> list[dict[str, Any]]:
+        cluster = LocalCluster()
+        return [await cluster.reply({**command, **more}, ABSENT) for more in ({}, {"hint": 5})]
+
+    plain, hinted = loop(story())
+    assert plain["ok"] == 1
+    assert hinted["code"] == 9
+
+
+@pytest.mark.parametrize("level", ["majority", "linearizable", "snapshot"])
+def test_a_map_reduce_reads_with_local_concerns_only(level: str) -> None:
+    command = {"mapReduce": "c", "map": "m", "reduce": "r", "out": {"inline": 1}, "readConcern": {"level": level}}
+
+    async def story() -> list[dict[str, Any]]:
+        node = LocalNode(extra=(map_reduce.COMMAND,))
+        return [await node.reply(command), await LocalCluster().reply(command)]
+
+    assert [reply["code"] for reply in loop(story())] == [72, 72]
 
 
 def test_stats_are_given_of_fields_that_nobody_knows() -> None:
