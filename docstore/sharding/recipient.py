@@ -216,7 +216,7 @@ class Recipient:
         assert (incoming.work is not None) == (incoming.state in _PREPARING or bool(incoming.batches))
         assert not incoming.securing or incoming.state in (State.SECURING, State.SECURED)
         assert not incoming.watching or incoming.state in _PREPARING
-        assert bool(incoming.reason) == (incoming.state is State.ENDED)
+        assert not incoming.reason or incoming.state is State.ENDED
 
     # Beginning and ending
 

@@ -224,6 +224,13 @@ def test_a_failure_of_any_step_of_the_preparation_ends_the_migration(steps: int)
     assert played.core.running is None
 
 
+def test_a_failure_without_a_word_ends_the_migration_too() -> None:
+    played = at(State.RECEIVING)
+    played.batch(1)
+    played.fail(CommandError(Code.OperationFailed, ""))
+    assert played.state is State.ENDED
+
+
 # Beginning
 
 
