@@ -147,8 +147,9 @@ def test_the_oplog_can_be_tailed_while_it_grows(member: Member) -> None:
 def test_a_shutdown_command_ends_the_process(deployment: Deployment, member: Member) -> None:
     with connect(member) as client:
         client.admin.command({"shutdown": 1, "force": True})
-    wait_until(lambda: not member.running, 20)
-    deployment.restart("node")
+        wait_until(lambda: not member.running, 20)
+        # Closed while nobody listens, a client looks for its node in vain.
+        deployment.restart("node")
     with connect(member) as client:
         wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 20)
 
