@@ -61,7 +61,7 @@ class Router:
         self.shutdown = shutdown
         self.greeter = RouterGreeter()
         self.hints: Hints | None = None
-        """Where writes wait that have no primary."""
+        """Writes at ANY that had no primary."""
         self.definitions = Definitions()
         """Of keyspaces and CQL tables."""
         self._gossip = gossip
@@ -80,7 +80,7 @@ class Router:
         """A router takes every read; the shard's member decides."""
 
     def gossip(self) -> EncodedGossip:
-        """The latest cluster time that shards told of."""
+        """The latest cluster time in a reply of a shard."""
         return self._gossip.shown
 
     def observe_cluster_time(self, document: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Merging results that are sorted by key into one sorted stream, from files (plain iterators) or shards (asynchronous
 ones).
 
-Keys are compared by the ordering of the job, the same that `runtime/order.js` sorts by. Results with equal keys become
-neighbours, in the order of the streams they came from.
+Keys are compared by the ordering of the job, the same that `runtime/order.js` sorts by. Results with equal keys follow
+each other, in the order of the streams they came from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results of a map-reduce on their way from its worker to wherever they go.
+"""Results of a map-reduce on their way from its worker to their destination.
 
 Results are lists of raw `{_id, value}` documents in the order of keys. A sink takes them list by list and is awaited,
 so that a worker makes no more than are taken.

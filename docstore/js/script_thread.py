@@ -1,12 +1,12 @@
-"""Synchronous work that can wait: a request on a thread of its own, which and the event loop take turns.
+"""Synchronous work that can wait: a request on a thread of its own that takes turns with the event loop.
 
 Filters, stages and expressions are plain functions over bytes, called from deep inside scans, while the scripts in them
 run in another process. A request that has scripts is carried out on a thread. Whenever it has to wait (`wait`, or an
-ordinary `await`) the thread stands still and the loop goes on; while the thread works the loop stands still, as it does
+ordinary `await`) the thread blocks and the loop goes on; while the thread works the loop blocks, as it does
 in any step of any request. So the two never run at the same time: nothing that the thread uses needs a lock, and
 deadlines and pauses mean what they mean elsewhere.
 
-* An exception that the loop throws into the request (it was killed) comes out of the `wait` that stands still.
+* An exception that the loop throws into the request (it was killed) is raised by the `wait` that blocks.
 * The thread ends with the request, whatever becomes of it.
 """
 

@@ -2,7 +2,7 @@
 
 Documents go in through two halves of a buffer, so that the next batch can be received while V8 works on the last one;
 results come out of another. Calls are made through a function without arguments and numbers in a shared array,
-because that is the cheapest call the engine has.
+because that is the cheapest call that the engine has.
 
 * At most one operation runs; `settle` waits for it and raises its failure.
 * Views of buffers stay valid because the runtime keeps the buffers in its own variables; the output's is fetched anew

@@ -2,7 +2,7 @@
 frames.
 
 User code never runs in the server's own process: V8 ends the process it lives in when memory is exhausted, so that
-process must be one that nobody misses. `Workers` keeps a few of them warm; each operation gets a fresh isolate in one
+process must be expendable. `Workers` keeps a few of them warm; each operation gets a fresh isolate in one
 of them.
 
 * A refusal by the user's code (syntax error, throw, time limit, memory limit) is a `CommandError`; the server is

@@ -1,4 +1,4 @@
-"""How the C library keeps the memory that was freed: without this a process never shrinks after large messages.
+"""How much freed memory the C library keeps: without this a process never shrinks after large messages.
 
 With 460 MB behind a cache of 64 MiB, loaded and read twice, a node comes to 270 MB instead of 317 MB.
 """

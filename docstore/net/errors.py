@@ -21,7 +21,7 @@ class NetworkError(Exception):
 
 
 def as_command_error(error: Exception) -> CommandError | None:
-    """What a client behind us is told of a transport failure; None for any other exception (`Dispatcher.translate`)."""
+    """The error that our client gets for a transport failure; None for any other exception (`Dispatcher.translate`)."""
     if isinstance(error, NetworkError):
         return CommandError(error.code, str(error))
     return None

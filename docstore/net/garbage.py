@@ -1,9 +1,9 @@
-"""When a process looks for garbage, and how it gets rid of it without holding its loop.
+"""When a process collects garbage, and how it does so without holding its event loop.
 
-The interpreter's own full collections come whenever enough objects have grown old, and take as long as there are
-objects: a large pipeline would stop everybody. Here they come between two turns of the loop, when something may have
-become garbage since the last one, and not while much more memory is in use than after it; in the end they come all the
-same. Large structures that are done with are taken apart in slices (`docstore.deferred_free`).
+The interpreter's own full collections come whenever enough objects have grown old, and their time grows with the number
+of objects: a large pipeline would stop everybody. Here they come between two turns of the loop, when something may have
+become garbage since the last one, and not while much more memory is in use than after it; after a while they come in
+any case. Large structures that are done with are taken apart in slices (`docstore.deferred_free`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SLICE_SECONDS = 0.002
 
 
 class GarbageCollection:
-    """The full collections of a process, and its litter."""
+    """The full collections of a process, and what it frees in slices."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Sockets before a transport has them, and what every connection's socket is told."""
+"""Sockets before a transport has them, and the options that every connection's socket gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that takes long and asks for no data of the process, away from the event loop."""
+"""Long work that needs nothing of the process's state, done in threads away from the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client knows of a replica set, put together from its members' hello replies. No I/O, no clock.
+"""What a client knows of a replica set, derived from its members' hello replies. No I/O, no clock.
 
 Follows the public Server Discovery and Monitoring specification for replica sets, and serves a single standalone node
 as a set of one.

@@ -46,7 +46,7 @@ class DataNode:
     `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `shard_filter` is installed by a shard, `workers`
     where JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
     map-reduce may have too. `shutdown` asks the process to end, for which a member of a set takes its leave in
-    `shutdown_seconds`; `network` gives the listener's figures once there is one, `links` those of the connections to
+    `shutdown_seconds`; `network` gives the listener's statistics once there is one, `links` those of the connections to
     others, by address. `pool` reaches other members. `parts` are what commands reach: this node, and what an executable
     adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of map-reduces
     and `$out` stages under way. `pause` is awaited between two slices of long work. `rng` gives numbers from 0 up to 1.

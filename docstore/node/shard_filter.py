@@ -1,11 +1,11 @@
 """Which documents of a collection a node may serve: the hook of the sharding layer.
 
-A node without one serves everything. Where one is installed, every command that touches documents enters it: with the
-shard version that the router sent, or without one when a client talks to the shard directly. Writes enter always, so
-that the critical section of a migration can hold them.
+A node without one serves everything. Where one is installed, every command that touches documents asks it: with the
+shard version that the router sent, or without one when a client talks to the shard directly. Writes always ask, so
+that the critical section of a migration can make them wait.
 
-The answer is for now: between `check_version` and the commit of a write there is no await, and a read takes its
-snapshot before its next await. After every pause a write enters again.
+The answer holds for the moment: between `check_version` and the commit of a write there is no await, and a read takes
+its snapshot before its next await. After every pause a write asks again.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict
         reply["me"] = replica_set.host
         reply["info"] = "Config now saved locally.  Should come online in about a minute."
     config = _completed(config)
-    await membership.recognise(config)
+    await membership.find_own_hosts(config)
     if config.config_server != membership.identity.config_server:
         raise CommandError(
             Code.InvalidReplicaSetConfig,
@@ -91,7 +91,7 @@ async def reconfigure(
         raise CommandError(Code.NotYetInitialized, "no replset config has been received")
     config = parse_config(document)
     validate(config)
-    await membership.recognise(config)
+    await membership.find_own_hosts(config)
     limit = _seconds_left(deadline)
     if not force and state.writable:
         await replica_set.wait_for(lambda: not state.writable or not unsettled(state), limit)

@@ -1,14 +1,13 @@
 """Runs the core: performs its effects in order, keeps its timer, carries its messages.
 
-The order of effects can be read in `_pump`: one queue, and while a `Persist` is on its way to disk nothing behind it
-moves. Everything the core is told goes through `deliver`; everything that must follow from a change of its state
-hangs on `after`, which is called once for each event.
+Effects leave one `EffectQueue`, in order: while a `Persist` is on its way to disk nothing behind it moves. Everything
+the core is told goes through `deliver`; everything that must follow from a change of its state hangs on `after`, which
+is called once for each event.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +20,7 @@ from docstore.replicaset.codec import decode_reply, encode_request
 from docstore.replicaset.local_state import LocalState
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
-from docstore.replication.effects import BecomePrimary, Drain, Effect, Follow, Persist, Reply, Send, SteppedDown
+from docstore.replication.effects import BecomePrimary, Drain, EffectQueue, Follow, Persist, Reply, Send, SteppedDown
 from docstore.replication.messages import Answered, Event, HeartbeatReply
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 LOG = component("REPL")
 
 
-class Actor(Protocol):
-    """What the driver has done by others."""
+class ExternalState(Protocol):
+    """What the driver has done by the rest of the member."""
 
     def follow(self, source: str | None) -> None: ...
 
@@ -44,7 +43,7 @@ class Actor(Protocol):
     def after(self) -> None:
         """The core has taken in an event."""
 
-    async def recognise(self, config: ReplicaSetConfig) -> None:
+    async def find_own_hosts(self, config: ReplicaSetConfig) -> None:
         """Find out which member of a configuration we are, before the core sees it."""
 
 
@@ -52,16 +51,21 @@ class Driver:
     """One core on one event loop."""
 
     def __init__(
-        self, core: Core, actor: Actor, local: LocalState, pool: Pool, *, flush: Callable[[], Awaitable[None]]
+        self,
+        core: Core,
+        external: ExternalState,
+        local: LocalState,
+        pool: Pool,
+        *,
+        flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._core = core
-        self._actor = actor
+        self._external = external
         self._local = local
         self._pool = pool
         self._flush = flush
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[Effect] = deque()
-        self._persisting = False
+        self._queue = EffectQueue()
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._last_token = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -76,7 +80,7 @@ class Driver:
     def deliver(self, event: Event) -> None:
         """Tell the core, and do what it says."""
         if not self._closed:
-            self._queue.extend(self._core.receive(event, self.now()))
+            self._queue.add(self._core.receive(event, self.now()))
             self._settle()
 
     async def ask(self, make_event: Callable[[int], Event]) -> Any:
@@ -122,12 +126,11 @@ class Driver:
     def _settle(self) -> None:
         self._pump()
         self._core.check()
-        self._actor.after()
+        self._external.after()
         self._set_timer()
 
     def _pump(self) -> None:
-        while self._queue and not self._persisting:
-            effect = self._queue.popleft()
+        while (effect := self._queue.next()) is not None:
             match effect:
                 case Persist():
                     self._persist(effect)
@@ -136,25 +139,25 @@ class Driver:
                 case Reply():
                     self._reply(effect)
                 case Follow():
-                    self._actor.follow(effect.source)
+                    self._external.follow(effect.source)
                 case Drain():
-                    self._actor.drain(effect.term)
+                    self._external.drain(effect.term)
                 case BecomePrimary():
-                    self._actor.become_primary(effect.term)
+                    self._external.become_primary(effect.term)
                 case SteppedDown():
-                    self._actor.stepped_down(effect.term, effect.reason)
+                    self._external.stepped_down(effect.term, effect.reason)
 
     def _persist(self, effect: Persist) -> None:
         if effect.vote is not None:
             self._local.write_vote(effect.vote)
         if effect.config is not None:
             self._local.write_config(effect.config)
-        self._persisting = True
+        self._queue.hold()
         self.spawn(self._persisted())
 
     async def _persisted(self) -> None:
         await self._flush()
-        self._persisting = False
+        self._queue.release()
         self._settle()
 
     def _reply(self, effect: Reply) -> None:
@@ -175,7 +178,7 @@ class Driver:
         except (NetworkError, CommandError) as failure:
             error = str(failure)
         if isinstance(reply, HeartbeatReply) and reply.config_document is not None:
-            await self._actor.recognise(reply.config_document)
+            await self._external.find_own_hosts(reply.config_document)
         took = self.now() - started
         self.deliver(Answered(peer=effect.to, request=effect.request, reply=reply, round_trip=took, error=error))
 
@@ -194,7 +197,7 @@ class Driver:
     def _tick(self) -> None:
         self._timer = None
         if not self._closed:
-            self._queue.extend(self._core.tick(self.now()))
+            self._queue.add(self._core.tick(self.now()))
             self._settle()
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -40,7 +40,7 @@ REPORT_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class MemberIdentity:
     """Who this process is. `own_addresses`: every "name:port" under which a configuration may mean it."""
 
     set_name: str
@@ -58,7 +58,7 @@ class Membership:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: MemberIdentity,
         store: Store,
         pool: Pool,
         flusher: GroupFlusher,
@@ -201,7 +201,7 @@ class Membership:
             return
         self._on_change()
 
-    async def recognise(self, config: ReplicaSetConfig) -> None:
+    async def find_own_hosts(self, config: ReplicaSetConfig) -> None:
         """Learn which hosts of a configuration that is about to be installed are us."""
         proposed = [member.host for member in config.members]
         pool, process_id = self.pool, self.identity.process_id

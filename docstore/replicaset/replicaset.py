@@ -22,9 +22,9 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp
 from docstore.replicaset.flusher import GroupFlusher
-from docstore.replicaset.greeting import appearance, hello_fields
-from docstore.replicaset.membership import Identity, Membership
-from docstore.replicaset.read.read_concern import Reading
+from docstore.replicaset.hello import hello_fields, topology_seen
+from docstore.replicaset.membership import MemberIdentity, Membership
+from docstore.replicaset.read.read_concern import ReadConcernWaiters
 from docstore.replicaset.waiters import Waiters
 from docstore.replicaset.write_concern import WriteConcernWaiters
 from docstore.replication.messages import StepDown
@@ -74,7 +74,7 @@ class ReplicaSet:
         self._oplog = store.attach_oplog(oplog_bytes)
         self._process_id = ObjectId()
         self.flusher = GroupFlusher(engine.flush, position=lambda: store.last_optime)
-        identity = Identity(
+        identity = MemberIdentity(
             set_name=set_name,
             own_addresses=own_addresses | {host},
             process_id=self._process_id,
@@ -85,7 +85,7 @@ class ReplicaSet:
             identity, store, pool, self.flusher, on_change=self._changed, on_stepped_down=on_step_down
         )
         self._acknowledging = WriteConcernWaiters(lambda: self.membership.state, self.flusher, time.monotonic)
-        self._reading = Reading(store, lambda: self.membership.state)
+        self._reading = ReadConcernWaiters(store, lambda: self.membership.state)
         self._events = Waiters()
         self._tails: list[asyncio.Future[None]] = []
         self._topology = Waiters()
@@ -265,7 +265,7 @@ class ReplicaSet:
             self._reading.progressed(*noted, keep=whole)
         self._acknowledging.wake()
         self._events.wake()
-        seen = appearance(state)
+        seen = topology_seen(state)
         if seen != self._appearance:
             self._appearance = seen
             self._topology_counter += 1

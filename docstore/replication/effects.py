@@ -1,10 +1,13 @@
 """What comes out of the core, in the order in which the driver must do it.
 
 The one rule: `Persist` is durable before any later `Send` or `Reply` of the same list, and before those of later lists.
+`EffectQueue` keeps it, for every driver.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,3 +73,27 @@ class SteppedDown:
 
 Effect = Persist | Send | Reply | Follow | Drain | BecomePrimary | SteppedDown
 Effects = list[Effect]
+
+
+class EffectQueue:
+    """The effects that are still to be done. Between `hold` and `release` none comes out: a driver holds the queue when
+    it has written a `Persist`, and releases it when that is on disk."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Effect] = deque()
+        self._held = False
+
+    def add(self, effects: Iterable[Effect]) -> None:
+        self._waiting.extend(effects)
+
+    def next(self) -> Effect | None:
+        """The next effect, which leaves the queue; None when there is none, or none may come out yet."""
+        return self._waiting.popleft() if self._waiting and not self._held else None
+
+    def hold(self) -> None:
+        assert not self._held, "one Persist at a time"
+        self._held = True
+
+    def release(self) -> None:
+        assert self._held, "something was written"
+        self._held = False

@@ -20,7 +20,7 @@ from docstore.sharding.key import Bound, KeyRange, ShardKey, raw_field
 from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
 
 
-class TornChunks(Exception):
+class InconsistentChunks(Exception):
     """Chunks that do not make a map: read while they changed. Ask again, for all of them."""
 
 
@@ -72,7 +72,7 @@ class ChunkMap:
     """All chunks of one incarnation of a collection, by encoded low end."""
 
     def __init__(self, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> None:
-        """Takes chunks in any order, unchecked; what was read from a catalog goes through `untorn`."""
+        """Takes chunks in any order, unchecked; what was read from a catalog goes through `from_catalog`."""
         self.key = key
         self.epoch = epoch
         self._chunks = sorted(chunks, key=_low_end)
@@ -84,9 +84,10 @@ class ChunkMap:
             self._counts[chunk.shard] = self._counts.get(chunk.shard, 0) + 1
 
     @classmethod
-    def untorn(cls, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> ChunkMap:
+    def from_catalog(cls, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> ChunkMap:
         """A map from records that may show the first half of a split: the new upper parts are there, the lower part
-        still has its old end. Ownership is the same either way; the lower part is shown cut. TornChunks otherwise."""
+        still has its old end. Ownership is the same either way; the lower part is shown cut.
+        InconsistentChunks otherwise."""
         ordered = sorted(chunks, key=_low_end)
         for position in range(len(ordered) - 1):
             chunk, following = ordered[position], ordered[position + 1]
@@ -159,27 +160,27 @@ class ChunkMap:
 
     def updated(self, changed: Sequence[Chunk]) -> ChunkMap:
         """The map after an incremental refresh: `changed` holds every chunk whose lastmod is at or above this map's
-        version. TornChunks when the result would not be a map."""
+        version. InconsistentChunks when the result would not be a map."""
         fresh = {chunk.min.key: chunk for chunk in changed}
         gone = set(fresh)
         for chunk in changed:
             gone.update(old.min.key for old in self.overlapping(chunk.min.key, chunk.max.key))
         kept = [chunk for chunk in self._chunks if chunk.range.min.key not in gone]
-        return ChunkMap.untorn(self.key, self.epoch, [*kept, *fresh.values()])
+        return ChunkMap.from_catalog(self.key, self.epoch, [*kept, *fresh.values()])
 
     def check(self) -> None:
-        """TornChunks unless everything in the module's heading holds."""
+        """InconsistentChunks unless everything in the module's heading holds."""
         expected = self.key.min.key
         for chunk in self:
             if chunk.min.key != expected:
-                raise TornChunks(f"{chunk} does not begin where its neighbour ends")
+                raise InconsistentChunks(f"{chunk} does not begin where its neighbour ends")
             if chunk.max.key <= chunk.min.key:
-                raise TornChunks(f"{chunk} is empty")
+                raise InconsistentChunks(f"{chunk} is empty")
             expected = chunk.max.key
         if expected != self.key.max.key:
-            raise TornChunks("the chunks do not reach the end of the key space")
+            raise InconsistentChunks("the chunks do not reach the end of the key space")
         if len({chunk.lastmod for chunk in self}) != len(self):
-            raise TornChunks("two chunks have the same version")
+            raise InconsistentChunks("two chunks have the same version")
 
 
 def _low_end(chunk: Chunk) -> bytes:

@@ -21,7 +21,7 @@ from bson.binary import Binary
 from bson.objectid import ObjectId
 
 from docstore.bson import array_documents, get_field
-from docstore.sharding.chunks import Chunk, ChunkMap, TornChunks
+from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks
 from docstore.sharding.key import ShardKey
 from docstore.sharding.partitioners import Partitioner
 from docstore.sharding.version import UNSHARDED, ShardVersion
@@ -77,7 +77,7 @@ def routing_request(namespace: str, known: Routing | None) -> dict[str, Any]:
 def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routing:
     """`known` brought up to date by the raw reply of `routing_request(namespace, known)`.
 
-    TornChunks when the two do not fit together: ask again with `known` None.
+    InconsistentChunks when the two do not fit together: ask again with `known` None.
     """
     database = get_field(reply, "database")
     primary = None if database is None else str(bson.decode(database[1])["primary"])
@@ -91,9 +91,9 @@ def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routin
     epoch = record["lastmodEpoch"]
     full = get_field(reply, "full")
     if full is not None and full[1] == b"\1":
-        chunks = ChunkMap.untorn(key, epoch, listed)
+        chunks = ChunkMap.from_catalog(key, epoch, listed)
     elif known is None or known.collection is None or known.collection.epoch != epoch:
-        raise TornChunks("an increment to a routing that is not known")
+        raise InconsistentChunks("an increment to a routing that is not known")
     else:
         chunks = known.collection.chunks.updated(listed)
     name = record.get("partitioner")

@@ -69,8 +69,8 @@ class WriteCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """How a shard is to look for split points in a chunk; see `cut_for`."""
+class SplitTarget:
+    """How a shard is to look for split points in a chunk; see `split_target`."""
 
     low_end: bool
     high_end: bool
@@ -78,10 +78,10 @@ class Cut:
     """A chunk with fewer keys has not reached the target."""
 
 
-def cut_for(chunks_min: bool, chunks_max: bool, target: int, average_bytes: int) -> Cut:
-    """The cut of a chunk that begins (`chunks_min`) or ends (`chunks_max`) with the key space; the low end wins when
+def split_target(chunks_min: bool, chunks_max: bool, target: int, average_bytes: int) -> SplitTarget:
+    """The target of a chunk that begins (`chunks_min`) or ends (`chunks_max`) with the key space; the low end wins when
     both do. `average_bytes`: of the collection's documents."""
-    return Cut(
+    return SplitTarget(
         low_end=chunks_min,
         high_end=chunks_max and not chunks_min,
         keys_in_target=max(-(-target // max(average_bytes, 1)), 1),
@@ -95,10 +95,10 @@ class SplitScan:
     `points`. Decides by number of keys, as documents are not read.
     """
 
-    def __init__(self, low: bytes, cut: Cut) -> None:
+    def __init__(self, low: bytes, target: SplitTarget) -> None:
         self._low = low
-        self._cut = cut
-        self._step = max(cut.keys_in_target // 2, 1)
+        self._target = target
+        self._step = max(target.keys_in_target // 2, 1)
         self._seen = 0
         self._since_point = 0
         self._first: bytes | None = None
@@ -113,10 +113,10 @@ class SplitScan:
             self._first = key
         elif self._second is None and key != self._first:
             self._second = key
-        if self._cut.low_end:
-            return self._second is None or self._seen < self._cut.keys_in_target
-        if self._cut.high_end:
-            return self._seen < self._cut.keys_in_target
+        if self._target.low_end:
+            return self._second is None or self._seen < self._target.keys_in_target
+        if self._target.high_end:
+            return self._seen < self._target.keys_in_target
         if self._since_point >= self._step and key != self._last and key > self._low:
             self._medians.append(key)
             self._since_point = 0
@@ -129,11 +129,11 @@ class SplitScan:
 
         `highest`: the chunk's highest key, None when it has none.
         """
-        if self._seen < self._cut.keys_in_target or self._first is None or highest is None:
+        if self._seen < self._target.keys_in_target or self._first is None or highest is None:
             return []
-        if self._cut.low_end:
+        if self._target.low_end:
             return [] if self._second is None else [self._second]
-        if self._cut.high_end:
+        if self._target.high_end:
             return [highest] if highest > self._first else []
         if len(self._medians) > 1 and self._since_point * 2 < self._step:
             return self._medians[:-1]

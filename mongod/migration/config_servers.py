@@ -11,7 +11,7 @@ import bson
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, Pool, ReplicaSetClient
-from docstore.sharding.chunks import TornChunks
+from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, apply_routing, routing_request
 from mongod.migration.identity import ShardIdentity
 
@@ -44,7 +44,7 @@ class ConfigServers:
         for _ in range(10):
             try:
                 return apply_routing(namespace, known, await self.command(routing_request(namespace, known)))
-            except TornChunks as error:
+            except InconsistentChunks as error:
                 if known is None:
                     LOG.info("Routing was read while it changed", ns=namespace, reason=str(error))
                     await asyncio.sleep(0.01)

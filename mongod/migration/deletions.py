@@ -24,7 +24,7 @@ from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
 from mongod.migration.ranges import delete_some
-from mongod.migration.records import Records
+from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
 
@@ -36,7 +36,9 @@ _RETRY_SECONDS = 5.0
 class RangeDeleter:
     """Deletes one range at a time on the primary of a shard."""
 
-    def __init__(self, node: DataNode, records: Records, shard_filter: RangeShardFilter, tunables: Tunables) -> None:
+    def __init__(
+        self, node: DataNode, records: MigrationRecords, shard_filter: RangeShardFilter, tunables: Tunables
+    ) -> None:
         self._node = node
         self._records = records
         self._shard_filter = shard_filter

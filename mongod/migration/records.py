@@ -28,7 +28,7 @@ MAJORITY_MS = 30_000
 _MAJORITY = WriteConcern("majority", timeout_ms=MAJORITY_MS)
 
 
-class Records:
+class MigrationRecords:
     """Reads and writes the records of one shard member."""
 
     def __init__(self, node: DataNode) -> None:

@@ -28,7 +28,7 @@ from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
 from mongod.migration.recipient.driver import RecipientDriver
-from mongod.migration.records import Records
+from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
 
@@ -42,7 +42,7 @@ class Shard:
     def __init__(self, node: DataNode, pool: Pool, tunables: Tunables) -> None:
         self.node = node
         self.tunables = tunables
-        self.records = Records(node)
+        self.records = MigrationRecords(node)
         self.shard_filter = RangeShardFilter(node, pool, self)
         self.shard_filter.on_term = self._new_term
         self.deleter = RangeDeleter(node, self.records, self.shard_filter, tunables)

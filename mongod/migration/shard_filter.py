@@ -76,7 +76,7 @@ class CriticalSection:
         self._ended.set()
 
 
-class Known:
+class FilteringMetadata:
     """The routing of one namespace as this shard uses it; `accepted` are encoded versions that were found right.
 
     `foreign`: the collection is not sharded and its database lives on another shard, or nowhere.
@@ -99,11 +99,11 @@ class RangeShardFilter:
         self._node = node
         self._pool = pool
         self._membership = membership
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, FilteringMetadata] = {}
         self._base: dict[str, Routing] = {}
         self._forgotten: dict[str, int] = {}
         self._dropped: dict[str, ObjectId] = {}
-        self._refreshing: dict[str, asyncio.Task[Known]] = {}
+        self._refreshing: dict[str, asyncio.Task[FilteringMetadata]] = {}
         self._sections: dict[str, CriticalSection] = {}
         self._term = -1
         self.on_term: Callable[[], None] = lambda: None
@@ -134,7 +134,7 @@ class RangeShardFilter:
             return known.owned
         return self._check(namespace, shard_version, known)
 
-    def _check(self, namespace: str, shard_version: bytes, known: Known | None) -> Predicate | None:
+    def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:
         received = ShardVersion.from_document(bson.decode(shard_version))
         if known is not None and not known.foreign:
             if received.routes_like(known.version):
@@ -173,7 +173,7 @@ class RangeShardFilter:
             self.unblock(namespace, section)
         self.on_term()
 
-    async def known(self, namespace: str) -> Known | None:
+    async def known(self, namespace: str) -> FilteringMetadata | None:
         """See the protocol. A node that no cluster has taken in owns everything."""
         if self._membership.identity is None:
             return None
@@ -211,7 +211,7 @@ class RangeShardFilter:
         self._base.pop(namespace, None)
         self.forget(namespace)
 
-    async def refresh(self, namespace: str) -> Known:
+    async def refresh(self, namespace: str) -> FilteringMetadata:
         """Read the routing from the config servers; one read at a time for each namespace."""
         task = self._refreshing.get(namespace)
         if task is None:
@@ -220,7 +220,7 @@ class RangeShardFilter:
             task.add_done_callback(lambda _: self._refreshing.pop(namespace, None))
         return await asyncio.shield(task)
 
-    async def _read(self, namespace: str) -> Known:
+    async def _read(self, namespace: str) -> FilteringMetadata:
         for _ in range(_LAG_ATTEMPTS):
             generation = self._forgotten.get(namespace, 0)
             routing = await self._membership.config_servers().routing(namespace, self._base.get(namespace))
@@ -229,7 +229,7 @@ class RangeShardFilter:
                 await asyncio.sleep(_LAG_SECONDS)
                 continue
             self._base[namespace] = routing
-            known = Known(routing, self.shard_name)
+            known = FilteringMetadata(routing, self.shard_name)
             if known.routing.collection is not None and self._dropped.get(namespace) == known.version.epoch:
                 return known
             if generation == self._forgotten.get(namespace, 0):

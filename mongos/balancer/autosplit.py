@@ -1,7 +1,7 @@
 """Splitting chunks while they are written: the 2012 ladder (`docstore.sharding.split`), driven by this router's writes.
 
-A look that fails (the shard is away, another router was faster) costs nothing: the chunk stays whole and the next fifth
-of its size asks again. Writes wait for the look, so that what a load leaves behind does not depend on its batching.
+A check that fails (the shard is away, another router was faster) costs nothing: the chunk stays whole and the next
+fifth of its size checks again. Writes wait for the check, so that the chunks of a load do not depend on its batching.
 """
 
 from __future__ import annotations

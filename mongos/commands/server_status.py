@@ -1,4 +1,4 @@
-"""`serverStatus`: this router in figures."""
+"""`serverStatus`: statistics of this router."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Results of a map-reduce that a router puts into a collection.
 
-For a target that is not sharded the results are gathered in a temporary collection of its shard, which then takes the
+For a target that is not sharded the results are collected in a temporary collection of its shard, which then takes the
 target's name or is merged into the target by the shard itself (`docstore.node.pipeline.map_reduce`): the output is
 complete or not there. Into a sharded collection, sharded by `_id`, results are merged one by one as `$merge` does.
 """

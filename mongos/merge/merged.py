@@ -1,4 +1,4 @@
-"""The parts of several shards as one result: merged, cut to skip and limit, finished by the router's stages.
+"""Results of several shards as one: merged, cut to skip and limit, finished by the router's stages.
 
 With a sort the merge is ordered: each part is in order, so the least of the first documents is the next. Without one
 the parts are taken as they come, a batch at a time.

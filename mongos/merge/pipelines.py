@@ -119,7 +119,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
 
 
 async def _of_all_shards(context: Context, request: Request, first: ProcessDocuments) -> MergedCursor:
-    """The pipeline over what its first stage tells of the processes of all shards."""
+    """The pipeline over what its first stage reports of the processes of all shards."""
     router = router_of(context)
 
     async def one(shard: Shard) -> ShardReply:

@@ -1,4 +1,4 @@
-"""Stages that tell of processes, through a router: `$currentOp`, `$listSessions`, `$listLocalSessions`.
+"""Stages that report on processes, through a router: `$currentOp`, `$listSessions`, `$listLocalSessions`.
 
 Operations are those of all shards, and every one says of which; with `localOps` they are the router's own. Sessions
 are those of the shards and of the router, each once.
@@ -49,7 +49,7 @@ _OWN: Mapping[str, Callable[[Context, bytes], list[dict[str, Any]]]] = {
 
 
 def own_documents(context: Context, name: str, options: bytes) -> list[bytes]:
-    """What the stage of this name tells of this router."""
+    """What the stage of this name reports of this router."""
     return [bson.encode(document) for document in _OWN[name](context, options)]
 
 

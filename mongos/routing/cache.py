@@ -1,4 +1,4 @@
-"""What the router believes about where collections live.
+"""What the router knows of where collections live; it may be out of date.
 
 The router is optimistic: it uses what it knows until a shard answers StaleConfig, then brings that one collection up to
 date and tries again. Ownership changes only on the config servers, so a stale belief costs a round trip, never a
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
-from docstore.sharding.chunks import TornChunks
+from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, apply_routing, routing_request
 from docstore.sharding.version import ShardVersion
 from mongos.routing.shards import CONFIG, Shard
@@ -60,7 +60,7 @@ class RoutingCache:
             answer = await self._config.command(CONFIG, routing_request(namespace, known), repeatable=True)
             try:
                 routing = apply_routing(namespace, known, answer.body)
-            except TornChunks:
+            except InconsistentChunks:
                 if known is None:
                     await asyncio.sleep(0.01)
                 known = None

@@ -1,4 +1,4 @@
-"""The cluster time that shards tell of in their replies, as this router passes it on.
+"""The cluster time from the replies of shards, as this router passes it on.
 
 Always true: what is shown never goes back.
 """

@@ -1,4 +1,4 @@
-"""The language of a request at a router: what its filters mean, for choosing shards."""
+"""The query context of a request at a router: what its filters mean, for choosing shards."""
 
 from __future__ import annotations
 

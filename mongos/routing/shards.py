@@ -116,7 +116,7 @@ def _told(error: CommandError, sent: bool) -> CommandError:
 
 
 def unreachable(shard: str, address: str, error: NetworkError) -> CommandError:
-    """What a client is told when a shard's member did not answer; drivers may retry retryable operations."""
+    """The error that a client gets when a shard's member did not answer; drivers may retry retryable operations."""
     return CommandError(error.code, f"no answer from {address} of {shard}: {error}")
 
 

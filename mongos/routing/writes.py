@@ -4,8 +4,8 @@ Statements keep their order where the client asked for it: a run of statements f
 after a failed statement is sent. Unordered batches go to all their shards side by side. A statement that a shard calls
 stale is routed again; one that a shard has carried out is not sent to that shard again.
 
-Bytes written are told to the autosplit accounting, statement by statement: a batch is cut where a chunk is due for a
-look, so the same chunks come out of single inserts and of bulk loads.
+The autosplit accounting counts the bytes written statement by statement: a batch is cut where a chunk is due for a
+check, so single inserts and bulk loads leave the same chunks.
 """
 
 from __future__ import annotations

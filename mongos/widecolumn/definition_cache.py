@@ -41,7 +41,7 @@ class _NamedComparator:
 
 
 class _AnyComparator(Registry):
-    """Finds a comparator for every name: nothing is compared here, and the judgement is left to the shards."""
+    """Finds a comparator for every name: nothing is compared here, shards refuse unknown ones."""
 
     def find(self, name: str) -> Comparator:
         return Unordered(_NamedComparator(full_name(name)))

@@ -1,7 +1,7 @@
 """The commands of rows through a router: each goes as it came to the owners of its rows, with a timestamp if it writes.
 
 What cannot be routed because it is not well-formed goes to the keyspace's shard, which says what is wrong with it. A
-batch that concerns several shards is judged as a whole by that shard before any of it is applied; then each shard gets
+batch that concerns several shards is checked as a whole by that shard before any of it is applied; then each shard gets
 its part of each column family.
 """
 
@@ -145,7 +145,7 @@ async def write_row(context: Context, arguments: Arguments) -> Result:
 
 
 async def write_batch(context: Context, arguments: Arguments) -> Result:
-    """Mutations of many rows. Errors: those of the judgement of the whole; then the first that a shard gives."""
+    """Mutations of many rows. Errors: those of the check of the whole; then the first that a shard gives."""
     executor, level = RouterExecutor(context), level_named(arguments["consistency"])
     mutations: list[bytes] = arguments["mutations"]
     base = forwarded(context.raw, without=("mutations",), add=_timestamp(arguments))
@@ -194,7 +194,7 @@ def _with_mutations(base: bytes, mutations: Sequence[bytes]) -> bytes:
 
 
 async def _on_one_shard(executor: RouterExecutor, keyspace: str, families: dict[str, Keyed]) -> bool:
-    """Whether one shard judges the batch as a whole anyhow: it is of one column family and has one owner."""
+    """Whether one shard checks the whole batch anyway: it is of one column family and has one owner."""
     if len(families) > 1:
         return False
     ((name, rows),) = families.items()

@@ -79,6 +79,22 @@ class Processes:
         self.clients.append(client_of(member))
         return len(self.members) - 1
 
+    def settle(self) -> None:
+        """For the next test: everyone runs, `test` is gone, and the primary is number 0 from now on."""
+        self.resume(*range(len(self.members)))
+        self.deployment.start(*(member for member in self.members if not member.running))
+        wait_until(lambda: sorted(self.states()) == ["PRIMARY"] + ["SECONDARY"] * (len(self.members) - 1), 20)
+        primary = self.wait_primary()
+        for each in (self.members, self.clients):
+            each.insert(0, each.pop(primary))  # type: ignore[attr-defined]
+        for secondary in self.clients[1:]:
+            # One that has stepped down may run again.
+            secondary.admin.command("replSetFreeze", 0)
+        self[0].drop_database("test")
+        wait_until(self.converged, 20)
+        # A member that was added anew counts from a later configuration on.
+        wait_until(lambda: self[0].admin.command("replSetGetStatus")["votingMembersCount"] == len(self.members), 20)
+
     def kill(self, number: int) -> None:
         self.deployment.kill(self.members[number].name)
 

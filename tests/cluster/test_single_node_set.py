@@ -154,6 +154,13 @@ def test_a_shutdown_command_ends_the_process(deployment: Deployment, member: Mem
         wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], 20)
 
 
+def test_a_member_tells_of_its_default_concerns(member: Member) -> None:
+    with connect(member) as client:
+        reply = client.admin.command("getDefaultRWConcern")
+    assert reply["defaultWriteConcern"]["w"] == "majority"
+    assert reply["defaultReadConcern"] == {"level": "local"}
+
+
 def test_a_snapshot_session_reads_one_state(member: Member) -> None:
     client = connect(member)
     collection = client.snapshots.c

@@ -5,6 +5,7 @@ A case is a list of commands, carried out in order; the replies of all of them c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bson.code import Code
@@ -120,51 +121,57 @@ STORED = [
 ]
 
 
+def _by_name(names: Iterable[str]) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+FAMILIES: tuple[tuple[str, Mapping[str, Any], Callable[[Any], list[Command]]], ...] = (
+    ("field out", _by_name(texts.NAMES), lambda name: [map_reduce(emitting("1", f"this.{name}"), FIRST, "typed")]),
+    (
+        "field as text",
+        _by_name(texts.NAMES),
+        lambda name: [
+            map_reduce(emitting("1", f"[typeof this.{name}, tojson(this.{name}), '' + this.{name}]"), FIRST, "typed")
+        ],
+    ),
+    (
+        "argument",
+        _by_name(texts.NAMES),
+        lambda name: [project("function (v) { return {t: typeof v, v: v} }", [f"${name}"], "typed")],
+    ),
+    ("value out", texts.MADE, lambda value: [map_reduce(emitting("1", f"{{v: {value}}}"), FIRST, "typed")]),
+    ("function gives", texts.MADE, lambda value: [project(f"function () {{ return {value} }}", [], "typed")]),
+    ("key", texts.KEYS, lambda key: [map_reduce(emitting(key, "1"))]),
+    (
+        "reduce",
+        texts.REDUCES,
+        lambda source: [map_reduce("function () { emit('k', this.n); emit('k', 2) }", source)],
+    ),
+    ("finalize", texts.FINALIZES, lambda source: [map_reduce(emitting("this.s", "1"), SUM, finalize=source)]),
+    ("map throws", texts.ERRORS, lambda source: [map_reduce(f"function () {{ {source} }}")]),
+    ("where throws", texts.ERRORS, lambda source: [find({"$where": f"function () {{ {source}; return true }}"})]),
+    ("function throws", texts.ERRORS, lambda source: [project(f"function () {{ {source} }}", [])]),
+    ("source", texts.SOURCES, lambda source: [map_reduce(source)]),
+    ("body", texts.SOURCES, lambda source: [project(source, ["$n"])]),
+    (
+        "scope",
+        texts.SCOPES,
+        lambda scope: [map_reduce(emitting("1", "{t: typeof given, v: given}"), FIRST, "typed", scope=scope)],
+    ),
+    ("out", texts.OUTS, lambda out: _written(out)),
+    ("option", texts.OPTIONS, lambda options: [map_reduce(emitting("this.s", "1"), SUM, **options)]),
+    ("where", texts.WHERES, lambda condition: [find({"$where": condition})]),
+    ("language", texts.LANGUAGE, lambda source: [project(f"function () {{ {source} }}", [], "typed")]),
+    ("accumulator", ACCUMULATORS, lambda command: [command]),
+    ("stored", {str(position): command for position, command in enumerate(STORED)}, lambda command: [command]),
+)
+"""(family, what the cases of it are made of by name, the commands of a case)."""
+
+
 def cases() -> dict[str, list[Command]]:
     """Every case by name."""
-    made: dict[str, list[Command]] = {}
-
-    def add(family: str, name: str, *commands: Command) -> None:
-        made[f"{family}: {name}"] = list(commands)
-
-    for name in texts.NAMES:
-        add("field out", name, map_reduce(emitting("1", f"this.{name}"), FIRST, "typed"))
-        text = f"[typeof this.{name}, tojson(this.{name}), '' + this.{name}]"
-        add("field as text", name, map_reduce(emitting("1", text), FIRST, "typed"))
-        add(
-            "argument",
-            name,
-            project("function (v) { return {t: typeof v, v: v} }", [f"${name}"], "typed"),
-        )
-    for name, value in texts.MADE.items():
-        add("value out", name, map_reduce(emitting("1", f"{{v: {value}}}"), FIRST, "typed"))
-    for name, value in texts.MADE.items():
-        add("function gives", name, project(f"function () {{ return {value} }}", [], "typed"))
-    for name, key in texts.KEYS.items():
-        add("key", name, map_reduce(emitting(key, "1")))
-    for name, source in texts.REDUCES.items():
-        add("reduce", name, map_reduce("function () { emit('k', this.n); emit('k', 2) }", source))
-    for name, source in texts.FINALIZES.items():
-        add("finalize", name, map_reduce(emitting("this.s", "1"), SUM, finalize=source))
-    for name, source in texts.ERRORS.items():
-        add("map throws", name, map_reduce(f"function () {{ {source} }}"))
-        add("where throws", name, find({"$where": f"function () {{ {source}; return true }}"}))
-        add("function throws", name, project(f"function () {{ {source} }}", []))
-    for name, source in texts.SOURCES.items():
-        add("source", name, map_reduce(source))
-        add("body", name, project(source, ["$n"]))
-    for name, scope in texts.SCOPES.items():
-        add("scope", name, map_reduce(emitting("1", "{t: typeof given, v: given}"), FIRST, "typed", scope=scope))
-    for name, out in texts.OUTS.items():
-        add("out", name, *_written(out))
-    for name, options in texts.OPTIONS.items():
-        add("option", name, map_reduce(emitting("this.s", "1"), SUM, **options))
-    for name, condition in texts.WHERES.items():
-        add("where", name, find({"$where": condition}))
-    for name, source in texts.LANGUAGE.items():
-        add("language", name, project(f"function () {{ {source} }}", [], "typed"))
-    for name, command in ACCUMULATORS.items():
-        add("accumulator", name, command)
-    for position, command in enumerate(STORED):
-        add("stored", str(position), command)
-    return made
+    return {
+        f"{family}: {name}": commands(source)
+        for family, sources, commands in FAMILIES
+        for name, source in sources.items()
+    }

@@ -18,7 +18,17 @@ from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication import leadership
 from docstore.replication.config import MemberConfig, ReplicaSetConfig, Settings
 from docstore.replication.core import Core
-from docstore.replication.effects import BecomePrimary, Drain, Effect, Follow, Persist, Reply, Send, SteppedDown
+from docstore.replication.effects import (
+    BecomePrimary,
+    Drain,
+    Effect,
+    EffectQueue,
+    Follow,
+    Persist,
+    Reply,
+    Send,
+    SteppedDown,
+)
 from docstore.replication.matching import CommonPoint, Verdict, judge
 from docstore.replication.messages import (
     NO_VOTE,
@@ -177,8 +187,7 @@ class Member:
         self.flushing = False
         self.source: str | None = None
         self.fetch_number = 0
-        self.effects: list[Effect] = []
-        self.persisting = False
+        self.effects = EffectQueue()
         self.answers: dict[int, Callable[[Any], None]] = {}
         self.next_token = 1
         self.waiting: list[tuple[Entry, Acknowledgement, int]] = []
@@ -261,18 +270,18 @@ class Member:
         self._progress()
 
     def _perform(self, effects: list[Effect]) -> None:
-        self.effects.extend(effects)
+        self.effects.add(effects)
         self._drain_effects()
         self._settle()
 
     def _drain_effects(self) -> None:
-        while self.effects and not self.persisting:
-            self._do(self.effects.pop(0))
+        while (effect := self.effects.next()) is not None:
+            self._do(effect)
 
     def _do(self, effect: Effect) -> None:
         match effect:
             case Persist():
-                self.persisting = True
+                self.effects.hold()
                 self.later(self.cluster.random.uniform(0.001, 0.015), lambda: self._persisted(effect))
             case Send():
                 incarnation = self.incarnation
@@ -311,7 +320,7 @@ class Member:
             self.disk.vote = effect.vote
         if effect.config is not None:
             self.disk.config = effect.config
-        self.persisting = False
+        self.effects.release()
         self._drain_effects()
         self._settle()
 

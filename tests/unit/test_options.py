@@ -18,10 +18,10 @@ from docstore.options import (
     SCRIPTING,
     SHUTDOWN,
     STORAGE,
-    UNSUPPORTED,
     Options,
     program,
 )
+from docstore.options.unsupported import UNSUPPORTED
 
 GROUPS = (NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN)
 

@@ -35,7 +35,7 @@ from docstore.query.filter.tree import Filter, TextSearch, strengthened
 from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.metadata import keyed_by
 from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, IndexScan, Merge, NearScan, Plan, Union
-from docstore.query.plan.distinct import over_distinct
+from docstore.query.plan.distinct_scan import over_distinct
 from docstore.query.plan.near import near_plan
 from docstore.query.plan.plan import choose
 from docstore.query.plan.text import text_plan

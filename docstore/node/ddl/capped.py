@@ -1,7 +1,7 @@
 """Copies of a collection into a new capped one: as many of its newest documents as fit, in their order.
 
-A copy reads one state. `convert` puts the copy in the place of its source, and so begins again when the source was
-written to meanwhile.
+A copy reads one snapshot. `convert` replaces the source by the copy, so it begins again when the source was written to
+meanwhile.
 """
 
 from __future__ import annotations

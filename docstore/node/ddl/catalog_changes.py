@@ -1,4 +1,4 @@
-"""Changes of the catalog: each in a write unit of its own, entered as any write is, acknowledged as any write is."""
+"""Changes of the catalog: each in a unit of work of its own, checked and acknowledged as any write is."""
 
 from __future__ import annotations
 

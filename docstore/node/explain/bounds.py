@@ -1,7 +1,7 @@
 """Ranges of encoded index keys as explain shows them: `[1, 5)`, `["a", {})`, `[MinKey, MaxKey]`.
 
-Reads back the encoding of `docstore.kernel.keys.encoding`, as far as text for people goes: what is rare in bounds is
-shown as bytes.
+Decodes the keys of `docstore.kernel.keys.encoding` for people to read; types that are rare in bounds are shown as
+bytes.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ Over = Callable[[Context, View, DocumentSource], Stream]
 
 
 async def explained(context: Context, subject: Subject, verbosity: str, over: Over | None = None) -> dict[str, Any]:
-    """The sections of the reply that tell of the plan and, if it is to be run, of its execution."""
+    """The sections of the reply about the plan and, if it is to be run, its execution."""
     node = node_of(context)
     view = await finish_steps(context, view_of(context))
     try:
@@ -160,7 +160,7 @@ async def _measured(
 async def _counted(
     context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage
 ) -> PlanStats:
-    """The figures of a count that reads no documents."""
+    """The statistics of a count that reads no documents."""
     node = node_of(context)
     query = subject.query
     counting = open_count(collection, query, view.reader, owned=view.owned, clock=node.clock)

@@ -1,4 +1,4 @@
-"""The figures of an execution beside the stages of its plan.
+"""Execution statistics of the stages of a plan, as `executionStats` shows them.
 
 The executor counts index entries, documents looked at, documents that matched and documents given. What the single
 stages did follows from those: the real server counts one unit of work for each entry or document that a stage takes,

@@ -1,4 +1,4 @@
-"""The collections of a database in one state of the data, as pipelines read them: their own and those of `$lookup`.
+"""The collections of a database in one snapshot, as pipelines read them: their own and those of `$lookup`.
 
 Every read is planned as a find is, so that the filter in front of a pipeline uses indexes.
 """

@@ -1,13 +1,13 @@
 """Where a map-reduce's results go: complete or not at all, whatever happens to the process meanwhile.
 
-Results are gathered in a temporary collection, `tmp.mr.<id>` of the target's database. When they are complete,
+Results are collected in a temporary collection, `tmp.mr.<id>` of the target's database. When they are complete,
 
 * `replace` gives it the target's name in one step; it was made with the target's options and indexes;
 * `merge` and `reduce` do the same where there is no target, else note in `UNFINISHED` that the temporary collection is
   to be merged into the target, and put its documents into the target one by one, each in the place of the document
   with its `_id`. The note and the temporary collection go in one step when all is done.
 
-After a crash, or a change of the primary, `finish_left_outputs` merges on what has a note and drops temporary
+After a crash, or a change of the primary, `finish_left_outputs` goes on merging those with a note and drops temporary
 collections without one. Merging a document twice changes nothing, so it may begin anew.
 """
 

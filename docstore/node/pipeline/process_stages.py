@@ -1,4 +1,4 @@
-"""The documents of the stages that tell of a collection or of the process: `$collStats`, `$indexStats`, `$currentOp`,
+"""The documents of the stages that describe a collection or the process: `$collStats`, `$indexStats`, `$currentOp`,
 `$listLocalSessions`, `$listSessions`, `$planCacheStats`.
 """
 

@@ -1,4 +1,4 @@
-"""An aggregation over the node's data: what the find layer can do, and the stages run over what it finds."""
+"""An aggregation over the node's data: a find for the leading stages, and the other stages run over what it returns."""
 
 from __future__ import annotations
 

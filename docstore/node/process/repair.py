@@ -1,4 +1,4 @@
-"""`--repair`: a database directory is made readable, and consistent with its documents, and the process ends."""
+"""`--repair`: make a database directory readable and consistent with its documents, and exit."""
 
 from __future__ import annotations
 

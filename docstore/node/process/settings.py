@@ -1,4 +1,4 @@
-"""What a data node is told at its start, as one value."""
+"""The settings with which a data node starts, as one value."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""From settings to a running node, and back: the parts are made in one order and ended in the other.
+"""From settings to a running node, and back: its parts are started in one order and stopped in the reverse one.
 
 Start: engine (which locks the directory), store, replication, the executable's own services, listener. A node accepts
-its first connection when everything behind it is ready. Stop: the office is handed over, listener (operations end with
-InterruptedAtShutdown), own services, replication (flushes), engine. Whatever start has reached when it fails is ended
-in the same order.
+its first connection when everything behind it is ready. Stop: a primary hands over, listener (operations end with
+InterruptedAtShutdown), own services, replication (flushes), engine. If starting fails, the parts that were started are
+stopped in the same order.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class NodeProcess:
     async def stop(self) -> None:
         """End everything in order; safe to call twice.
 
-        A member of a set first leaves its office and tells its clients, and lets running operations end, in the time
-        that the node's `shutdown_seconds` allow.
+        A member of a set first hands over if it is primary, tells its clients, and lets running operations end, in the
+        time that the node's `shutdown_seconds` allow.
         """
         LOG.info("Shutting down")
         if not self._stopping:
@@ -212,7 +212,7 @@ def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset
 
 
 def translate_storage_error(error: Exception) -> CommandError | None:
-    """What a client is told of a disk that is full or damaged; other failures of the engine stop the process.
+    """The error that a client gets when the disk is full or damaged; other failures of the engine stop the process.
 
     A write that the engine refused otherwise may be there or not: nothing that is in memory can be trusted any more,
     and the next start reads what is on disk. Errors that are not the engine's have no meaning here.

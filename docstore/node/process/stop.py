@@ -1,4 +1,4 @@
-"""`--shutdown`: ask the server that has a data directory open to end, and wait until it has."""
+"""`--shutdown`: ask the server that has a data directory open to exit, and wait until it has."""
 
 from __future__ import annotations
 

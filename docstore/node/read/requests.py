@@ -37,13 +37,16 @@ def batch_size_of(arguments: Arguments) -> int | None:
 
 
 def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
-    """The language of a request: its `let` and collation, the time, dice. Errors: those of `let` and the collation."""
+    """What a request says besides its filter: `let`, collation, the time, random numbers.
+
+    Errors: those of `let` and the collation.
+    """
     node, given = node_of(context), arguments.given()
     return under(query_context_at(node, given.get("let")), node, context.namespace, given.get("collation"))
 
 
 def under(query_context: QueryContext, node: DataNode, namespace: str, collation: bytes | None) -> QueryContext:
-    """The language with the collation that a request asks for, else with that of the collection or view.
+    """The query context with the collation that a request asks for, else with that of the collection or view.
 
     Errors: those of the collation, OptionNotSupportedOnView for one that is not the view's.
     """

@@ -5,8 +5,8 @@
 * `linearizable` reads the newest state and waits until a majority has confirmed that this node was the primary.
 * `snapshot` reads the majority's state at one cluster time, and says which; refused where the catalog has changed.
 * Both need a member of a replica set.
-* A read enters the ownership after all waiting, in the step in which its snapshot is taken, so that filter and state
-  agree.
+* A read checks the shard version after all waiting, in the step in which its snapshot is taken, so that filter and
+  state agree.
 """
 
 from __future__ import annotations

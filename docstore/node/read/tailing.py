@@ -1,4 +1,4 @@
-"""Tailing: cursors that stay at the end of an ordered log of documents and give what is added to it.
+"""Tailing: cursors that stay at the end of an ordered log of documents and return what is added to it.
 
 A log is the oplog or a capped collection. A tail reads the newest state with each batch, sees a document in the step
 after its write unit was committed, and skips none: positions only grow. A tail whose last document has gone ends with

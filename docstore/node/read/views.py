@@ -92,7 +92,7 @@ def check_other_views(context: Context, pipeline: Pipeline) -> None:
 def check_reads_input(pipeline: Pipeline, namespace: str) -> None:
     """Refuse a pipeline over a view that begins with documents of its own.
 
-    Errors: CommandNotSupportedOnView for figures of a collection, Location40602.
+    Errors: CommandNotSupportedOnView for statistics of a collection, Location40602.
     """
     if pipeline.has_source:
         name = elements(pipeline.stages[0].raw)[0][0]

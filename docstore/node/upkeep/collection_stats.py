@@ -1,4 +1,4 @@
-"""Figures about collections and databases, as collStats, dbStats and `$collStats` show them."""
+"""Statistics of collections and databases, as collStats, dbStats and `$collStats` show them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def number(value: int) -> int:
 
 
 def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1) -> dict[str, Any]:
-    """The storage figures of a collection in units of `scale` bytes; of one that is not there with None."""
+    """The storage statistics of a collection in units of `scale` bytes; of one that is not there with None."""
     if collection is None:
         return {
             "size": 0, "count": 0, "numOrphanDocs": 0, "storageSize": 0, "totalSize": 0, "nindexes": 0,
@@ -60,7 +60,7 @@ def _limits(collection: Collection, scale: int) -> dict[str, Any]:
 
 
 def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
-    """The figures of `local.oplog.rs`, in the form of a capped collection."""
+    """The statistics of `local.oplog.rs`, in the form of a capped collection."""
     metrics: dict[str, Any] = {"size": number(oplog.size // scale), "count": number(oplog.count)}
     if oplog.count:
         metrics["avgObjSize"] = oplog.size // oplog.count
@@ -78,7 +78,7 @@ def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
 
 
 def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str, Any]:
-    """The storage figures of what the namespace names. Errors: CommandNotSupportedOnView."""
+    """The storage statistics of what the namespace names. Errors: CommandNotSupportedOnView."""
     check_no_view(node.store, namespace)
     if namespace == OPLOG_NS and node.store.oplog is not None:
         return oplog_stats(node.store.oplog, scale)

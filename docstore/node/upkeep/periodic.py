@@ -1,4 +1,4 @@
-"""What a node does now and then: forgets what a majority has made permanent, and gives space back.
+"""What a node does now and then: drops undo records that a majority has made needless, and gives disk space back.
 
 Each job works in slices between pauses. None of them changes what any reader may see.
 """

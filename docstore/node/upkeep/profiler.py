@@ -1,10 +1,10 @@
-"""The profiler: requests written down in the `system.profile` of their database.
+"""The profiler: requests recorded in the `system.profile` of their database.
 
 Each database has a level: 0 writes nothing, 1 what is slow (or matches the filter), 2 everything (that matches the
 filter). `slow_ms` and `sample_rate` are the process's. The collection is capped, made with the first level above 0, and
-does not replicate: it is about this process. What a request costs while nothing is profiled is one look at a list.
+does not replicate: it is about this process. While nothing is profiled a request costs one look at a list.
 
-Entries have the fields of MongoDB's that this server knows, and an `_id`.
+Entries have those fields of MongoDB's entries that this server knows, and an `_id`.
 """
 
 from __future__ import annotations

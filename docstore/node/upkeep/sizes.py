@@ -1,4 +1,4 @@
-"""How much collections take: documents as counted with every write, space as the engine estimates it."""
+"""How much collections take: documents as every write counts them, disk space as the engine estimates it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
 
 
 def _entry_bytes(engine: Engine, index: Index) -> float:
-    """The mean size of an index's entries, judged by the first ones."""
+    """The mean size of an index's entries, estimated from the first ones."""
     sizes = [len(key) + len(value) for key, value in islice(engine.items(_INDEXES, index.prefix, index.end), _SAMPLE)]
     return sum(sizes) / len(sizes) if sizes else 0.0
 

@@ -1,8 +1,8 @@
-"""Documents of TTL indexes go when their time is over, by ordinary deletions of the primary.
+"""Documents of TTL indexes are deleted when they have expired, by ordinary deletions of the primary.
 
-A document is over when a date under the index, the lowest where there are several, lies `expireAfterSeconds` back. What
-is no date never ends. Each slice looks anew at who is primary, which ranges are owned and which indexes there are.
-Collections without a TTL index cost nothing but being listed.
+A document has expired when a date under the index, the earliest where there are several, is `expireAfterSeconds` in the
+past. Values that are no dates never expire. Each slice checks again who is primary, which ranges are owned and which
+indexes there are. Collections without a TTL index cost nothing but being listed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEAST_DATE_MS = -(1 << 63)
 
 
 class TtlMonitor(PeriodicTask):
-    """Runs the passes of a node; `node.expiry` holds its settings and figures."""
+    """Runs the passes of a node; `node.expiry` holds its settings and counters."""
 
     name = "TTL monitor"
 

@@ -1,4 +1,4 @@
-"""When documents of TTL indexes are looked for, and how many have gone: the TTL monitor's settings and figures."""
+"""The TTL monitor's settings and counters: how often it looks for expired documents, how many it has deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the statements of a write command: in slices, each entered anew, acknowledged once at the end.
+"""Runs the statements of a write command in slices, each checked anew, and acknowledges them once at the end.
 
 Always true:
 

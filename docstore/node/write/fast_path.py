@@ -1,4 +1,4 @@
-"""A write of one document, carried out without the machinery that slices, pauses and orders many.
+"""A write of one document, carried out without what slices, pauses and orders many.
 
 Most commands that write are of this kind: one document to insert, or one whose `_id` the filter names, to be deleted or
 changed by an update that the kernel applies. Each function does the whole command or answers None, having done nothing.

@@ -1,4 +1,4 @@
-"""One document found, changed or removed, and given back as it was before or is afterwards.
+"""findAndModify: one document is found, changed or removed, and returned as it was before or is afterwards.
 
 A retry of an executed command answers from what the oplog keeps of it: the document that the first answer held stands
 in an entry of its own, written in the same batch as the change.

@@ -1,4 +1,4 @@
-"""The statements of an insert: documents prepared and written many to a unit.
+"""The statements of an insert: documents are prepared, and many are written in one unit of work.
 
 One unit holds a run of documents of the command, bounded in number and bytes: its commit must not hold the loop for
 long either. A document that is refused leaves the unit as it was.

@@ -1,4 +1,4 @@
-"""Statements of update and delete done one after another, each in as many slices as it needs."""
+"""Runs the statements of an update or delete one after another, each in as many slices as it needs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The validator of a collection: a filter that documents must match to be inserted or updated.
 
-What may not stand in one is what needs more than the document: text and position searches, JavaScript, chance.
+It may not use what needs more than the document: `$text`, `$near`, JavaScript, random numbers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A plan says where the documents come from; the filter is applied to all of them 
 true: a plan's source holds every document that satisfies the filter (`docstore.query.plan.bounds`), and `provides_sort`
 is only set when the source yields them in the order asked for.
 
-* A filter that fixes `_id` is a lookup (`identity`).
+* A filter that fixes `_id` is a lookup (`id_lookup`).
 * Otherwise the best of what the indexes offer is taken (`candidates`), in the order that they give (`ordering`).
 * A disjunction is a union when every branch finds an index of its own (`disjunction`).
 * An index that does not hold every document serves the filters of `docstore.query.plan.index_bounds.covers`.
@@ -21,7 +21,7 @@ from docstore.query.plan.access import IdLookup, Plan
 from docstore.query.plan.candidates import best_plan, collection_scan, index_plans
 from docstore.query.plan.disjunction import union_plans
 from docstore.query.plan.hinted import between_plan, hinted_plan
-from docstore.query.plan.identity import beside_id, id_value
+from docstore.query.plan.id_lookup import beside_id, id_value
 from docstore.query.plan.index_bounds import IndexInfo
 from docstore.query.sort import UNSORTED, Sort
 

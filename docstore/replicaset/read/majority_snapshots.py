@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_KEPT = 256
 
 
-class _Held:
+class _SharedSnapshot:
     """A snapshot and how many hold it: the list counts as one."""
 
     __slots__ = ("holders", "optime", "snapshot")
@@ -44,7 +44,7 @@ class MajoritySnapshots:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._kept: list[_Held] = []
+        self._kept: list[_SharedSnapshot] = []
         self._last = NULL_OPTIME
         self._commit_point = NULL_OPTIME
 
@@ -57,7 +57,7 @@ class MajoritySnapshots:
         if last < self._last:
             self._drop(lambda held: held.optime > last)
         if not self._kept or last > self._kept[-1].optime:
-            self._kept.append(_Held(last, self._engine.snapshot()))
+            self._kept.append(_SharedSnapshot(last, self._engine.snapshot()))
         self._last = last
         passed = sum(held.optime <= commit_point for held in self._kept)
         for held in self._kept[: max(passed - 1, 0)]:
@@ -90,7 +90,7 @@ class MajoritySnapshots:
         """Let all go that nobody reads."""
         self._drop(lambda _held: True)
 
-    def _drop(self, doomed: Callable[[_Held], bool]) -> None:
+    def _drop(self, doomed: Callable[[_SharedSnapshot], bool]) -> None:
         going = [held for held in self._kept if doomed(held)]
         self._kept = [held for held in self._kept if not doomed(held)]
         for held in going:

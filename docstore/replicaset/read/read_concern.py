@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     View = tuple[Reader, Callable[[], None]]
 
 
-class Reading:
+class ReadConcernWaiters:
     """The readers of one member that wait. Deadlines are in monotonic seconds."""
 
     def __init__(self, store: Store, state: Callable[[], State]) -> None:

@@ -35,7 +35,7 @@ from docstore.namespace import replicates
 from docstore.optime import OpTime
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import SLICE_SECONDS, Applier
-from docstore.replicaset.sync.remote import Remote
+from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.session_rows import copy_rows
 from docstore.storage import Batch, Family
 
@@ -83,7 +83,7 @@ class InitialSync:
         self,
         store: Store,
         local: LocalState,
-        remote: Remote,
+        remote: RemoteMember,
         *,
         flush: Callable[[], Awaitable[None]],
         clock: Callable[[], float],

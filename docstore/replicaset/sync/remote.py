@@ -26,7 +26,7 @@ SLACK_SECONDS = 5.0
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
 
-class Remote:
+class RemoteMember:
     """One member as a source of data."""
 
     def __init__(self, pool: Pool, address: str, *, timeout: float) -> None:

@@ -19,7 +19,7 @@ from docstore.collection.oplog.oplog import entry_optime
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.local_state import LocalState
-from docstore.replicaset.sync.remote import Remote
+from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replication.matching import CommonPoint
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class NoCommonPoint(Exception):
     """The logs share no entry any more: this member can only be synced anew."""
 
 
-async def find_common_point(store: Store, remote: Remote) -> OpTime:
+async def find_common_point(store: Store, remote: RemoteMember) -> OpTime:
     """The newest entry that both logs hold. Errors: NoCommonPoint, NetworkError, CommandError."""
     assert store.oplog is not None
     search = CommonPoint(entry_optime(entry) for entry in store.oplog.scan_back(store.engine))

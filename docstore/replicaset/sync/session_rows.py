@@ -17,7 +17,7 @@ from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
-    from docstore.replicaset.sync.remote import Remote
+    from docstore.replicaset.sync.remote import RemoteMember
 
 COMMAND_NAME = "replSetFetchSessions"
 ROWS_AT_ONCE = 5_000
@@ -33,7 +33,7 @@ def rows_after(store: Store, key: bytes) -> dict[str, Any]:
     return {"rows": rows, "more": len(rows) == 2 * ROWS_AT_ONCE}
 
 
-async def copy_rows(store: Store, remote: Remote) -> int:
+async def copy_rows(store: Store, remote: RemoteMember) -> int:
     """Copy all of the source's rows; how many. Errors: NetworkError, CommandError."""
     copied, key, more = 0, b"", True
     while more:

@@ -24,7 +24,7 @@ from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import Applier
 from docstore.replicaset.sync.initial_sync import AttemptFailed, InitialSync, SyncProgress
-from docstore.replicaset.sync.remote import Remote
+from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.rollback import NoCommonPoint, find_common_point, roll_back
 from docstore.replication.matching import Verdict, judge
 from docstore.replication.messages import CatchUpEnded, Drained, Event, FollowerState, SourceFailed
@@ -138,7 +138,7 @@ class SyncSourceFollower:
         try:
             settings = self._member.state.config
             assert settings is not None
-            remote = Remote(self._pool, source, timeout=max(settings.settings.election_timeout, RETRY_SECONDS))
+            remote = RemoteMember(self._pool, source, timeout=max(settings.settings.election_timeout, RETRY_SECONDS))
             if self.needs_initial_sync:
                 await self._initial_sync(remote)
             seconds, reason = await self._tail(remote)
@@ -151,7 +151,7 @@ class SyncSourceFollower:
         if reason:
             self._member.deliver(SourceFailed(peer=source, seconds=seconds, reason=reason))
 
-    async def _initial_sync(self, remote: Remote) -> None:
+    async def _initial_sync(self, remote: RemoteMember) -> None:
         attempt = InitialSync(
             self._store,
             self._local,
@@ -165,7 +165,7 @@ class SyncSourceFollower:
         self.needs_initial_sync = False
         self._member.initial_sync_done()
 
-    async def _tail(self, remote: Remote) -> tuple[float, str]:
+    async def _tail(self, remote: RemoteMember) -> tuple[float, str]:
         """Fetch and apply until something ends it: (how long to avoid the source, why)."""
         config = self._member.state.config
         assert config is not None
@@ -189,7 +189,7 @@ class SyncSourceFollower:
         return 0.0, "the source closed its cursor"
 
     async def _apply_all(
-        self, remote: Remote, rollback_id: int, entries: Sequence[bytes], tail: AsyncIterator[list[bytes]]
+        self, remote: RemoteMember, rollback_id: int, entries: Sequence[bytes], tail: AsyncIterator[list[bytes]]
     ) -> None:
         while True:
             following = asyncio.ensure_future(anext(tail, None))
@@ -204,7 +204,7 @@ class SyncSourceFollower:
                 return
             entries = batch
 
-    async def apply_fetched(self, remote: Remote, rollback_id: int, entries: Sequence[bytes]) -> None:
+    async def apply_fetched(self, remote: RemoteMember, rollback_id: int, entries: Sequence[bytes]) -> None:
         """Apply entries of a source whose rollback id was `rollback_id` when fetching began.
 
         Errors: AttemptFailed when it has rolled back since.
@@ -228,7 +228,7 @@ class SyncSourceFollower:
             await self._applier.apply(entries[:same], delay_seconds=delay)
             entries = entries[same:]
 
-    async def _part(self, verdict: Verdict, remote: Remote) -> tuple[float, str]:
+    async def _part(self, verdict: Verdict, remote: RemoteMember) -> tuple[float, str]:
         state = self._member.state
         if verdict is Verdict.TOO_STALE:
             if state.role is Role.FOLLOWER:
@@ -249,7 +249,7 @@ class SyncSourceFollower:
             following = MemberState.STARTUP2 if self.needs_initial_sync else MemberState.SECONDARY
             self._member.deliver(FollowerState(state=following))
 
-    async def _roll_back(self, remote: Remote) -> tuple[float, str]:
+    async def _roll_back(self, remote: RemoteMember) -> tuple[float, str]:
         commit_point: OpTime = self._member.state.commit_point
         try:
             common = await find_common_point(self._store, remote)

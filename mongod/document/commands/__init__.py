@@ -1,1 +1,1 @@
-"""mongod.document.commands"""
+"""The commands that run users' functions over collections, one module each: mapReduce, group, eval."""

@@ -1,4 +1,4 @@
-"""_recvChunkStatements: a donor tells which retryable writes it has executed; see `mongod.migration.history`.
+"""_recvChunkStatements: a donor tells which retryable writes it has executed; see `mongod.migration.session_history`.
 
     {_recvChunkStatements: 1, migrationId, number: long, statements: [{lsid, txnNumber, stmtId, op, ...}, ...]}
 

@@ -18,7 +18,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import PAUSE, Steps, finish_steps
 from docstore.sharding.key import Bound, KeyRange, ShardKey
-from docstore.sharding.split import MIB, SplitScan, cut_for, median_of
+from docstore.sharding.split import MIB, SplitScan, median_of, split_target
 from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import entries, key_index
 
@@ -64,11 +64,11 @@ def _points(
 ) -> Steps[list[bytes]]:
     low, high = bounds.min.key, bounds.max.key
     average = collection.size // collection.count if collection.count else 0
-    cut = cut_for(open_ends and low == key.min.key, open_ends and high == key.max.key, target, average)
-    if collection.count < cut.keys_in_target:
+    wanted = split_target(open_ends and low == key.min.key, open_ends and high == key.max.key, target, average)
+    if collection.count < wanted.keys_in_target:
         return []
     index = key_index(collection, key)
-    scan = SplitScan(low, cut)
+    scan = SplitScan(low, wanted)
     prefix_only = len(index.fields) > len(key.fields)
     snapshot = node.engine.snapshot()
     try:

@@ -6,8 +6,8 @@ from docstore.node.node import DataNode
 from docstore.sharding.migration import Migration
 from mongod.migration.donor.clone_source import CloneSource, collection_of, source_of
 from mongod.migration.donor.recipient_link import RecipientLink
-from mongod.migration.history import executed
 from mongod.migration.range_cloner import cloner_of
+from mongod.migration.session_history import executed
 
 
 class Cloning:

@@ -15,7 +15,7 @@ from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.net import ReplicaSetClient
 from docstore.sharding.migration import Decision, Migration, migration_fields
-from mongod.migration.history import Statement
+from mongod.migration.session_history import Statement
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard

@@ -13,7 +13,7 @@ from docstore.node.entry import each_committed, write_in_slices
 from docstore.node.node import DataNode
 from docstore.node.slices import finish_work
 from docstore.sharding.migration import Migration
-from mongod.migration import history
+from mongod.migration import session_history
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.ranges import id_of, in_range
 
@@ -39,7 +39,7 @@ async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) 
 
 async def remember(node: DataNode, statements: Sequence[bytes]) -> None:
     """Take in retryable writes that the donor has executed."""
-    await _store(node, history.STATEMENTS, _remember(node, statements))
+    await _store(node, session_history.STATEMENTS, _remember(node, statements))
 
 
 async def _store(node: DataNode, namespace: str, units: Iterator[None]) -> None:
@@ -48,7 +48,7 @@ async def _store(node: DataNode, namespace: str, units: Iterator[None]) -> None:
 
 def _remember(node: DataNode, statements: Sequence[bytes]) -> Iterator[None]:
     for raw in statements:
-        history.remember(node.store, history.Statement.from_raw(raw))
+        session_history.remember(node.store, session_history.Statement.from_raw(raw))
         yield
 
 

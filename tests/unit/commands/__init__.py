@@ -1,1 +1,1 @@
-"""tests.unit.commands"""
+"""Declared commands, the fields of every request, dispatch and the registries, without a node."""

@@ -61,7 +61,7 @@ class Catalog:
 
     def map(self, record: CollectionRecord) -> ChunkMap:
         raws = self.chunks.changed_since(record, None, self.store.engine)
-        return ChunkMap.untorn(KEY, record.epoch, [Chunk.from_raw(KEY, raw) for raw in raws])
+        return ChunkMap.from_catalog(KEY, record.epoch, [Chunk.from_raw(KEY, raw) for raw in raws])
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_failover_in_the_middle_of_any_commit_leaves_a_sound_map(seed: int) ->
             catalog.chunks.move(record, chunk.range, chunk.lastmod, chunk.shard, to)
     before: ChunkMap | None = None
     for raws in prefixes(catalog.store):
-        after = ChunkMap.untorn(KEY, record.epoch, [ChunkRecord.from_raw(raw, KEY).chunk for raw in raws])
+        after = ChunkMap.from_catalog(KEY, record.epoch, [ChunkRecord.from_raw(raw, KEY).chunk for raw in raws])
         if before is not None:
             for chunk in before:
                 if after.chunk_at(chunk.min.key).shard != chunk.shard:

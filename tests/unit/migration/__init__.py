@@ -1,1 +1,1 @@
-"""Tests of mongod.migration."""
+"""Shards and config servers in one process: migrations, kills in the middle of them, range deletions."""

@@ -1,0 +1,1 @@
+"""How the parts of a data node are put together."""

@@ -31,7 +31,7 @@ def routing(name: str, shards: list[str], parts: int) -> Routing:
     points = [KEY.bound(place_document(place)) for place in places]
     chunks = first_chunks(KEY, points, shards)
     collection = CollectionRouting(
-        "ks.F", Binary(bytes(16), 4), False, ChunkMap.untorn(KEY, ObjectId(), chunks), partitioner
+        "ks.F", Binary(bytes(16), 4), False, ChunkMap.from_catalog(KEY, ObjectId(), chunks), partitioner
     )
     return Routing("ks.F", shards[0], collection)
 

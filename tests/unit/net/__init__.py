@@ -1,1 +1,1 @@
-"""tests.unit.net"""
+"""The listener, the client, its pool and topology, and the life of a process, on sockets of this machine."""

@@ -1,1 +1,1 @@
-"""docstore.query"""
+"""Filters, projections, sorts, updates and plans, against a real server and against naive models."""

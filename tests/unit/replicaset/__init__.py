@@ -1,1 +1,1 @@
-"""tests.unit.replicaset"""
+"""Members of a set in one process over engines in memory: election, copying, snapshots, write concerns."""

@@ -17,7 +17,7 @@ from docstore.optime import OpTime
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import Applier
 from docstore.replicaset.sync.initial_sync import AttemptFailed
-from docstore.replicaset.sync.remote import Remote
+from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.sync_source import SyncSourceFollower
 from docstore.replication.messages import Event
 from docstore.replication.state import State
@@ -72,7 +72,7 @@ class FollowingMember:
     def initial_sync_done(self) -> None: ...
 
 
-class RolledBackSource(Remote):
+class RolledBackSource(RemoteMember):
     """A source whose rollback id the test sets."""
 
     def __init__(self, current: int) -> None:

@@ -1,1 +1,1 @@
-"""tests.unit.replication"""
+"""Cores of replica set members that send each other messages without a network."""

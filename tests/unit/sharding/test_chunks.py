@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.errors import CommandError
-from docstore.sharding.chunks import Chunk, ChunkMap, TornChunks, first_chunk, move_chunk, split_chunk
+from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks, first_chunk, move_chunk, split_chunk
 from docstore.sharding.key import KeyRange
 from docstore.sharding.version import Lastmod, ShardVersion
 from tests.unit.sharding.maps import EPOCH, KEY, at, chunk_map, shown
@@ -90,7 +90,7 @@ def test_a_half_written_split_shows_the_lower_part_cut() -> None:
     chunks = chunk_map([10], ["a", "b"])
     lower, upper = split_chunk(chunks.chunk_at(at(3).key), [at(5)], chunks.version.lastmod)
     torn = [*chunks, upper]
-    healed = ChunkMap.untorn(KEY, EPOCH, torn)
+    healed = ChunkMap.from_catalog(KEY, EPOCH, torn)
     assert [row[0] for row in shown(healed)][1:] == [5, 10]
     assert healed.chunk_at(at(3).key).lastmod == Lastmod(1, 0)
     assert shown(healed.updated([lower, upper])) == shown(chunks.updated([lower, upper]))
@@ -105,8 +105,8 @@ def test_gaps_overlaps_between_shards_and_doubled_versions_are_refused() -> None
         [*chunks[:2], replace(chunks[2], lastmod=chunks[0].lastmod)],
     ]
     for listed in broken:
-        with pytest.raises(TornChunks):
-            ChunkMap.untorn(KEY, EPOCH, listed)
+        with pytest.raises(InconsistentChunks):
+            ChunkMap.from_catalog(KEY, EPOCH, listed)
 
 
 @pytest.mark.parametrize("points", [[], [10], [20], [12, 12], [15, 12], [5]])

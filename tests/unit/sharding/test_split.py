@@ -13,8 +13,8 @@ from docstore.sharding.split import (
     SplitScan,
     WriteCounts,
     chunk_target_bytes,
-    cut_for,
     median_of,
+    split_target,
     target_bytes,
     top_chunk_receiver,
 )
@@ -54,7 +54,7 @@ def test_counts_of_vanished_chunks_are_forgotten() -> None:
 
 def points(keys: list[int], *, low_end: bool = False, high_end: bool = False, in_target: int = 4) -> list[bytes]:
     encoded = [at(key).key for key in keys]
-    scan = SplitScan(KEY.min.key if low_end else at(0).key, cut_for(low_end, high_end, in_target, 1))
+    scan = SplitScan(KEY.min.key if low_end else at(0).key, split_target(low_end, high_end, in_target, 1))
     for key in encoded:
         if not scan.add(key):
             break
@@ -137,7 +137,7 @@ class Loading:
 
     def split(self, chunk: Chunk, target: int) -> None:
         low, high = chunk.min.key, chunk.max.key
-        scan = SplitScan(low, cut_for(low == KEY.min.key, high == KEY.max.key, target, self.size))
+        scan = SplitScan(low, split_target(low == KEY.min.key, high == KEY.max.key, target, self.size))
         for key in self.documents.irange(low, high, inclusive=(True, False)):
             if not scan.add(key):
                 break

@@ -1,1 +1,1 @@
-"""tests.unit.wire"""
+"""Messages to bytes and back, cut anywhere, compressed, and damaged."""

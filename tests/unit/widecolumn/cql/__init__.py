@@ -1,1 +1,1 @@
-"""Unit tests of docstore.widecolumn.cql."""
+"""CQL from its grammar to its results, over an executor that keeps rows in memory."""

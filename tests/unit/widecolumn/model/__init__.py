@@ -1,1 +1,1 @@
-"""tests.unit.widecolumn.model"""
+"""Comparators, cells, slices and families of columns as values, and `storage-conf.xml`."""

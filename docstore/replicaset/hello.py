@@ -62,7 +62,7 @@ def primary_host(state: State) -> str:
     return "" if member is None else member.host
 
 
-def appearance(state: State) -> tuple[object, ...]:
+def topology_seen(state: State) -> tuple[object, ...]:
     """What must be different for hello to be news (the topology version grows)."""
     term = state.term if state.writable else 0
     return (state.member_state, state.config_version, primary_host(state), state.writable, term)

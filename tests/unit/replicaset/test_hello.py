@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docstore.optime import NULL_OPTIME
-from docstore.replicaset.greeting import appearance, election_id, hello_fields
+from docstore.replicaset.hello import election_id, hello_fields, topology_seen
 from docstore.replication.core import Core
 from docstore.replication.states import MemberState
 from tests.unit.replication.members import NOW, config_of, follower, hear, leader, op, with_member
@@ -68,8 +68,8 @@ def test_who_has_no_place_in_a_set_says_only_that() -> None:
 
 def test_only_what_hello_shows_is_news() -> None:
     core = leader(THREE, op(0, 1))
-    before = appearance(core.state)
+    before = topology_seen(core.state)
     hear(core, "b:1")
-    assert appearance(core.state) == before
+    assert topology_seen(core.state) == before
     hear(core, "b:1", term=9)
-    assert appearance(core.state) != before
+    assert topology_seen(core.state) != before

@@ -1,0 +1,138 @@
+"""From the options that were given, by their names in a configuration file, to the typed value of all of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from docstore.options.values import (
+    COMPRESSORS,
+    LOOPBACK,
+    LoggingOptions,
+    NetworkOptions,
+    Options,
+    ProcessOptions,
+    ReplicationOptions,
+    RoleOptions,
+    RouterOptions,
+    StorageOptions,
+)
+
+DIRECTORY_PER_DB_NOTICE = (
+    "--directoryperdb has nothing to separate: each node keeps all its databases in one engine directory below --dbpath"
+)
+
+
+def build_options(given: Mapping[str, Any]) -> Options:
+    """The typed value. Errors: ValueError with a sentence for what does not go together."""
+    role = RoleOptions(bool(given.get("sharding.shardsvr")), bool(given.get("sharding.configsvr")))
+    if role.shardsvr and role.configsvr:
+        raise ValueError("--shardsvr and --configsvr exclude each other")
+    logging = LoggingOptions(
+        given.get("systemLog.path"),
+        bool(given.get("systemLog.logAppend")),
+        given.get("systemLog.verbosity", 0),
+        bool(given.get("systemLog.quiet")),
+        given.get("systemLog.logRotate", "rename"),
+        given.get("operationProfiling.slowOpThresholdMs", 100),
+    )
+    process = ProcessOptions(
+        bool(given.get("processManagement.fork")),
+        given.get("processManagement.pidFilePath"),
+        bool(given.get("shutdown")),
+    )
+    if process.fork and logging.path is None:
+        raise ValueError("--fork needs --logpath: the background process has nowhere else to write its log")
+    if logging.rotate == "reopen" and not logging.append:
+        raise ValueError("--logRotate reopen needs --logappend: else what was logged would be lost")
+    if logging.append and logging.path is None:
+        raise ValueError("--logappend needs --logpath")
+    oplog_mb = given.get("replication.oplogSizeMB")
+    return Options(
+        network=_network(given),
+        logging=logging,
+        process=process,
+        storage=StorageOptions(
+            given.get("storage.dbPath"),
+            given.get("storage.engine", "rocksdb"),
+            not given.get("security.noscripting"),
+            bool(given.get("storage.repair")),
+            int(given.get("storage.rocksdb.engineConfig.cacheSizeGB", 1 / 16) * (1 << 30)),
+        ),
+        replication=ReplicationOptions(
+            _set_name(given.get("replication.replSetName")), None if oplog_mb is None else oplog_mb * 1024 * 1024
+        ),
+        role=role,
+        router=RouterOptions(given.get("sharding.configDB", ""), given.get("wideColumn.hintsPath")),
+        parameters=_parameters(given.get("setParameter", ())),
+        parsed=_nest(given),
+        argv=tuple(sys.argv),
+        notices=(DIRECTORY_PER_DB_NOTICE,) if given.get("storage.directoryPerDB") else (),
+    )
+
+
+def _network(given: Mapping[str, Any]) -> NetworkOptions:
+    ipv6 = bool(given.get("net.ipv6"))
+    addresses: tuple[str, ...] = (LOOPBACK, "::1") if ipv6 else (LOOPBACK,)
+    if "net.bindIp" in given:
+        if "net.bindIpAll" in given:
+            raise ValueError("--bind_ip and --bind_ip_all exclude each other")
+        addresses = tuple(address.strip() for address in given["net.bindIp"].split(","))
+        if not all(addresses):
+            raise ValueError(f"--bind_ip {given['net.bindIp']} holds an empty address")
+    elif "net.bindIpAll" in given:
+        addresses = ("0.0.0.0", "::") if ipv6 else ("0.0.0.0",)
+    if not ipv6 and any(":" in address for address in addresses):
+        raise ValueError("an IPv6 address in --bind_ip needs --ipv6")
+    return NetworkOptions(
+        addresses, given.get("net.port"), given.get("net.maxIncomingConnections", 65_536), _compressors(given)
+    )
+
+
+def _compressors(given: Mapping[str, Any]) -> tuple[str, ...]:
+    text = given.get("net.compression.compressors")
+    if text is None:
+        return COMPRESSORS
+    names = () if text == "disabled" else tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in COMPRESSORS:
+            raise ValueError(f"--networkMessageCompressors: there is no compressor {name}")
+    return names
+
+
+def _set_name(name: str | None) -> str | None:
+    if name is not None and ("/" in name or "," in name):
+        raise ValueError(f"--replSet takes a set's name only, not {name}")
+    return name
+
+
+def _parameters(pairs: tuple[str, ...]) -> dict[str, str]:
+    parameters = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ValueError(f"--setParameter {pair} is not NAME=VALUE")
+        parameters[name] = value
+    return parameters
+
+
+_ROLES = {"sharding.shardsvr": "shardsvr", "sharding.configsvr": "configsvr"}
+
+
+def _nest(given: Mapping[str, Any]) -> dict[str, Any]:
+    """As the real server shows it: roles as one name, parameters as a document of texts."""
+    tree: dict[str, Any] = {}
+    for key, value in given.items():
+        if key in _ROLES:
+            key, value = "sharding.clusterRole", _ROLES[key]
+        elif key == "setParameter":
+            tree[key] = _parameters(value)
+            continue
+        *path, last = key.split(".")
+        branch = tree
+        for name in path:
+            branch = branch.setdefault(name, {})
+        branch[last] = str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+    return tree

@@ -1,0 +1,119 @@
+"""The groups of options that executables pick from: spellings, names in a configuration file, types and help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One option: its spelling on the command line and its dotted name in a configuration file."""
+
+    flag: str
+    key: str
+    kind: click.ParamType[Any] | type | None = None
+    """None for a flag that takes no value."""
+    help: str = ""
+    metavar: str | None = None
+    repeated: bool = False
+
+    def option(self) -> click.Option:
+        """Fresh for each program: click keeps state in it."""
+        shape: dict[str, Any] = {"is_flag": True, "default": None}
+        if self.kind is not None:
+            shape = {"type": self.kind, "multiple": self.repeated}
+        return click.Option([self.flag, self.name], help=self.help, metavar=self.metavar, **shape)
+
+    @property
+    def name(self) -> str:
+        """The name of its value, a Python identifier."""
+        return self.key.replace(".", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    settings: tuple[Setting, ...]
+
+
+class _Verbosity(click.ParamType[int]):
+    """A level: "", "v" to "vvvvv", or 0 to 5."""
+
+    name = "level"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        level = len(text) if set(text) <= {"v"} else int(text) if text.isdecimal() else -1
+        if not 0 <= level <= 5:
+            self.fail(f"{text} is no level from 0 to 5", param, ctx)
+        return level
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_DIRECTORY = click.Path(path_type=Path, file_okay=False)
+_PORT = click.IntRange(0, 65_535)
+
+NETWORK = Group((
+    Setting("--port", "net.port", _PORT, "Port to listen on; 0 takes a free one and names it in the ready line."),
+    Setting("--bind_ip", "net.bindIp", str, "Comma-separated addresses to listen on [127.0.0.1].", "ADDRESSES"),
+    Setting("--bind_ip_all", "net.bindIpAll", None, "Listen on every address. There is no authentication yet."),
+    Setting("--ipv6", "net.ipv6", None, "Listen on IPv6 addresses too."),
+    Setting("--maxConns", "net.maxIncomingConnections", click.IntRange(5, 1_000_000), "Most connections at once."),
+    Setting("--networkMessageCompressors", "net.compression.compressors", str,
+            "Compressors to agree on with clients, or disabled [snappy,zstd,zlib].", "LIST"),
+))  # fmt: skip
+LOGGING = Group((
+    Setting("--logpath", "systemLog.path", _FILE, "Write the log to this file instead of standard error."),
+    Setting("--logappend", "systemLog.logAppend", None, "Append to the log file; else an old one is renamed."),
+    Setting("--logRotate", "systemLog.logRotate", click.Choice(["rename", "reopen"]),
+            "What a rotation does with the log file [rename]."),
+    Setting("--verbose", "systemLog.verbosity", _Verbosity(), "Also log what is for debugging: -v to -vvvvv, 0 to 5.",
+            "LEVEL"),
+    Setting("--quiet", "systemLog.quiet", None, "Leave out the log lines of connections that come and go."),
+    Setting("--slowms", "operationProfiling.slowOpThresholdMs", click.IntRange(0),
+            "Log operations that take as long as this [100].", "MS"),
+))  # fmt: skip
+PROCESS = Group(
+    (
+        Setting("--fork", "processManagement.fork", None, "Go to the background; return when the server is ready."),
+        Setting("--pidfilepath", "processManagement.pidFilePath", _FILE, "Write the process id to this file."),
+    )
+)
+SHUTDOWN = Group((
+    Setting("--shutdown", "shutdown", None, "Stop the server that has the data directory open, and wait for its end."),
+))  # fmt: skip
+STORAGE = Group((
+    Setting("--dbpath", "storage.dbPath", _DIRECTORY, "Directory of the data."),
+    Setting("--directoryperdb", "storage.directoryPerDB", None,
+            "Taken for compatibility: a node keeps all databases in one engine directory, and the log says so."),
+    Setting("--journal", "storage.journal.enabled", None,
+            "Taken for compatibility: every write is in the write-ahead log before it is acknowledged, always."),
+    Setting("--storageEngine", "storage.engine", click.Choice(["rocksdb", "inMemory"]), "How data is kept [rocksdb]."),
+    Setting("--rocksdbCacheSizeGB", "storage.rocksdb.engineConfig.cacheSizeGB", click.FloatRange(0.001, 10_000),
+            "Most that the cache of blocks read from disk takes [0.0625].", "GB"),
+    Setting("--repair", "storage.repair", None,
+            "Save what can be read of a damaged database, rebuild indexes and counters from the documents, and end."),
+))  # fmt: skip
+SCRIPTING = Group((
+    Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),
+))  # fmt: skip
+REPLICATION = Group((
+    Setting("--replSet", "replication.replSetName", str, "Be a member of this replica set.", "NAME"),
+    Setting("--oplogSize", "replication.oplogSizeMB", click.IntRange(1, 1 << 20), "Size of the oplog.", "MB"),
+))  # fmt: skip
+ROLE = Group((
+    Setting("--shardsvr", "sharding.shardsvr", None, "Be a shard's member; default port 27018."),
+    Setting("--configsvr", "sharding.configsvr", None, "Be a config server; default port 27019."),
+))  # fmt: skip
+ROUTER = Group((
+    Setting("--configdb", "sharding.configDB", str, "The config servers: set/host:port,... or host:port,...",
+    "SERVERS"),
+    Setting("--wideColumnHintsPath", "wideColumn.hintsPath", str,
+            "Keep writes at consistency level ANY in this directory while they have no primary.", "DIR"),
+))  # fmt: skip
+PARAMETERS = Group((
+    Setting("--setParameter", "setParameter", str, "Set a server parameter; may be repeated.", "NAME=VALUE", True),
+))  # fmt: skip

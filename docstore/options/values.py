@@ -1,0 +1,116 @@
+"""What an executable was told: one frozen value for each group of options, with its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MONGOD_PORT = 27017
+SHARD_PORT = 27018
+CONFIG_PORT = 27019
+LOOPBACK = "127.0.0.1"
+COMPRESSORS = ("snappy", "zstd", "zlib")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """`port` None: the default of the node's role; 0: a free one. `compressors`: those that clients may agree on."""
+
+    addresses: tuple[str, ...] = (LOOPBACK,)
+    port: int | None = None
+    max_connections: int = 65_536
+    compressors: tuple[str, ...] = COMPRESSORS
+
+
+@dataclass(frozen=True, slots=True)
+class LoggingOptions:
+    path: Path | None = None
+    append: bool = False
+    verbosity: int = 0
+    quiet: bool = False
+    rotate: str = "rename"
+    """What a rotation does: "rename" keeps the old lines under another name, "reopen" leaves that to someone else."""
+    slow_ms: int = 100
+    """Operations at least as long are logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOptions:
+    fork: bool = False
+    pid_file: Path | None = None
+    shutdown: bool = False
+    """Stop the server of the data directory instead of starting one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """`dbpath` None: the default of the node's role. `engine`: "rocksdb" or "inMemory"."""
+
+    dbpath: Path | None = None
+    engine: str = "rocksdb"
+    scripting: bool = True
+    """Whether JavaScript is run for clients."""
+    repair: bool = False
+    """Repair the data and end."""
+    cache_bytes: int = 64 << 20
+    """Most that the block cache takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationOptions:
+    set_name: str | None = None
+    oplog_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoleOptions:
+    """At most one of the two."""
+
+    shardsvr: bool = False
+    configsvr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RouterOptions:
+    """`config_db`: "set/host,host" or a bare "host,host", as written. `hints`: a directory for writes that wait for a
+    primary.
+    """
+
+    config_db: str = ""
+    hints: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything an executable was told."""
+
+    network: NetworkOptions = NetworkOptions()
+    logging: LoggingOptions = LoggingOptions()
+    process: ProcessOptions = ProcessOptions()
+    storage: StorageOptions = StorageOptions()
+    replication: ReplicationOptions = ReplicationOptions()
+    role: RoleOptions = RoleOptions()
+    router: RouterOptions = RouterOptions()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """--setParameter, by name."""
+    parsed: Mapping[str, Any] = field(default_factory=dict)
+    """What was given, nested as in a configuration file, for getCmdLineOpts."""
+    argv: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What the log should say about options whose meaning differs from MongoDB's."""
+
+    @property
+    def port(self) -> int:
+        """The port to listen on: the one given, else that of the role."""
+        if self.network.port is not None:
+            return self.network.port
+        return SHARD_PORT if self.role.shardsvr else CONFIG_PORT if self.role.configsvr else MONGOD_PORT
+
+    @property
+    def dbpath(self) -> Path:
+        """Where the data is: the directory given, else that of the role."""
+        if self.storage.dbpath is not None:
+            return self.storage.dbpath
+        return Path("/data/configdb" if self.role.configsvr else "/data/db")
