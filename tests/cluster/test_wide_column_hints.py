@@ -19,7 +19,7 @@ from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 Client = pymongo.MongoClient[dict[str, Any]]
-PATIENCE_MS = 300
+PATIENCE_MS = 600
 """A router looks for a primary for as long as the request may take."""
 
 
