@@ -2,7 +2,7 @@
 
 The driver calls `receive(event, now)` for everything that happens and `tick(now)` when `next_wakeup()` has come, and
 performs the effects in order: a `Persist` is on disk before anything after it leaves the process. `now` is any clock in
-seconds that never goes back. Nothing here reads a clock, rolls dice or does I/O.
+seconds that never goes back. Nothing here reads a clock, makes random numbers or does I/O.
 
     election        heartbeats fall silent -> tick -> VoteRequest (dry run) -> VoteRequest -> Drain -> BecomePrimary
     write           Progress -> PositionUpdate from the others -> commit point

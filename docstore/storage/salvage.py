@@ -31,7 +31,7 @@ def unfinished(path: Path) -> bool:
 
 
 def salvage(path: Path) -> int:
-    """Make the directory one in which everything can be read; how many stretches of keys were lost.
+    """Make the directory one in which everything can be read; how many ranges of keys were lost.
 
     DatabaseLocked; StorageError when nothing can be opened at all.
     """

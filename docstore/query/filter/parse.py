@@ -152,7 +152,7 @@ def _top_level(name: str, value: Value, query_context: QueryContext) -> Filter |
 
 
 def _parse_sample_rate(value: Value, query_context: QueryContext) -> Filter:
-    """True of about this share of the documents, by the language's dice."""
+    """True of about this share of the documents, by the query context's random numbers."""
     if value[0] not in NUMBERS:
         raise CommandError(Code.BadValue, "argument to $sampleRate must be a numeric type")
     rate = number_of(value)

@@ -220,5 +220,5 @@ FIELD_OPERATORS: dict[str, Callable[[str, Value], Filter]] = {
     "$type": _parse_type,
 }
 """Operators that need nothing but their own value. `$regex`, `$options`, `$not`, `$elemMatch` and `$all` are in
-`filter`.
+`docstore.query.filter.parse`.
 """

@@ -1,4 +1,4 @@
-"""The Z-order curve: the bits of two numbers taken in turn, so that each quarter of a square is one stretch of it."""
+"""The Z-order curve: the bits of two numbers taken in turn, so that each quarter of a square is one range of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""replSetStepDown: the primary leaves office, once somebody can take over."""
+"""replSetStepDown: the primary steps down, once another member can take over."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The rows of retryable writes on their way to a member in initial sync.
 
-They are no collection of the source, so they are asked for by a command of our own, a stretch of keys at a time. A
+They are no collection of the source, so they are asked for by a command of our own, a range of keys at a time. A
 copied row without the entries that it leads to is enough: a repeated statement is then refused instead of done
 twice.
 """
