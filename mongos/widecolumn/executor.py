@@ -21,7 +21,15 @@ from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import family_absent
-from docstore.widecolumn.model.executor import PartitionRead, RecordPage, RingPage, RingScan, RowWrite, Seen, Stored
+from docstore.widecolumn.model.executor import (
+    ObservedPage,
+    PartitionRead,
+    RecordPage,
+    RingPage,
+    RingScan,
+    RowWrite,
+    Stored,
+)
 from docstore.widecolumn.model.mutations import pack_entries, unpack_entries
 from docstore.widecolumn.model.record_pages import seen_document, unpack_rows
 from docstore.widecolumn.model.requests import RowRange
@@ -76,7 +84,9 @@ class RouterExecutor(RouterSchema):
                 warnings.append(f"the write to {keyspace}.{name} waits for a primary as a hint")
         return warnings
 
-    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+    async def apply_if(
+        self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
+    ) -> list[str] | None:
         """Sent once: what has been done is not as it was seen any more."""
         if not writes:
             return []

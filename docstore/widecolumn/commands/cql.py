@@ -25,7 +25,7 @@ from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.cql.plan.select import SelectPlan
 from docstore.widecolumn.cql.plan.write import WritePlan
-from docstore.widecolumn.cql.run.execution import Request, Surroundings, execute
+from docstore.widecolumn.cql.run.execution import Environment, Request, execute
 from docstore.widecolumn.cql.run.prepare import Prepared
 from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
@@ -38,31 +38,31 @@ _SLICE = 500
 
 
 async def run_statement(
-    executor: Executor, statements: PreparedCache, surroundings: Surroundings, context: Context, arguments: Arguments
+    executor: Executor, statements: PreparedCache, environment: Environment, context: Context, arguments: Arguments
 ) -> dict[str, Any]:
     """The reply to a statement. Errors: CqlError; those of the executor, with `cqlCode` where they have one."""
     try:
-        return await _run(executor, statements, surroundings, context, arguments)
+        return await _run(executor, statements, environment, context, arguments)
     except CommandError as error:
         raise translated(error) from error
 
 
 async def _run(
-    executor: Executor, statements: PreparedCache, surroundings: Surroundings, context: Context, arguments: Arguments
+    executor: Executor, statements: PreparedCache, environment: Environment, context: Context, arguments: Arguments
 ) -> dict[str, Any]:
     in_use = await executor.keyspace(context.db)
     prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)
     if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
         # What may wait for others goes on as a task, whatever it was begun as.
-        await surroundings.pause()
+        await environment.pause()
     request = Request(
         values=_values(prepared, arguments["params"]),
         level=level_named(arguments["consistency"]),
         page_size=arguments["pageSize"],
         paging_state=_paging_state(arguments["pagingState"]),
     )
-    result = await execute(executor, surroundings, prepared, request)
-    return await reply_of(result, surroundings.pause)
+    result = await execute(executor, environment, prepared, request)
+    return await reply_of(result, environment.pause)
 
 
 def _values(prepared: Prepared, params: Value | None) -> list[Bound] | dict[str, Bound]:

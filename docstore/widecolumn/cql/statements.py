@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Kind(Enum):
+class ConstantKind(Enum):
     """What a constant was written as; the value is the name that error texts use."""
 
     STRING = "STRING"
@@ -25,7 +25,7 @@ class Kind(Enum):
 class Constant:
     """`text`: as written, without quotes."""
 
-    kind: Kind
+    kind: ConstantKind
     text: str
 
 
@@ -286,7 +286,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DeletionTarget:
     """What is to be deleted of a row: a column, or one element of it."""
 
     column: str
@@ -296,7 +296,7 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Delete:
     table: TableName
-    targets: tuple[Target, ...]
+    targets: tuple[DeletionTarget, ...]
     using: Using
     where: tuple[AnyRelation, ...]
     conditions: tuple[Relation, ...] | None
@@ -319,7 +319,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class Selector:
     expression: Expression
     alias: str | None = None
 
@@ -329,7 +329,7 @@ class Select:
     """`selected`: empty for `*`. `order`: (column, descending)."""
 
     table: TableName
-    selected: tuple[Selected, ...]
+    selected: tuple[Selector, ...]
     where: tuple[AnyRelation, ...] = ()
     distinct: bool = False
     json: bool = False
@@ -340,7 +340,7 @@ class Select:
     allow_filtering: bool = False
 
 
-class Described(Enum):
+class DescribeKind(Enum):
     KEYSPACES = "keyspaces"
     TABLES = "tables"
     TYPES = "types"
@@ -358,7 +358,7 @@ class Described(Enum):
 class Describe:
     """`name` of the kinds from KEYSPACE on; an ELEMENT is of a kind of which there are none; a NAME may be any."""
 
-    what: Described
+    what: DescribeKind
     name: str | None = None
     keyspace: str | None = None
 

@@ -61,7 +61,7 @@ class RecordPage(NamedTuple):
     head: Sequence[Stored] = ()
 
 
-class Seen(NamedTuple):
+class ObservedPage(NamedTuple):
     """What a read gave."""
 
     wanted: PartitionRead
@@ -128,7 +128,9 @@ class Executor(Protocol):
     async def apply(self, writes: Sequence[RowWrite], level: Level) -> list[str]:
         """Merge mutations, each row's as a whole; warnings about what has become too large."""
 
-    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+    async def apply_if(
+        self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
+    ) -> list[str] | None:
         """Merge mutations of one row if what was seen of it still stands at that moment; None where it does not."""
 
     async def read(self, wanted: PartitionRead, level: Level) -> RecordPage: ...

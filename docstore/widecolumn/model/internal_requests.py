@@ -12,7 +12,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.columns.encoding import WHOLE
 from docstore.query.value.values import TYPE_NAMES
 from docstore.widecolumn.model.cells import is_record
-from docstore.widecolumn.model.executor import RowWrite, Seen
+from docstore.widecolumn.model.executor import ObservedPage, RowWrite
 from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, ROW_DELETION, STATIC
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 from docstore.widecolumn.model.record_pages import seen_of
@@ -60,7 +60,7 @@ def _is_sound(entry: Entry) -> bool:
     return area in _AREAS and (area == COLUMNS or not whole) and len(path) > 1
 
 
-def seen_parts(documents: Sequence[bytes], write: RowWrite) -> list[Seen]:
+def seen_parts(documents: Sequence[bytes], write: RowWrite) -> list[ObservedPage]:
     """What was read of the row of a write. BadValue."""
     try:
         return [seen_of(bson.decode(raw), write.keyspace, write.family, write.key) for raw in documents]

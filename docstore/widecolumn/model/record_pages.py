@@ -8,7 +8,7 @@ from typing import Any
 
 from bson.binary import Binary
 
-from docstore.widecolumn.model.executor import PartitionRead, RecordPage, Seen, Stored
+from docstore.widecolumn.model.executor import ObservedPage, PartitionRead, RecordPage, Stored
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 
 _HEAD = struct.Struct(">II")
@@ -36,7 +36,7 @@ def unpack_rows(data: bytes) -> list[tuple[bytes, list[Stored]]]:
     return rows
 
 
-def seen_document(seen: Seen) -> dict[str, Any]:
+def seen_document(seen: ObservedPage) -> dict[str, Any]:
     """What was read of a row, without its name."""
     wanted, page = seen
     return {
@@ -51,7 +51,7 @@ def seen_document(seen: Seen) -> dict[str, Any]:
     }
 
 
-def seen_of(document: Mapping[str, Any], keyspace: str, family: str, key: bytes) -> Seen:
+def seen_of(document: Mapping[str, Any], keyspace: str, family: str, key: bytes) -> ObservedPage:
     """What `seen_document` described, of a row."""
     wanted = PartitionRead(
         keyspace=keyspace,
@@ -63,7 +63,9 @@ def seen_of(document: Mapping[str, Any], keyspace: str, family: str, key: bytes)
         limit=document["limit"],
         head=document["head"],
     )
-    return Seen(wanted, RecordPage(_unpacked(document["entries"]), document["more"], _unpacked(document["before"])))
+    return ObservedPage(
+        wanted, RecordPage(_unpacked(document["entries"]), document["more"], _unpacked(document["before"]))
+    )
 
 
 def _packed(stored: Sequence[Stored]) -> bytes:

@@ -21,7 +21,7 @@ _TIMESTAMP = b"\x12timestamp\0"
 _VALUE = b"\x05value\0"
 
 
-class Form:
+class ReplyForm:
     """How replies of one request show names and values. `as_text`: bytes that are valid UTF-8 come as strings."""
 
     def __init__(self, family: ColumnFamily, now: int, *, as_text: bool = False) -> None:

@@ -52,14 +52,14 @@ _ABSENT: Final = (NULL, UNDEFINED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writing:
+class WriteContext:
     """What the writes of one request have in common. `now` in seconds; `max_value` in bytes."""
 
     now: int
     default_timestamp: int
     max_value: int
 
-    def stamped(self, timestamp: int) -> Writing:
+    def stamped(self, timestamp: int) -> WriteContext:
         """The same with another default timestamp."""
         return replace(self, default_timestamp=timestamp)
 
@@ -170,7 +170,7 @@ def ttl_of(value: Value | None, default: int) -> int:
 
 
 def insert_entry(
-    family: ColumnFamily, super_name: bytes | None, fields: Fields, writing: Writing, *, name_field: str = "name"
+    family: ColumnFamily, super_name: bytes | None, fields: Fields, writing: WriteContext, *, name_field: str = "name"
 ) -> Entry:
     """One column to insert, from `{name, value, valueType?, timestamp?, ttl?}`."""
     named, content = fields.get(name_field), fields.get("value")
@@ -222,7 +222,7 @@ def removal_entry(
 _COLUMN_FIELDS = frozenset(("name", "value", "valueType", "timestamp", "ttl"))
 
 
-def mutation_entries(family: ColumnFamily, fields: Fields, writing: Writing) -> list[Entry]:
+def mutation_entries(family: ColumnFamily, fields: Fields, writing: WriteContext) -> list[Entry]:
     """The entries of one mutation of a batch: of its `insert`, its `insertSuper` or its `deletion`."""
     insert, supers = fields.get("insert"), fields.get("insertSuper")
     if "deletion" in fields:
@@ -239,7 +239,7 @@ def mutation_entries(family: ColumnFamily, fields: Fields, writing: Writing) -> 
     return _super_entries(family, supers, writing)
 
 
-def _super_entries(family: ColumnFamily, value: Value, writing: Writing) -> list[Entry]:
+def _super_entries(family: ColumnFamily, value: Value, writing: WriteContext) -> list[Entry]:
     found = fields_of("insertSuper", value, frozenset(("name", "columns")))
     if "name" not in found or "columns" not in found or found["columns"][0] != ARRAY:
         raise invalid_request("insertSuper needs a name and an array of columns")
@@ -250,7 +250,7 @@ def _super_entries(family: ColumnFamily, value: Value, writing: Writing) -> list
     ]
 
 
-def _deletion_entries(family: ColumnFamily, value: Value, writing: Writing) -> list[Entry]:
+def _deletion_entries(family: ColumnFamily, value: Value, writing: WriteContext) -> list[Entry]:
     found = fields_of(
         "deletion", value, frozenset(("timestamp", "superColumn", "columnNames", "sliceRange", "predicate"))
     )

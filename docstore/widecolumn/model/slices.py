@@ -1,7 +1,7 @@
 """Reading a row: columns by name or by range, live at one second, under the deletions that hide them.
 
 A slice is one range scan, forwards or backwards: nothing outside the range is looked at, and the scan stops when enough
-live columns have been found. What a read looked at is counted (`Counts`).
+live columns have been found. What a read looked at is counted (`ReadCounts`).
 
 A name is hidden by a deletion of its row or super column with the same or a later timestamp. A super column exists
 while one of its columns is live.
@@ -57,7 +57,7 @@ class SuperColumn(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class ReadCounts:
     """What reads have looked at. More tombstones than `limit` fail the read."""
 
     limit: int
@@ -121,7 +121,7 @@ class RowReader:
     steps.
     """
 
-    def __init__(self, reader: Cells, family: ColumnFamily, prefix: bytes, now: int, counts: Counts) -> None:
+    def __init__(self, reader: Cells, family: ColumnFamily, prefix: bytes, now: int, counts: ReadCounts) -> None:
         self._reader = reader
         self._family = family
         self._prefix = prefix

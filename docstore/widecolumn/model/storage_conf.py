@@ -49,7 +49,7 @@ def parse_storage_conf(text: str, registry: Registry) -> Configuration:
     root = _root(text)
     if root.tag not in ("Storage", "Keyspaces", "Keyspace"):
         raise configuration(f"the root element must be Storage, Keyspaces or Keyspace, not {root.tag}")
-    reading = _Reading(registry)
+    reading = _ConfigReader(registry)
     if root.tag == "Storage":
         reading.settings(root)
     elements = [root] if root.tag == "Keyspace" else list(root.iter("Keyspace"))
@@ -73,7 +73,7 @@ def _root(text: str) -> Element:
     return root
 
 
-class _Reading:
+class _ConfigReader:
     """What has been read so far of one text."""
 
     def __init__(self, registry: Registry) -> None:

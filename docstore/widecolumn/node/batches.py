@@ -13,19 +13,21 @@ from docstore.query.value.values import TYPE_NAMES, text_of
 from docstore.widecolumn.model.cells import stamp_of
 from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.mutations import Entry, merge_alike, merged_record
-from docstore.widecolumn.model.requests import Fields, Writing, fields_of, mutation_entries, plain_form
+from docstore.widecolumn.model.requests import Fields, WriteContext, fields_of, mutation_entries, plain_form
 from docstore.widecolumn.model.values import partition_key_of
-from docstore.widecolumn.node.keyspaces import Found, wide_of
+from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
 from docstore.widecolumn.node.row_writes import RowChange
 
 _FIELDS = frozenset(("key", "columnFamily", "insert", "insertSuper", "deletion"))
 _STEP = 128
 
 
-def batch_rows(context: Context, node: DataNode, mutations: list[bytes], writing: Writing) -> Steps[list[RowChange]]:
+def batch_rows(
+    context: Context, node: DataNode, mutations: list[bytes], writing: WriteContext
+) -> Steps[list[RowChange]]:
     """What the mutations change, by row. Errors: InvalidRequest, NamespaceNotFound."""
     rows: dict[tuple[bytes, bytes], dict[bytes, Entry]] = {}
-    families: dict[bytes, Found] = {}
+    families: dict[bytes, FamilyStore] = {}
     forms: dict[bytes, ColumnForm] = {}
     stamp = stamp_of(writing.default_timestamp)
     at, end = 0, len(mutations)
@@ -46,8 +48,8 @@ def _take(
     context: Context,
     node: DataNode,
     mutation: bytes,
-    writing: Writing,
-    families: dict[bytes, Found],
+    writing: WriteContext,
+    families: dict[bytes, FamilyStore],
     forms: dict[bytes, ColumnForm],
     rows: dict[tuple[bytes, bytes], dict[bytes, Entry]],
 ) -> None:
@@ -75,7 +77,7 @@ def _required(fields: Fields, name: str) -> Value:
     return value
 
 
-def _family(context: Context, node: DataNode, named: Value) -> Found:
+def _family(context: Context, node: DataNode, named: Value) -> FamilyStore:
     if named[0] != STRING:
         raise invalid_request(f"columnFamily must be a string, not {TYPE_NAMES[named[0]]}")
     found = wide_of(node).existing(context.db, text_of(named), context.command.name)

@@ -16,10 +16,10 @@ from docstore.node.slices import PAUSE, Steps
 from docstore.widecolumn.model.consistency import Level, level_named
 from docstore.widecolumn.model.errors import invalid_request, not_found
 from docstore.widecolumn.model.keys import COLUMNS, SUB_COLUMN, SUPER_DELETION, decode_row_key, encode_row_key
-from docstore.widecolumn.model.replies import Form, array_field, check_reply_size, long_field
+from docstore.widecolumn.model.replies import ReplyForm, array_field, check_reply_size, long_field
 from docstore.widecolumn.model.requests import RowRange, column_comparator, predicate_of, super_name_of
 from docstore.widecolumn.model.slices import Predicate, RowReader, SliceRange
-from docstore.widecolumn.node.keyspaces import Found, wide_of
+from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_keys import find_row_keys
 from docstore.widecolumn.node.row_reads import RowQuery, WideCells, check_owned, quorum_of, read_row, row_reader
@@ -28,7 +28,7 @@ _AT_ONCE = 1024
 _ROWS_AT_ONCE = 64
 
 
-class Wanted(NamedTuple):
+class SliceQuery(NamedTuple):
     """What is read of each row."""
 
     predicate: Predicate
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
         return "reverseSlice" if backwards else "slice"
 
 
-def family_of(context: Context, arguments: Arguments) -> Found:
+def family_of(context: Context, arguments: Arguments) -> FamilyStore:
     """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
     found = wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
     if found.definition.table is not None:
@@ -71,21 +71,21 @@ def given(value: Value | None) -> Value | None:
     return None if value is None or value[0] in (NULL, UNDEFINED) else value
 
 
-def wanted_of(found: Found, arguments: Arguments) -> Wanted:
+def slice_query_of(found: FamilyStore, arguments: Arguments) -> SliceQuery:
     """The predicate of a request and how it wants the answer. Errors: InvalidRequest."""
     super_name = super_column_of(found, arguments)
     asked = given(arguments["predicate"])
     if asked is None:
         raise invalid_request("predicate parameter is not optional")
     predicate = predicate_of(column_comparator(found.definition, super_name), asked)
-    return Wanted(predicate, super_name, text_wanted(arguments), arguments["explain"])
+    return SliceQuery(predicate, super_name, text_wanted(arguments), arguments["explain"])
 
 
-def super_column_of(found: Found, arguments: Arguments) -> bytes | None:
+def super_column_of(found: FamilyStore, arguments: Arguments) -> bytes | None:
     return super_name_of(found.definition, given(arguments["superColumn"]))
 
 
-def _documents(reader: RowReader, found: Found, form: Form, wanted: Wanted) -> Steps[list[bytes]]:
+def _documents(reader: RowReader, found: FamilyStore, form: ReplyForm, wanted: SliceQuery) -> Steps[list[bytes]]:
     """The columns or super columns of a row, as documents."""
     family = found.definition
     if family.is_super and wanted.super_name is None:
@@ -109,7 +109,7 @@ def _documents(reader: RowReader, found: Found, form: Form, wanted: Wanted) -> S
     return documents
 
 
-def _points(found: Found, wanted: Wanted) -> tuple[bytes, ...]:
+def _points(found: FamilyStore, wanted: SliceQuery) -> tuple[bytes, ...]:
     """Paths that the read is going to look at."""
     family, super_name = found.definition, wanted.super_name
     comparator = column_comparator(family, super_name)
@@ -124,28 +124,28 @@ def _points(found: Found, wanted: Wanted) -> tuple[bytes, ...]:
     return tuple(paths)
 
 
-def row_documents(query: RowQuery, key: bytes, wanted: Wanted) -> Steps[list[bytes]]:
+def row_documents(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[list[bytes]]:
     """What is wanted of one row, as documents."""
     found = query.found
-    form = Form(found.definition, query.now, as_text=wanted.as_text)
+    form = ReplyForm(found.definition, query.now, as_text=wanted.as_text)
     return read_row(
         query, key, lambda reader: _documents(reader, found, form, wanted), points=_points(found, wanted)
     )  # fmt: skip
 
 
-def supers_shown(found: Found, wanted: Wanted) -> bool:
+def supers_shown(found: FamilyStore, wanted: SliceQuery) -> bool:
     """Whether super columns are what a row gives."""
     return found.definition.is_super and wanted.super_name is None
 
 
-def reply_slice(query: RowQuery, key: bytes, wanted: Wanted) -> Steps[bytes]:
+def reply_slice(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[bytes]:
     """The reply to a slice of one row."""
     documents = yield from row_documents(query, key, wanted)
     shown = array_field(documents, supers=supers_shown(query.found, wanted))
     return enclosed(shown + tail_fields(query, wanted, 1, wanted.scan))
 
 
-def tail_fields(query: RowQuery, wanted: Wanted, rows: int, scan: str) -> bytes:
+def tail_fields(query: RowQuery, wanted: SliceQuery, rows: int, scan: str) -> bytes:
     """Encoded `warnings` and `explain`, where there is something to say."""
     warnings = query.finish()
     parts = b""
@@ -156,7 +156,7 @@ def tail_fields(query: RowQuery, wanted: Wanted, rows: int, scan: str) -> bytes:
     return parts
 
 
-def reply_get(query: RowQuery, key: bytes, wanted: Wanted) -> Steps[bytes]:
+def reply_get(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[bytes]:
     """The reply with one column or super column. NotFound."""
     documents = _newest_column(query, key, wanted)
     if documents is None:
@@ -168,7 +168,7 @@ def reply_get(query: RowQuery, key: bytes, wanted: Wanted) -> Steps[bytes]:
     return enclosed(name + documents[0] + tail_fields(query, wanted, 1, wanted.scan))
 
 
-def _newest_column(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] | None:
+def _newest_column(query: RowQuery, key: bytes, wanted: SliceQuery) -> list[bytes] | None:
     """One column as this node has it now, where one member is enough: no state need be kept for that. None where more
     is to be done.
     """
@@ -183,14 +183,14 @@ def _newest_column(query: RowQuery, key: bytes, wanted: Wanted) -> list[bytes] |
     column = row_reader(query, WideCells(query.node.engine), row_key).column(wanted.predicate[0], wanted.super_name)
     if column is None:
         return []
-    form = Form(found.definition, query.now, as_text=wanted.as_text)
+    form = ReplyForm(found.definition, query.now, as_text=wanted.as_text)
     return form.columns((column,), column_comparator(found.definition, wanted.super_name))
 
 
 def reply_count(query: RowQuery, key: bytes, super_name: bytes | None, *, explain: bool) -> Steps[bytes]:
     """The reply with the number of live columns or super columns."""
     supers = query.found.definition.is_super and super_name is None
-    wanted = Wanted(SliceRange(), super_name, False, explain)
+    wanted = SliceQuery(SliceRange(), super_name, False, explain)
 
     def act(reader: RowReader) -> Steps[int]:
         return reader.count_super_columns() if supers else reader.count_columns(super_name)
@@ -199,9 +199,9 @@ def reply_count(query: RowQuery, key: bytes, super_name: bytes | None, *, explai
     return enclosed(long_field(b"n", count) + tail_fields(query, wanted, 1, "slice"))
 
 
-def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: Wanted) -> Steps[bytes]:
+def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: SliceQuery) -> Steps[bytes]:
     """The reply with every row that was asked for, in the order of the request."""
-    form = Form(query.found.definition, query.now, as_text=wanted.as_text)
+    form = ReplyForm(query.found.definition, query.now, as_text=wanted.as_text)
     supers = supers_shown(query.found, wanted)
     rows: list[bytes] = []
     size = 0
@@ -214,12 +214,12 @@ def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: Wanted) -> St
     return _rows_reply(query, rows, wanted, len(keys), wanted.scan)
 
 
-def _rows_reply(query: RowQuery, rows: Sequence[bytes], wanted: Wanted, read: int, scan: str) -> bytes:
+def _rows_reply(query: RowQuery, rows: Sequence[bytes], wanted: SliceQuery, read: int, scan: str) -> bytes:
     shown = b"\x04rows\0" + documents_array(rows)
     return enclosed(shown + tail_fields(query, wanted, read, scan))
 
 
-class RangeWanted(NamedTuple):
+class RangeQuery(NamedTuple):
     """At most `limit` rows of ranges of the ring, those without a column too, unless `exclude_empty`."""
 
     ranges: Sequence[RowRange]
@@ -227,12 +227,12 @@ class RangeWanted(NamedTuple):
     exclude_empty: bool
 
 
-def reply_ranges(query: RowQuery, asked: RangeWanted, wanted: Wanted) -> Steps[bytes]:
+def reply_ranges(query: RowQuery, asked: RangeQuery, wanted: SliceQuery) -> Steps[bytes]:
     """The reply with rows in the order of the ring. Errors: InvalidRequest."""
     if asked.limit <= 0:
         raise invalid_request("maxRows must be positive")
     needed = check_read(query.node, query.found.keyspace, query.level)
-    form = Form(query.found.definition, query.now, as_text=wanted.as_text)
+    form = ReplyForm(query.found.definition, query.now, as_text=wanted.as_text)
     rows: list[bytes] = []
     size = read = 0
     for each in asked.ranges:
@@ -266,7 +266,7 @@ def list_row_keys(query: RowQuery, needed: int, start: bytes, end: bytes, limit:
 
 
 def _rows(
-    query: RowQuery, row_keys: Sequence[bytes], needed: int, wanted: Wanted, form: Form
+    query: RowQuery, row_keys: Sequence[bytes], needed: int, wanted: SliceQuery, form: ReplyForm
 ) -> Steps[list[tuple[bytes, list[bytes]]]]:
     """(key, documents) of rows."""
     found = query.found

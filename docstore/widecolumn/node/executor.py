@@ -15,26 +15,26 @@ from docstore.storage.engine import Reader
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.executor import (
+    ObservedPage,
     PartitionRead,
     RecordPage,
     RingPage,
     RingScan,
     RowWrite,
-    Seen,
     Stored,
     StoredFamily,
 )
 from docstore.widecolumn.model.keys import STATISTICS, encode_row_key
 from docstore.widecolumn.model.slices import Steps as PlainSteps
 from docstore.widecolumn.model.slices import finished
-from docstore.widecolumn.node.keyspaces import Found, stored, wide_of
+from docstore.widecolumn.node.keyspaces import FamilyStore, stored, wide_of
 from docstore.widecolumn.node.merged_reads import Quorum
 from docstore.widecolumn.node.record_pages import MAX_BYTES, read_page, same_page
 from docstore.widecolumn.node.replica_reads import RecordRange
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_keys import is_owned, records
 from docstore.widecolumn.node.row_reads import RowQuery, check_owned, quorum_of
-from docstore.widecolumn.node.row_writes import Outdated, RowChange, write_rows
+from docstore.widecolumn.node.row_writes import ConditionFailed, RowChange, write_rows
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
 
 T = TypeVar("T")
@@ -102,7 +102,9 @@ class NodeExecutor:
         rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
         return await finish_steps(self._context, write_rows(self._context, self._node, rows, level))
 
-    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+    async def apply_if(
+        self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
+    ) -> list[str] | None:
         rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
         if not rows:
             return []
@@ -114,7 +116,7 @@ class NodeExecutor:
 
         try:
             return await finish_steps(self._context, write_rows(self._context, self._node, rows, level, unchanged))
-        except Outdated:
+        except ConditionFailed:
             return None
 
     async def read(self, wanted: PartitionRead, level: Level) -> RecordPage:
@@ -138,7 +140,7 @@ class NodeExecutor:
             return await self._scan_merged(found, wanted, level, needed)
         return await self._read_own(level, lambda view: scan_steps(found, view.reader, view.owned, wanted))
 
-    async def _scan_merged(self, found: Found, wanted: RingScan, level: Level, needed: int) -> RingPage:
+    async def _scan_merged(self, found: FamilyStore, wanted: RingScan, level: Level, needed: int) -> RingPage:
         """Row by row, as the members hold them together."""
         quorum = _quorum(self._context, found, level, needed)
         view = await finish_steps(self._context, viewed(self._context, level))
@@ -164,7 +166,7 @@ class NodeExecutor:
                 return RingPage(rows, (row_key, page.entries[-1][0]))
         return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
 
-    def _found(self, keyspace: str, name: str) -> Found:
+    def _found(self, keyspace: str, name: str) -> FamilyStore:
         found = self._wide.existing(keyspace, name, self._context.command.name)
         self._context = self._context.about(found.collection.ns)
         return found
@@ -182,7 +184,7 @@ class NodeExecutor:
         return finish_steps(self._context, steps())
 
 
-def _quorum(context: Context, found: Found, level: Level, needed: int) -> Quorum:
+def _quorum(context: Context, found: FamilyStore, level: Level, needed: int) -> Quorum:
     return quorum_of(RowQuery.of(context, found, level), needed)
 
 
@@ -204,7 +206,7 @@ async def read_merged(quorum: Quorum, row_key: bytes, wanted: PartitionRead) -> 
     return (await quorum.read(record_range)).page
 
 
-def scan_steps(found: Found, reader: Reader, owned: Predicate | None, wanted: RingScan) -> Steps[RingPage]:
+def scan_steps(found: FamilyStore, reader: Reader, owned: Predicate | None, wanted: RingScan) -> Steps[RingPage]:
     """The records of the rows of a part of the ring that this node owns."""
     partitioner = found.keyspace.partitioner
     base = family_prefix(found.collection.ident)

@@ -27,7 +27,7 @@ from docstore.widecolumn.model.cells import NOT_DELETED, stamp_of
 from docstore.widecolumn.model.errors import not_found
 from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION
 from docstore.widecolumn.model.mutations import Entry
-from docstore.widecolumn.node.keyspaces import Found, wide_of
+from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
 from docstore.widecolumn.node.row_writes import LOWEST_STAMP, growth_warnings, write_one
 from docstore.widecolumn.node.write_replies import reply_written
 
@@ -43,7 +43,7 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     """Insert one column at level ONE."""
     values = arguments.values
     found = wide_of(node).known(context.namespace)
-    if found is None or found.plain is None or node.store.write_lock.held:
+    if found is None or found.kernel_forms is None or node.store.write_lock.held:
         return None
     named: Value | None = values.get("column")
     if named is None or not _INSERTED.issuperset(values) or values.get("consistency", _ONE) != _ONE:
@@ -58,7 +58,7 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     else:
         return None
     settings = wide_of(node).settings
-    plain = plain_insert(found.plain.binary, values["key"], named, values["value"], stamp, settings.max_value)
+    plain = plain_insert(found.kernel_forms.binary, values["key"], named, values["value"], stamp, settings.max_value)
     if plain is None or len(plain[2]) > settings.warn_value:
         return None
     try:
@@ -80,7 +80,7 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     """Read one column at level ONE. Errors: NotFound."""
     values = arguments.values
     found = wide_of(node).known(context.namespace)
-    if found is None or found.plain is None:
+    if found is None or found.kernel_forms is None:
         return None
     named: Value | None = values.get("column")
     if named is None or not _READ.issuperset(values) or values.get("consistency", _ONE) != _ONE:
@@ -89,7 +89,7 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     at_once, owned = newest(context)
     if shown not in (None, "string", "binary") or not at_once:
         return None
-    form = found.plain.text if shown == "string" else found.plain.binary
+    form = found.kernel_forms.text if shown == "string" else found.kernel_forms.binary
     row_key = plain_row(*values["key"])
     name = form.encode(*named)
     if row_key is None or name is None or not _is_owned(found, owned, row_key):
@@ -114,6 +114,6 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     return enclosed(b"\x03column\0" + form.document(key, len(base), record, now))
 
 
-def _is_owned(found: Found, owned: Predicate | None, row_key: bytes) -> bool:
+def _is_owned(found: FamilyStore, owned: Predicate | None, row_key: bytes) -> bool:
     """Whether this node owns the row, given by its row key."""
     return owned is None or owned.matches(place_document(place_of_row_key(found.keyspace.partitioner, row_key)))

@@ -16,7 +16,7 @@ from docstore.widecolumn.cql.schema.tables import table_of
 from docstore.widecolumn.model.cells import NOT_DELETED, Deletion, unpack_cell, unpack_deletion
 from docstore.widecolumn.model.executor import Stored
 from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, ROW_DELETION
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import FamilyStore
 
 _AREA = len(COLUMNS)
 
@@ -24,7 +24,7 @@ NameEnd = Callable[[bytes], int]
 """Where in a path below `COLUMNS` the name ends that counts as a row of the partition."""
 
 
-def name_end_of(found: Found) -> NameEnd:
+def name_end_of(found: FamilyStore) -> NameEnd:
     """How the names of a column family are found in paths."""
     family = found.definition
     if family.table is not None:
@@ -37,34 +37,34 @@ def name_end_of(found: Found) -> NameEnd:
 
 
 @dataclass(slots=True)
-class _Standing:
+class _OpenDeletion:
     """A deletion, and whether nothing has been found yet that it hides. `end` is of a range; empty where it is open."""
 
     stored: Stored
     deletion: Deletion
     start: bytes = b""
     end: bytes = b""
-    clean: bool = True
+    hides_nothing: bool = True
 
 
-class RowGarbage:
-    """Judges one row. `doomed`: what can go, to be taken away by the caller; `names`: how many names have been passed
+class RowPurge:
+    """Finds what of one row can go, for the caller to remove (`purgeable`). `names`: how many names have been passed
     that keep a value.
     """
 
-    def __init__(self, name_end: NameEnd, now: int, due: int) -> None:
-        """`due`: what died before that second has outlived the grace period."""
-        self.doomed: list[Stored] = []
+    def __init__(self, name_end: NameEnd, now: int, gc_before: int) -> None:
+        """`gc_before`: what died before that second has outlived the grace period."""
+        self.purgeable: list[Stored] = []
         self.names = 0
         self._name_end = name_end
         self._now = now
-        self._due = due
-        self._row: _Standing | None = None
-        self._ranges: list[_Standing] = []
+        self._gc_before = gc_before
+        self._row: _OpenDeletion | None = None
+        self._ranges: list[_OpenDeletion] = []
         self._ahead = 0
         self._name = b""
-        self._over: list[_Standing] = []
-        self._of_name: _Standing | None = None
+        self._covering: list[_OpenDeletion] = []
+        self._of_name: _OpenDeletion | None = None
         self._keeps = False
 
     def take(self, path: bytes, record: bytes) -> None:
@@ -77,30 +77,30 @@ class RowGarbage:
             self._begin_name(path[: self._name_end(path)])
         if record[0] & WHOLE:
             deletion = unpack_deletion(record)
-            if any(over.deletion.timestamp >= deletion.timestamp for over in self._over):
-                self.doomed.append((path, record))
+            if any(covering.deletion.timestamp >= deletion.timestamp for covering in self._covering):
+                self.purgeable.append((path, record))
             else:
-                self._of_name = _Standing((path, record), deletion)
-                self._over.append(self._of_name)
+                self._of_name = _OpenDeletion((path, record), deletion)
+                self._covering.append(self._of_name)
             return
         self._keeps |= self._is_kept(path, record)
 
     def close(self) -> None:
         """There are no more records."""
         self._end_name()
-        for standing in (self._row, *self._ranges):
-            self._end(standing)
+        for opened in (self._row, *self._ranges):
+            self._end(opened)
 
     def _take_head(self, path: bytes, record: bytes) -> None:
         if path == ROW_DELETION:
-            self._row = _Standing((path, record), unpack_deletion(record))
-            self._over = [self._row]
+            self._row = _OpenDeletion((path, record), unpack_deletion(record))
+            self._covering = [self._row]
         elif path[:_AREA] == RANGE_DELETION:
             deletion = unpack_deletion(record)
             if deletion.timestamp <= self._deleted.timestamp:
-                self.doomed.append((path, record))
+                self.purgeable.append((path, record))
             else:
-                self._ranges.append(_Standing((path, record), deletion, *range_of_deletion(path)))
+                self._ranges.append(_OpenDeletion((path, record), deletion, *range_of_deletion(path)))
         else:
             self._is_kept(path, record)
 
@@ -111,36 +111,40 @@ class RowGarbage:
     def _begin_name(self, name: bytes) -> None:
         """Ranges stand in the order of their starts."""
         self._name = name
-        place = name[_AREA:]
-        over = [standing for standing in self._over if not standing.end or place < standing.end]
-        while self._ahead < len(self._ranges) and self._ranges[self._ahead].start <= place:
-            standing = self._ranges[self._ahead]
+        clustering_key = name[_AREA:]
+        covering = [opened for opened in self._covering if not opened.end or clustering_key < opened.end]
+        while self._ahead < len(self._ranges) and self._ranges[self._ahead].start <= clustering_key:
+            opened = self._ranges[self._ahead]
             self._ahead += 1
-            if not standing.end or place < standing.end:
-                over.append(standing)
-        self._over = over
+            if not opened.end or clustering_key < opened.end:
+                covering.append(opened)
+        self._covering = covering
 
     def _end_name(self) -> None:
         self.names += self._keeps
         self._keeps = False
         if self._of_name is not None:
-            self._over.remove(self._of_name)
+            self._covering.remove(self._of_name)
             self._end(self._of_name)
             self._of_name = None
 
-    def _end(self, standing: _Standing | None) -> None:
+    def _end(self, opened: _OpenDeletion | None) -> None:
         """All that the deletion may hide has been seen."""
-        if standing is not None and standing.clean and standing.deletion.local_deletion < self._due:
-            self.doomed.append(standing.stored)
+        if opened is not None and opened.hides_nothing and opened.deletion.local_deletion < self._gc_before:
+            self.purgeable.append(opened.stored)
 
     def _is_kept(self, path: bytes, record: bytes) -> bool:
         """Whether the cell stays as a value."""
         cell = unpack_cell(record)
-        hiding = [standing for standing in self._over if standing.deletion.timestamp >= cell.timestamp]
-        for standing in hiding:
-            standing.clean = False
-        dead = cell.flags & (TOMBSTONE | EXPIRING) and cell.local_deletion < self._due and not cell.is_live(self._now)
+        hiding = [opened for opened in self._covering if opened.deletion.timestamp >= cell.timestamp]
+        for opened in hiding:
+            opened.hides_nothing = False
+        dead = (
+            cell.flags & (TOMBSTONE | EXPIRING)
+            and cell.local_deletion < self._gc_before
+            and not cell.is_live(self._now)
+        )
         if hiding or dead:
-            self.doomed.append((path, record))
+            self.purgeable.append((path, record))
             return False
         return not cell.flags & TOMBSTONE

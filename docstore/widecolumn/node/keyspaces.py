@@ -48,7 +48,7 @@ def is_keyspace(store: Store, database: str) -> bool:
     return f"{database}.{MARK}" in store.catalog.collections
 
 
-class Plain(NamedTuple):
+class KernelForms(NamedTuple):
     """The kernel's forms of a family's columns, where replies show bytes as binary data and where they show text as
     strings.
     """
@@ -57,13 +57,13 @@ class Plain(NamedTuple):
     text: ColumnForm
 
 
-class Found(NamedTuple):
-    """A column family and the collection that holds it. `plain`: where the kernel knows such keys and columns."""
+class FamilyStore(NamedTuple):
+    """A column family and the collection that holds it. `kernel_forms`: where the kernel knows such columns."""
 
     collection: Collection
     keyspace: Keyspace
     definition: ColumnFamily
-    plain: Plain | None
+    kernel_forms: KernelForms | None
 
 
 class WideColumns:
@@ -76,7 +76,7 @@ class WideColumns:
         self._store = store
         self._wall_clock = wall_clock
         self._keyspaces: dict[str, tuple[CollectionOptions, Keyspace]] = {}
-        self._families: dict[str, tuple[str, CollectionOptions, CollectionOptions, Found]] = {}
+        self._families: dict[str, tuple[str, CollectionOptions, CollectionOptions, FamilyStore]] = {}
         self._last_timestamp = 0
 
     def now(self) -> int:
@@ -117,7 +117,7 @@ class WideColumns:
             raise wrong_mode(name, command, wide=False)
         raise keyspace_absent(name)
 
-    def find(self, keyspace: str, name: str) -> Found | None:
+    def find(self, keyspace: str, name: str) -> FamilyStore | None:
         """The column family with its collection."""
         namespace = f"{keyspace}.{name}"
         known = self.known(namespace)
@@ -131,11 +131,11 @@ class WideColumns:
         of = self.keyspace(keyspace)
         assert of is not None, "the keyspace has a mark"
         definition = column_family(name, document_to_python(collection.options.family), self.settings.registry)
-        found = Found(collection, of, definition, _plain(of, definition))
+        found = FamilyStore(collection, of, definition, _kernel_forms(of, definition))
         self._families[namespace] = (marked, collection.options, mark.options, found)
         return found
 
-    def known(self, namespace: str) -> Found | None:
+    def known(self, namespace: str) -> FamilyStore | None:
         """The column family, where it has been looked for before and nothing has changed since."""
         known = self._families.get(namespace)
         if known is None:
@@ -147,7 +147,7 @@ class WideColumns:
             return None
         return found if found.collection.options is options and mark.options is mark_options else None
 
-    def existing(self, keyspace: str, name: str, command: str) -> Found:
+    def existing(self, keyspace: str, name: str, command: str) -> FamilyStore:
         """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
         found = self.find(keyspace, name)
         if found is None:
@@ -155,21 +155,21 @@ class WideColumns:
             raise family_absent(name)
         return found
 
-    def families(self, keyspace: str) -> list[Found]:
+    def families(self, keyspace: str) -> list[FamilyStore]:
         """The column families of a keyspace, in the order of their names."""
         collections = sorted(self._store.catalog.in_database(keyspace), key=lambda collection: collection.name)
         return [found for collection in collections if (found := self.find(keyspace, collection.name)) is not None]
 
 
-def _plain(keyspace: Keyspace, definition: ColumnFamily) -> Plain | None:
+def _kernel_forms(keyspace: Keyspace, definition: ColumnFamily) -> KernelForms | None:
     if keyspace.partitioner.name != MURMUR3 or definition.table is not None:
         return None
     binary, text = plain_form(definition), plain_form(definition, as_text=True)
     if binary is None or text is None:
         return None
-    return Plain(binary, text)
+    return KernelForms(binary, text)
 
 
-def stored(found: Found) -> StoredFamily:
+def stored(found: FamilyStore) -> StoredFamily:
     """The column family as an executor gives it."""
     return StoredFamily(found.keyspace, found.definition, found.collection.uuid)

@@ -30,11 +30,11 @@ from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import read_timed_out
 from docstore.widecolumn.model.executor import RecordPage
 from docstore.widecolumn.model.keys import ROW_DELETION
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import FamilyStore
 from docstore.widecolumn.node.replica_reads import (
-    Listing,
     RecordRange,
     RecordRangeReply,
+    RowKeyList,
     ask_member,
     ask_rows,
     list_rows,
@@ -50,7 +50,7 @@ _PATIENCE_SECONDS = 0.25
 """How long a member is waited for before one more is asked."""
 
 
-class Lacking(Exception):
+class NotFetched(Exception):
     """A reader looks at what has not been fetched: a path, or the records of a range."""
 
     def __init__(self, points: tuple[bytes, ...], bounds: tuple[bytes, bytes, bool] | None) -> None:
@@ -59,7 +59,7 @@ class Lacking(Exception):
         self.bounds = bounds
 
 
-class _Walk(NamedTuple):
+class _FetchedRange(NamedTuple):
     """What was fetched of a range: `limit` is what was asked for last."""
 
     page: RecordPage
@@ -72,7 +72,7 @@ class Quorum:
 
     context: Context
     node: DataNode
-    found: Found
+    found: FamilyStore
     level: Level
     needed: int
     deadline: float
@@ -151,7 +151,7 @@ class Quorum:
     async def _ask_one(self, record_range: RecordRange, address: str) -> RecordRangeReply:
         return await ask_member(self.context, self.node, address, self.found.collection.ns, record_range, self._left())
 
-    async def _list_one(self, start: bytes, end: bytes, limit: int, address: str) -> Listing:
+    async def _list_one(self, start: bytes, end: bytes, limit: int, address: str) -> RowKeyList:
         namespace = self.found.collection.ns
         return await ask_rows(self.context, self.node, address, namespace, (start, end, limit), self._left())
 
@@ -187,7 +187,7 @@ class Quorum:
 
 
 class MergedRow:
-    """The cells of one row, for a `RowReader`: what it does not have it says by raising `Lacking`, for `fetch`."""
+    """The cells of one row, for a `RowReader`: what it does not have it says by raising `NotFetched`, for `fetch`."""
 
     def __init__(self, quorum: Quorum, row_key: bytes, points: tuple[bytes, ...] = ()) -> None:
         """`points`: paths that the reader is going to ask for, which are fetched together."""
@@ -196,12 +196,12 @@ class MergedRow:
         self._at = len(family_prefix(quorum.found.collection.ident)) + len(row_key)
         self._wanted = points
         self._points: dict[bytes, bytes | None] = {}
-        self._walks: dict[tuple[bytes, bytes, bool], _Walk] = {}
+        self._walks: dict[tuple[bytes, bytes, bool], _FetchedRange] = {}
 
     def get(self, key: bytes) -> bytes | None:
         path = key[self._at :]
         if path not in self._points:
-            raise Lacking((path,), None)
+            raise NotFetched((path,), None)
         return self._points[path]
 
     def items(self, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
@@ -209,14 +209,14 @@ class MergedRow:
         bounds = (start[at:], end[at:], reverse)
         walk = self._walks.get(bounds)
         if walk is None:
-            raise Lacking((), bounds)
+            raise NotFetched((), bounds)
         prefix = start[:at]
         for path, record in walk.page.entries:
             yield prefix + path, record
         if walk.page.more:
-            raise Lacking((), bounds)
+            raise NotFetched((), bounds)
 
-    async def fetch(self, lack: Lacking) -> None:
+    async def fetch(self, lack: NotFetched) -> None:
         """Get what was lacking, of a range twice as much as before."""
         points = tuple(dict.fromkeys((*lack.points, *self._wanted, ROW_DELETION)))
         points = tuple(path for path in points if path not in self._points)
@@ -232,4 +232,4 @@ class MergedRow:
         self._points.update(zip(points, answer.points, strict=True))
         if lack.bounds is not None:
             before = [] if walk is None else walk.page.entries
-            self._walks[lack.bounds] = _Walk(RecordPage(before + answer.page.entries, answer.page.more), limit)
+            self._walks[lack.bounds] = _FetchedRange(RecordPage(before + answer.page.entries, answer.page.more), limit)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from docstore.collection.collection import Collection
     from docstore.commands.context import Context
     from docstore.node.node import DataNode
-    from docstore.widecolumn.node.keyspaces import Found
+    from docstore.widecolumn.node.keyspaces import FamilyStore
 
 _POSITION = struct.Struct("<Qq")
 
@@ -58,7 +58,7 @@ class RecordRangeReply(NamedTuple):
     votes: bool
 
 
-class Listing(NamedTuple):
+class RowKeyList(NamedTuple):
     """Row keys; `optime` is of the last entry that the member had applied."""
 
     row_keys: list[bytes]
@@ -139,23 +139,27 @@ async def ask_member(
     return answer_of(reply)
 
 
-async def list_rows(context: Context, node: DataNode, found: Found, start: bytes, end: bytes, limit: int) -> Listing:
+async def list_rows(
+    context: Context, node: DataNode, found: FamilyStore, start: bytes, end: bytes, limit: int
+) -> RowKeyList:
     """The next rows that this node holds. Errors: StaleConfig."""
     return await finish_steps(context, _listing(context, node, found, (start, end, limit)))
 
 
-def _listing(context: Context, node: DataNode, found: Found, bounds: tuple[bytes, bytes, int]) -> Steps[Listing]:
+def _listing(
+    context: Context, node: DataNode, found: FamilyStore, bounds: tuple[bytes, bytes, int]
+) -> Steps[RowKeyList]:
     snapshot = yield from _state(context, node, found.collection.ns)
     optime = node.store.last_optime
     try:
-        return Listing((yield from find_row_keys(found, snapshot, None, *bounds)), optime)
+        return RowKeyList((yield from find_row_keys(found, snapshot, None, *bounds)), optime)
     finally:
         snapshot.close()
 
 
 async def ask_rows(
     context: Context, node: DataNode, address: str, namespace: str, bounds: tuple[bytes, bytes, int], timeout: float
-) -> Listing:
+) -> RowKeyList:
     """The next rows that another member holds; none where it has not heard of the column family.
 
     Errors: NetworkError, CommandError.
@@ -177,14 +181,14 @@ async def ask_rows(
     except CommandError as error:
         if error.code != Code.NamespaceNotFound:
             raise
-        return Listing([], NULL_OPTIME)
+        return RowKeyList([], NULL_OPTIME)
     listed, at = get_field(reply, "rows"), get_field(reply, "at")
     assert listed is not None, "the reply lists rows"
     assert at is not None, "the reply says how far the member was"
-    return Listing([bytes_of(value, "rows") for value in values(listed[1])], _optime_of(bytes_of(at, "at")))
+    return RowKeyList([bytes_of(value, "rows") for value in values(listed[1])], _optime_of(bytes_of(at, "at")))
 
 
-def listing_document(listing: Listing) -> bytes:
+def listing_document(listing: RowKeyList) -> bytes:
     """The reply's body."""
     rows = array_value([binary_value(row_key) for row_key in listing.row_keys])
     return document_from([("rows", *rows), ("at", *binary_value(_position_of(listing.optime)))])

@@ -12,11 +12,11 @@ from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.keys import row_end, split_row
 from docstore.widecolumn.model.slices import Steps
-from docstore.widecolumn.node.keyspaces import Found
+from docstore.widecolumn.node.keyspaces import FamilyStore
 
 
 def find_row_keys(
-    found: Found, reader: Reader, owned: Predicate | None, start: bytes, end: bytes, limit: int
+    found: FamilyStore, reader: Reader, owned: Predicate | None, start: bytes, end: bytes, limit: int
 ) -> Steps[list[bytes]]:
     """At most `limit` rows from `start` to before `end` (to the end of the ring when that is empty) that are owned.
 
@@ -56,6 +56,6 @@ def records(reader: Reader, start: bytes, end: bytes, partitioner: Partitioner) 
         yield standing[at:], key[mark:], record
 
 
-def is_owned(found: Found, row_key: bytes, owned: Predicate | None) -> bool:
+def is_owned(found: FamilyStore, row_key: bytes, owned: Predicate | None) -> bool:
     """Whether a row is among those that are owned."""
     return owned is None or owned.matches(place_document(place_of_row_key(found.keyspace.partitioner, row_key)))

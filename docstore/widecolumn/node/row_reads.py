@@ -22,9 +22,9 @@ from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.keys import encode_row_key
-from docstore.widecolumn.model.slices import Cells, Counts, RowReader
-from docstore.widecolumn.node.keyspaces import Found, wide_of
-from docstore.widecolumn.node.merged_reads import Lacking, MergedRow, Quorum
+from docstore.widecolumn.model.slices import Cells, ReadCounts, RowReader
+from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
+from docstore.widecolumn.node.merged_reads import MergedRow, NotFetched, Quorum
 from docstore.widecolumn.node.replicas import check_read, viewed
 from docstore.widecolumn.node.row_writes import shown_key
 
@@ -53,16 +53,16 @@ class RowQuery:
 
     context: Context
     node: DataNode
-    found: Found
+    found: FamilyStore
     level: Level
     now: int
-    counts: Counts
+    counts: ReadCounts
 
     @classmethod
-    def of(cls, context: Context, found: Found, level: Level) -> RowQuery:
+    def of(cls, context: Context, found: FamilyStore, level: Level) -> RowQuery:
         node = node_of(context)
         wide_of(node).settings.metrics.reads += 1
-        return cls(context, node, found, level, wide_of(node).now(), Counts(wide_of(node).settings.fail_tombstones))
+        return cls(context, node, found, level, wide_of(node).now(), ReadCounts(wide_of(node).settings.fail_tombstones))
 
     def finish(self) -> list[str]:
         """Add to the node's figures; warnings of what was met."""
@@ -110,7 +110,7 @@ def row_reader(query: RowQuery, cells: Cells, row_key: bytes) -> RowReader:
     return RowReader(cells, query.found.definition, prefix, query.now, query.counts)
 
 
-def check_owned(found: Found, owned: Predicate | None, key: bytes) -> None:
+def check_owned(found: FamilyStore, owned: Predicate | None, key: bytes) -> None:
     """StaleConfig for a row of a range that is not this shard's."""
     if owned is not None and not owned.matches(ring_document(found.keyspace.partitioner, key)):
         raise CommandError(Code.StaleConfig, f"row {shown_key(key)} of {found.collection.ns} is not here")
@@ -135,6 +135,6 @@ def _read_merged(
         before = query.counts.keys_examined, query.counts.tombstones
         try:
             return (yield from act(row_reader(query, merged, row_key)))
-        except Lacking as lack:
+        except NotFetched as lack:
             query.counts.keys_examined, query.counts.tombstones = before
             yield merged.fetch(lack)

@@ -31,7 +31,7 @@ from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.mutations import Entry
-from docstore.widecolumn.node.keyspaces import Found, wide_of
+from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
 from docstore.widecolumn.node.replicas import check_write, wait_written
 from docstore.widecolumn.node.rows import merge_row
 
@@ -51,12 +51,12 @@ LOWEST_STAMP = stamp_of(-(1 << 63))
 class RowChange(NamedTuple):
     """What is merged into one row; no two entries have one path."""
 
-    found: Found
+    found: FamilyStore
     key: bytes
     entries: Sequence[Entry]
 
 
-class Outdated(Exception):
+class ConditionFailed(Exception):
     """What a write was to depend on does not stand any more; nothing has been written."""
 
 
@@ -86,7 +86,7 @@ def write_rows(
         if at_once and owned is None:
             update = write_one(node, found, encode_row_key(found.keyspace.partitioner, key), entries)
             return growth_warnings(node, found, key, update)
-    writing = _Writing(node, rows, guard)
+    writing = _RowsWriter(node, rows, guard)
     while writing.namespace:
         yield from write_in_slices(node, writing.namespace, Repeated(writing.advance), context.shard_version)
     if needed > 1:
@@ -95,7 +95,7 @@ def write_rows(
     return writing.warnings
 
 
-def write_one(node: DataNode, found: Found, row_key: bytes, entries: Sequence[Entry]) -> RowUpdate:
+def write_one(node: DataNode, found: FamilyStore, row_key: bytes, entries: Sequence[Entry]) -> RowUpdate:
     """Merge into one row, given by its row key, what nobody waits for: most writes are of this kind."""
     unit = node.store.unit()
     try:
@@ -131,7 +131,7 @@ def shown_key(key: bytes) -> str:
         return f"0x{key.hex()}"
 
 
-class _Writing:
+class _RowsWriter:
     """The rows of one request, somewhere on their way. `last`: the optime of the last write."""
 
     def __init__(self, node: DataNode, rows: Sequence[RowChange], guard: Callable[[], bool] | None) -> None:
@@ -160,7 +160,7 @@ class _Writing:
     def _unit(self, owned: Predicate | None, namespace: str) -> None:
         node, rows = self._node, self._rows
         if self._guard is not None and not self._guard():
-            raise Outdated
+            raise ConditionFailed
         unit = node.store.unit()
         grown: list[tuple[RowChange, RowUpdate]] = []
         entries = 0
@@ -194,7 +194,7 @@ class _Writing:
         return merge_row(unit, row.found.collection, encode_row_key(partitioner, row.key), row.entries)
 
 
-def growth_warnings(node: DataNode, found: Found, key: bytes, update: RowUpdate) -> list[str]:
+def growth_warnings(node: DataNode, found: FamilyStore, key: bytes, update: RowUpdate) -> list[str]:
     """What is to be told of a row that has grown past a limit."""
     settings = wide_of(node).settings
     if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:

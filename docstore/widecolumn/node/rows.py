@@ -70,14 +70,14 @@ def remove_cells(
     unit: WriteUnitOfWork,
     coll: Collection,
     row_key: bytes,
-    doomed: Sequence[tuple[bytes, bytes]],
+    cells: Sequence[tuple[bytes, bytes]],
     *,
     rows: int | None = None,
 ) -> None:
     """Remove (path, record) pairs from a row where they stand. `rows`: how many its statistics shall hold then."""
     update = _update(unit, coll, row_key)
-    update.remove(doomed, rows)
-    unit.put_row(coll, update, lambda: removal_document(row_key, doomed, rows))
+    update.remove(cells, rows)
+    unit.put_row(coll, update, lambda: removal_document(row_key, cells, rows))
 
 
 def _update(unit: WriteUnitOfWork, coll: Collection, row_key: bytes) -> RowUpdate:
@@ -116,9 +116,9 @@ def merge_document(row_key: bytes, entries: Sequence[Entry]) -> bytes:
     return enclosed(_binary(b"r", row_key) + _binary(b"m", pack_entries(entries)))
 
 
-def removal_document(row_key: bytes, doomed: Sequence[tuple[bytes, bytes]], rows: int | None) -> bytes:
+def removal_document(row_key: bytes, cells: Sequence[tuple[bytes, bytes]], rows: int | None) -> bytes:
     """The `o` of an entry that removes: `{r, p: <paths and records>, n: <rows left, where counted>}`."""
-    packed = pack_entries([Entry(path, record) for path, record in doomed])
+    packed = pack_entries([Entry(path, record) for path, record in cells])
     counted = b"" if rows is None else b"\x12n\0" + _LONG.pack(rows)
     return enclosed(_binary(b"r", row_key) + _binary(b"p", packed) + counted)
 
@@ -133,9 +133,9 @@ def apply_document(unit: WriteUnitOfWork, coll: Collection, o: bytes) -> None:
         return
     removed, counted = get_field(o, "p"), get_field(o, "n")
     assert removed is not None, "an entry merges or removes"
-    doomed = [(entry.path, entry.record) for entry in unpack_entries(removed[1][5:])]
+    cells = [(entry.path, entry.record) for entry in unpack_entries(removed[1][5:])]
     rows = None if counted is None else int.from_bytes(counted[1], "little", signed=True)
-    remove_cells(unit, coll, row[1][5:], doomed, rows=rows)
+    remove_cells(unit, coll, row[1][5:], cells, rows=rows)
 
 
 def _binary(name: bytes, data: bytes) -> bytes:

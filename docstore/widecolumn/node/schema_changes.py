@@ -20,7 +20,7 @@ from docstore.node.node import DataNode, node_of
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace, check_family_name, check_keyspace_name
 from docstore.widecolumn.model.definition_commands import digest_of
 from docstore.widecolumn.model.errors import already_exists, configuration, family_absent, keyspace_absent, stale_schema
-from docstore.widecolumn.node.keyspaces import MARK, Found, WideColumns, wide_of
+from docstore.widecolumn.node.keyspaces import MARK, FamilyStore, WideColumns, wide_of
 
 NO_IDENTITIES: Mapping[str, UUID] = {}
 
@@ -130,7 +130,7 @@ class SchemaChange:
                     raise configuration("comparator cannot be changed")
                 self.alter_family(keyspace, family)
 
-    def _existing(self, keyspace: str, name: str) -> Found:
+    def _existing(self, keyspace: str, name: str) -> FamilyStore:
         if not self._wide.is_keyspace(keyspace):
             raise keyspace_absent(keyspace)
         found = self._wide.find(keyspace, name)

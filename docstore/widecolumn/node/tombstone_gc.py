@@ -31,8 +31,8 @@ from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.storage import Family
 from docstore.storage.engine import Reader
 from docstore.widecolumn.model.keys import split_row
-from docstore.widecolumn.node.garbage import NameEnd, RowGarbage, name_end_of
-from docstore.widecolumn.node.keyspaces import Found, wide_of
+from docstore.widecolumn.node.garbage import NameEnd, RowPurge, name_end_of
+from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
 from docstore.widecolumn.node.row_keys import is_owned
 from docstore.widecolumn.node.rows import EMPTY, RowSize, remove_cells, row_size
 
@@ -46,15 +46,15 @@ class _Row:
 
     row_key: bytes
     size: RowSize
-    judge: RowGarbage
+    purge: RowPurge
     owned: bool = True
     ended: bool = False
 
 
-class _Pass(NamedTuple):
+class _FamilyPass(NamedTuple):
     """What is looked through, and what of it is this shard's."""
 
-    found: Found
+    found: FamilyStore
     name_end: NameEnd
     owned: Predicate | None
 
@@ -74,7 +74,7 @@ class TombstoneCollector(PeriodicTask):
                 with contextlib.suppress(CommandError):
                     await self._collect(found)
 
-    async def _collect(self, found: Found) -> None:
+    async def _collect(self, found: FamilyStore) -> None:
         node = self._node
         base = family_prefix(found.collection.ident)
         position = base
@@ -92,7 +92,7 @@ class TombstoneCollector(PeriodicTask):
                 ):
                     return
                 filter = None if owned is None else owned.owned
-                row, position = self._look(_Pass(found, name_end, filter), snapshot, row, position)
+                row, position = self._look(_FamilyPass(found, name_end, filter), snapshot, row, position)
             finally:
                 snapshot.close()
             if row is None:
@@ -103,36 +103,38 @@ class TombstoneCollector(PeriodicTask):
                 row = None
             await node.pause()
 
-    def _look(self, looked: _Pass, snapshot: Reader, row: _Row | None, position: bytes) -> tuple[_Row | None, bytes]:
-        """Judge records of one row for one slice: (the row, where to go on; empty at the end of the family)."""
-        node, found = self._node, looked.found
+    def _look(
+        self, scanned: _FamilyPass, snapshot: Reader, row: _Row | None, position: bytes
+    ) -> tuple[_Row | None, bytes]:
+        """Look at records of one row for one slice: (the row, where to go on; empty at the end of the family)."""
+        node, found = self._node, scanned.found
         base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
         until = slice_end(node)
         now = wide_of(node).now()
-        due = now - found.definition.gc_grace_seconds
+        gc_before = now - found.definition.gc_grace_seconds
         for seen, (key, record) in enumerate(snapshot.items(Family.WIDE, position, end), 1):
             if row is None or not key.startswith(row.row_key, len(base)):
                 if row is not None:
                     _close(row)
                     return row, key
                 row_key = key[len(base) : split_row(key, found.keyspace.partitioner)[1]]
-                judge = RowGarbage(looked.name_end, now, due)
+                purge = RowPurge(scanned.name_end, now, gc_before)
                 size = row_size(snapshot, found.collection, row_key)
-                row = _Row(row_key, size, judge, is_owned(found, row_key, looked.owned))
+                row = _Row(row_key, size, purge, is_owned(found, row_key, scanned.owned))
             if row.owned and not record[0] & ESTIMATE:
-                row.judge.take(key[len(base) + len(row.row_key) :], record)
-            if len(row.judge.doomed) >= _UNIT_KEYS or (seen % 64 == 0 and node.clock() >= until):
+                row.purge.take(key[len(base) + len(row.row_key) :], record)
+            if len(row.purge.purgeable) >= _UNIT_KEYS or (seen % 64 == 0 and node.clock() >= until):
                 return row, key + b"\0"
         if row is not None:
             _close(row)
         return row, b""
 
-    async def _remove(self, found: Found, row: _Row, owned: Owned | None) -> bool:
-        """Remove what has been doomed; False when the pass is to end."""
+    async def _remove(self, found: FamilyStore, row: _Row, owned: Owned | None) -> bool:
+        """Remove what can be purged; False when the pass is to end."""
         node, collection = self._node, found.collection
-        doomed, row.judge.doomed = row.judge.doomed, []
-        counts = row.owned and row.ended and row.judge.names != row.size.rows
-        if not doomed and not counts:
+        purgeable, row.purge.purgeable = row.purge.purgeable, []
+        counts = row.owned and row.ended and row.purge.names != row.size.rows
+        if not purgeable and not counts:
             return True
         await finish_work(node, enter_write(node, collection.ns))
         if node.shard_filter is not None and not node.shard_filter.is_known(collection.ns, owned):
@@ -142,17 +144,17 @@ class TombstoneCollector(PeriodicTask):
         size = row_size(node.engine, collection, row.row_key)
         if size != row.size:
             # Something has come meanwhile that a deletion may have to hide.
-            doomed = [(path, record) for path, record in doomed if not record[0] & WHOLE]
-        rows = row.judge.names if counts and size == row.size else size.rows
+            purgeable = [(path, record) for path, record in purgeable if not record[0] & WHOLE]
+        rows = row.purge.names if counts and size == row.size else size.rows
         with node.store.unit() as unit:
-            remove_cells(unit, collection, row.row_key, doomed, rows=rows)
+            remove_cells(unit, collection, row.row_key, purgeable, rows=rows)
             unit.commit()
         row.size = row_size(node.engine, collection, row.row_key) if size == row.size else EMPTY
-        wide_of(node).settings.metrics.collected += len(doomed)
+        wide_of(node).settings.metrics.collected += len(purgeable)
         return True
 
 
 def _close(row: _Row) -> None:
     """The row has been looked through."""
-    row.judge.close()
+    row.purge.close()
     row.ended = True

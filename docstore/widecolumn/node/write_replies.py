@@ -9,17 +9,17 @@ from docstore.log import component
 from docstore.node.node import DataNode
 from docstore.node.slices import Steps
 from docstore.widecolumn.model.consistency import Level
-from docstore.widecolumn.model.requests import Writing
+from docstore.widecolumn.model.requests import WriteContext
 from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.row_writes import RowChange, shown_key, write_rows
 
 LOG = component("WIDE")
 
 
-def writing_of(node: DataNode) -> Writing:
+def write_context_of(node: DataNode) -> WriteContext:
     """What the writes of one request have in common."""
     wide = wide_of(node)
-    return Writing(now=wide.now(), default_timestamp=wide.timestamp(), max_value=wide.settings.max_value)
+    return WriteContext(now=wide.now(), default_timestamp=wide.timestamp(), max_value=wide.settings.max_value)
 
 
 def large_values(node: DataNode, *rows: RowChange) -> list[str]:

@@ -11,7 +11,7 @@ from docstore.commands.eager_tasks import begun
 from docstore.commands.specs.wide_column import CQL
 from docstore.node.node import node_of
 from docstore.widecolumn.commands.cql import run_statement
-from docstore.widecolumn.cql.run.execution import Surroundings
+from docstore.widecolumn.cql.run.execution import Environment
 from docstore.widecolumn.node.executor import executor_of
 from docstore.widecolumn.node.keyspaces import wide_of
 
@@ -26,11 +26,11 @@ def run(context: Context, arguments: Arguments) -> Response:
     return running
 
 
-def surroundings_of(context: Context) -> Surroundings:
+def surroundings_of(context: Context) -> Environment:
     """What this node lends to statements, with its limits."""
     node = node_of(context)
     settings = wide_of(node).settings
-    return Surroundings(
+    return Environment(
         rng=os.urandom,
         pause=node.pause,
         max_value=settings.max_value,

@@ -15,7 +15,7 @@ from docstore.widecolumn.model.requests import timestamp_of
 from docstore.widecolumn.node.batches import batch_rows
 from docstore.widecolumn.node.column_reads import given
 from docstore.widecolumn.node.row_writes import write_rows
-from docstore.widecolumn.node.write_replies import large_values, writing_of
+from docstore.widecolumn.node.write_replies import large_values, write_context_of
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -25,7 +25,7 @@ def run(context: Context, arguments: Arguments) -> Response:
 def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
     node = node_of(context)
     level = level_named(arguments["consistency"])
-    writing = writing_of(node)
+    writing = write_context_of(node)
     writing = writing.stamped(timestamp_of(given(arguments["timestamp"]), writing.default_timestamp))
     mutations = arguments["mutations"]
     rows = yield from batch_rows(context, node, mutations, writing)

@@ -10,7 +10,7 @@ from docstore.node.node import node_of
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.requests import check_path, column_comparator
 from docstore.widecolumn.model.values import name_bytes, partition_key_of
-from docstore.widecolumn.node.column_reads import Wanted, given, query_of, reply_get, super_column_of, text_wanted
+from docstore.widecolumn.node.column_reads import SliceQuery, given, query_of, reply_get, super_column_of, text_wanted
 from docstore.widecolumn.node.fast_path import get_plain
 
 
@@ -27,9 +27,9 @@ def run(context: Context, arguments: Arguments) -> Response:
     as_text, explain = text_wanted(arguments), arguments["explain"]
     if column is None:
         assert super_name is not None, "the path names something"
-        return run_steps(context, reply_get(query, key, Wanted((super_name,), None, as_text, explain)))
+        return run_steps(context, reply_get(query, key, SliceQuery((super_name,), None, as_text, explain)))
     name = name_bytes(column_comparator(family, super_name), column)
-    return run_steps(context, reply_get(query, key, Wanted((name,), super_name, as_text, explain)))
+    return run_steps(context, reply_get(query, key, SliceQuery((name,), super_name, as_text, explain)))
 
 
 COMMAND = GET.command(run)

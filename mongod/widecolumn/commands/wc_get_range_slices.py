@@ -8,7 +8,7 @@ from docstore.commands.declaration import Exceptional, Parameter, Response, Type
 from docstore.commands.specs.wide_column import GET_RANGE_SLICES
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.requests import record_range_from, row_ranges_of
-from docstore.widecolumn.node.column_reads import RangeWanted, query_of, reply_ranges, wanted_of
+from docstore.widecolumn.node.column_reads import RangeQuery, query_of, reply_ranges, slice_query_of
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -18,8 +18,8 @@ def run(context: Context, arguments: Arguments) -> Response:
         ranges = row_ranges_of(query.found.keyspace.partitioner, arguments["range"])
     else:
         ranges = [record_range_from(record_range)]
-    asked = RangeWanted(ranges, arguments["count"], arguments["excludeEmpty"])
-    return run_steps(context, reply_ranges(query, asked, wanted_of(query.found, arguments)))
+    asked = RangeQuery(ranges, arguments["count"], arguments["excludeEmpty"])
+    return run_steps(context, reply_ranges(query, asked, slice_query_of(query.found, arguments)))
 
 
 COMMAND = GET_RANGE_SLICES.command(

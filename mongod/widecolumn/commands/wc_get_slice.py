@@ -8,12 +8,14 @@ from docstore.commands.declaration import Response
 from docstore.commands.specs.wide_column import GET_SLICE
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.values import partition_key_of
-from docstore.widecolumn.node.column_reads import query_of, reply_slice, wanted_of
+from docstore.widecolumn.node.column_reads import query_of, reply_slice, slice_query_of
 
 
 def run(context: Context, arguments: Arguments) -> Response:
     query = query_of(context, arguments)
-    return run_steps(context, reply_slice(query, partition_key_of(arguments["key"]), wanted_of(query.found, arguments)))
+    return run_steps(
+        context, reply_slice(query, partition_key_of(arguments["key"]), slice_query_of(query.found, arguments))
+    )
 
 
 COMMAND = GET_SLICE.command(run)

@@ -14,7 +14,7 @@ from docstore.widecolumn.model.values import partition_key_of
 from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
 from docstore.widecolumn.node.fast_path import insert_plain
 from docstore.widecolumn.node.row_writes import RowChange
-from docstore.widecolumn.node.write_replies import write_row, writing_of
+from docstore.widecolumn.node.write_replies import write_context_of, write_row
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -28,7 +28,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     super_name = super_column_of(found, arguments)
     check_path(found.definition, super_name, given(arguments["column"]), whole_super=False)
     fields = {name: value for name, value in arguments.given().items() if name in _FIELDS and given(value) is not None}
-    entry = insert_entry(found.definition, super_name, fields, writing_of(node), name_field="column")
+    entry = insert_entry(found.definition, super_name, fields, write_context_of(node), name_field="column")
     return run_steps(context, write_row(context, node, RowChange(found, key, (entry,)), level))
 
 

@@ -18,7 +18,7 @@ from docstore.errors import Code, CommandError
 from docstore.widecolumn.commands.cql import run_statement
 from docstore.widecolumn.cql import parser
 from docstore.widecolumn.cql.errors import CqlError
-from docstore.widecolumn.cql.run.execution import Surroundings
+from docstore.widecolumn.cql.run.execution import Environment
 from docstore.widecolumn.cql.statements import Describe, SchemaChange, Select, Use
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, level_named
 from mongos.router import router_of
@@ -37,10 +37,10 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         fresh=isinstance(statement, SchemaChange | Use | Describe),
     )
     router = router_of(context)
-    surroundings = Surroundings(rng=os.urandom, pause=_pause)
+    environment = Environment(rng=os.urandom, pause=_pause)
     for attempt in range(_ATTEMPTS):
         try:
-            return await run_statement(executor, router.definitions.statements, surroundings, context, args)
+            return await run_statement(executor, router.definitions.statements, environment, context, args)
         except SchemaIsStale as stale:
             if attempt:
                 # The definition was read just before: the shard that has another is behind.

@@ -25,7 +25,7 @@ from docstore.widecolumn.model.cells import (
 from docstore.widecolumn.model.column_families import ColumnFamily
 from docstore.widecolumn.model.comparators import ASCII, BYTES, LONG, TIME_UUID, UTF8, Comparator
 from docstore.widecolumn.model.mutations import Entry, merge_alike, merged_record
-from docstore.widecolumn.model.replies import Form
+from docstore.widecolumn.model.replies import ReplyForm
 from docstore.widecolumn.model.slices import Column
 from docstore.widecolumn.model.values import binary_value, long_value, name_bytes, partition_key_of, string_value
 from tests.unit.kernel.kernels import Kernel
@@ -120,7 +120,7 @@ def test_documents_are_those_of_the_general_form(kernel: Kernel, kind: str, as_t
     rng = random.Random(3)
     comparator = KINDS[kind]
     form = kernel.columns.encoding.ColumnForm(getattr(kernel.columns.encoding, kind), as_text)
-    general = Form(ColumnFamily(name="f", comparator=comparator), NOW, as_text=as_text)
+    general = ReplyForm(ColumnFamily(name="f", comparator=comparator), NOW, as_text=as_text)
     names = [name for value in NAMES if form.encode(*value) and (name := name_bytes(comparator, value))]
     for name in names:
         for _ in range(10):

@@ -12,12 +12,12 @@ from docstore.widecolumn.cql.statements import (
     AlterKeyspace,
     AlterTable,
     ColumnDefinition,
+    ConstantKind,
     CreateKeyspace,
     CreateTable,
     DropColumns,
     DropKeyspace,
     DropTable,
-    Kind,
     PrimaryKey,
     Properties,
     PropertyValue,
@@ -31,7 +31,7 @@ from docstore.widecolumn.cql.statements import (
 
 _KEYSPACE = ("keyspace", "schema")
 _TABLE = ("table", "columnfamily")
-_VALUES = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN, Kind.STRING)
+_VALUES = (ConstantKind.INTEGER, ConstantKind.FLOAT, ConstantKind.BOOLEAN, ConstantKind.STRING)
 
 
 def use(scan: Scanner) -> Use:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from docstore.widecolumn.cql.grammar.scanner import Scanner
 from docstore.widecolumn.cql.grammar.terms import table_name
-from docstore.widecolumn.cql.statements import Describe, Described
+from docstore.widecolumn.cql.statements import Describe, DescribeKind
 
 _LISTS = {
-    "keyspaces": Described.KEYSPACES,
-    "tables": Described.TABLES,
-    "columnfamilies": Described.TABLES,
-    "types": Described.TYPES,
-    "functions": Described.FUNCTIONS,
-    "aggregates": Described.AGGREGATES,
-    "schema": Described.SCHEMA,
-    "cluster": Described.CLUSTER,
+    "keyspaces": DescribeKind.KEYSPACES,
+    "tables": DescribeKind.TABLES,
+    "columnfamilies": DescribeKind.TABLES,
+    "types": DescribeKind.TYPES,
+    "functions": DescribeKind.FUNCTIONS,
+    "aggregates": DescribeKind.AGGREGATES,
+    "schema": DescribeKind.SCHEMA,
+    "cluster": DescribeKind.CLUSTER,
 }
 _ELEMENTS = ("index", "type", "function", "aggregate")
 
@@ -23,17 +23,19 @@ def describe(scan: Scanner) -> Describe:
     """What follows DESCRIBE or DESC."""
     if scan.accept("full"):
         scan.expect("schema")
-        return Describe(Described.SCHEMA)
+        return Describe(DescribeKind.SCHEMA)
     listed = scan.accept(*_LISTS)
     if listed is not None:
         return Describe(_LISTS[listed])
     if scan.accept("keyspace"):
-        return Describe(Described.KEYSPACE, None if scan.ended() or scan.text.startswith(";", scan.at) else scan.name())
+        return Describe(
+            DescribeKind.KEYSPACE, None if scan.ended() or scan.text.startswith(";", scan.at) else scan.name()
+        )
     if scan.accept("table", "columnfamily"):
-        return _named(scan, Described.TABLE)
-    return _named(scan, Described.ELEMENT if scan.accept(*_ELEMENTS) else Described.NAME)
+        return _named(scan, DescribeKind.TABLE)
+    return _named(scan, DescribeKind.ELEMENT if scan.accept(*_ELEMENTS) else DescribeKind.NAME)
 
 
-def _named(scan: Scanner, what: Described) -> Describe:
+def _named(scan: Scanner, what: DescribeKind) -> Describe:
     found = table_name(scan)
     return Describe(what, found.name, found.keyspace)

@@ -9,10 +9,10 @@ from docstore.widecolumn.cql.statements import (
     Batch,
     BatchKind,
     Delete,
+    DeletionTarget,
     Insert,
     Modification,
     Relation,
-    Target,
     Update,
     Using,
 )
@@ -122,7 +122,7 @@ def _check_same(scan: Scanner, column: str, other: str, at: int) -> None:
 
 
 def _delete(scan: Scanner) -> Delete:
-    targets: tuple[Target, ...] = ()
+    targets: tuple[DeletionTarget, ...] = ()
     if not scan.accept("from"):
         targets = listed(scan, _target)
         scan.expect("from")
@@ -133,10 +133,10 @@ def _delete(scan: Scanner) -> Delete:
     return Delete(table, targets, using, where, _conditions(scan))
 
 
-def _target(scan: Scanner) -> Target:
+def _target(scan: Scanner) -> DeletionTarget:
     column = scan.name()
     if not scan.accept_sign("["):
-        return Target(column)
+        return DeletionTarget(column)
     element = term(scan)
     scan.expect_sign("]")
-    return Target(column, element)
+    return DeletionTarget(column, element)

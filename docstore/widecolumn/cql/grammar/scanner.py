@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from docstore.widecolumn.cql.errors import syntax
-from docstore.widecolumn.cql.statements import Constant, Kind
+from docstore.widecolumn.cql.statements import Constant, ConstantKind
 
 _RESERVED = """
     add allow alter and apply asc authorize batch begin by columnfamily create default delete desc describe drop
@@ -168,18 +168,18 @@ class Scanner:
 
     def integer(self) -> Constant | None:
         found = self._take(_INTEGER)
-        return None if found is None else Constant(Kind.INTEGER, found.group())
+        return None if found is None else Constant(ConstantKind.INTEGER, found.group())
 
     def constant(self) -> Constant | None:
         """Take a literal."""
         text = self.string()
         if text is not None:
-            return Constant(Kind.STRING, text)
+            return Constant(ConstantKind.STRING, text)
         found = self._take(_CONSTANT)
         if found is None:
             return None
         assert found.lastgroup is not None, "every alternative has a name"
-        return Constant(Kind(found.lastgroup), found.group())
+        return Constant(ConstantKind(found.lastgroup), found.group())
 
 
 def listed(scan: Scanner, part: Callable[[Scanner], Part]) -> tuple[Part, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docstore.widecolumn.cql.grammar.scanner import Scanner, joined, listed
 from docstore.widecolumn.cql.grammar.terms import number, ordering, relation, table_name
-from docstore.widecolumn.cql.statements import Call, ColumnName, Expression, Select, Selected, Star
+from docstore.widecolumn.cql.statements import Call, ColumnName, Expression, Select, Selector, Star
 
 
 def select(scan: Scanner) -> Select:
@@ -36,9 +36,9 @@ def _by(scan: Scanner, word: str) -> bool:
     return True
 
 
-def _selected(scan: Scanner) -> Selected:
+def _selected(scan: Scanner) -> Selector:
     expression = _expression(scan)
-    return Selected(expression, scan.name() if scan.accept("as") else None)
+    return Selector(expression, scan.name() if scan.accept("as") else None)
 
 
 def _expression(scan: Scanner) -> Expression:

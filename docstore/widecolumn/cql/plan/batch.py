@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from docstore.widecolumn.cql.errors import invalid, unsupported
 from docstore.widecolumn.cql.plan.bindings import UNSET, Variable
 from docstore.widecolumn.cql.plan.terms import TIMESTAMP_CLAUSE, Evaluate, Preparation
-from docstore.widecolumn.cql.plan.write import WritePlan, Writing
+from docstore.widecolumn.cql.plan.write import WriteContext, WritePlan
 from docstore.widecolumn.cql.statements import Batch, BatchKind
 from docstore.widecolumn.model.executor import RowWrite
 from docstore.widecolumn.model.mutations import Entry, folded
@@ -28,7 +28,7 @@ class BatchPlan:
     timestamp: Evaluate | None
     variables: tuple[Variable, ...]
 
-    def writes(self, writing: Writing) -> list[RowWrite]:
+    def writes(self, writing: WriteContext) -> list[RowWrite]:
         """The merges of all members. CqlError."""
         at = writing.timestamp
         if self.timestamp is not None:
@@ -37,7 +37,7 @@ class BatchPlan:
                 if not isinstance(value, bytes) or not value:
                     raise invalid("Invalid null value of timestamp")
                 at = int.from_bytes(value, "big", signed=True)
-        common = Writing(writing.bindings, at, writing.max_value)
+        common = WriteContext(writing.bindings, at, writing.max_value)
         return joined_writes(write for member in self.members for write in member.writes(common))
 
 

@@ -38,7 +38,7 @@ class Variable:
 
 
 @dataclass(slots=True)
-class Moment:
+class ExecutionTime:
     """When a statement runs: `micros` since 1970, `seconds` for expiry; `rng` gives random bytes."""
 
     micros: int
@@ -76,10 +76,10 @@ class Bindings:
     """Values by the positions of their markers."""
 
     values: Mapping[int, Bound]
-    moment: Moment
+    time: ExecutionTime
 
 
-def bind(variables: Sequence[Variable], given: Sequence[Bound] | Mapping[str, Bound], moment: Moment) -> Bindings:
+def bind(variables: Sequence[Variable], given: Sequence[Bound] | Mapping[str, Bound], time: ExecutionTime) -> Bindings:
     """Values for all markers: in their order, or by name. Each is validated against its type."""
     if isinstance(given, Mapping):
         missing = [variable for variable in variables if (variable.marker or variable.name) not in given]
@@ -90,4 +90,4 @@ def bind(variables: Sequence[Variable], given: Sequence[Bound] | Mapping[str, Bo
         values = list(given)
     if len(values) != len(variables):
         raise invalid("Invalid amount of bind variables")
-    return Bindings({variable.position: value for variable, value in zip(variables, values, strict=True)}, moment)
+    return Bindings({variable.position: value for variable, value in zip(variables, values, strict=True)}, time)

@@ -1,7 +1,7 @@
-"""Which places a WHERE clause asks for: half-open ranges of rows' places (`docstore.widecolumn.cql.schema.layout`).
+"""Which rows a WHERE clause asks for: half-open ranges of clustering keys (`docstore.widecolumn.cql.schema.layout`).
 
 A region is a list of ranges in ascending order that do not overlap; an empty upper end is open. The order of
-places is that of the clustering columns, so every condition on leading clustering columns is such a region.
+clustering keys is that of the clustering columns, so every condition on leading clustering columns is such a region.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVERYTHING: Range = (b"", b"")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ClusteringRanges:
     """The rows of a partition that are asked for. `leading`: how many clustering columns the region takes care of."""
 
     region: Callable[[Bindings], Region]
@@ -32,8 +32,8 @@ class Places:
     """Whether they name all clustering columns, so each range is one row."""
 
 
-def places(table: Table, restrictions: Restrictions) -> Places:
-    """The places that the conditions on leading clustering columns allow."""
+def clustering_ranges(table: Table, restrictions: Restrictions) -> ClusteringRanges:
+    """The clustering keys that the conditions on leading clustering columns allow."""
     tuples = restrictions.in_tuples()
     steps: list[tuple[Column, Restriction]] = []
     for column in table.clustering:
@@ -73,7 +73,7 @@ def places(table: Table, restrictions: Restrictions) -> Places:
             found += ranges
         return joined(found)
 
-    return Places(region, leading, whole)
+    return ClusteringRanges(region, leading, whole)
 
 
 def _encoded(column: Column, value: bytes) -> bytes:
@@ -90,7 +90,7 @@ def _points(column: Column, restriction: Restriction, bindings: Bindings) -> lis
 
 
 def _slice(prefix: bytes, column: Column, restriction: Restriction, bindings: Bindings) -> Range:
-    """The places behind the prefix whose next value lies in the column's range."""
+    """The clustering keys behind the prefix whose next value lies in the column's range."""
     start, end = prefix, beyond(prefix)
     for bound, lower in ((restriction.lower, True), (restriction.upper, False)):
         if bound is None:
@@ -104,8 +104,8 @@ def _slice(prefix: bytes, column: Column, restriction: Restriction, bindings: Bi
 
 
 def _tuple_region(prefix: bytes, part: TupleSlice, bindings: Bindings) -> Region:
-    """The places behind the prefix that a comparison of several columns allows: where the first differing column does
-    as the comparison says, or none differs and it includes equality.
+    """The clustering keys behind the prefix that a comparison of several columns allows: where the first differing
+    column does as the comparison says, or none differs and it includes equality.
     """
     upwards = part.operator in (Operator.GT, Operator.GE)
     found: Region = []

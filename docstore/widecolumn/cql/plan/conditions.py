@@ -17,18 +17,18 @@ from docstore.widecolumn.cql.errors import WRITE_TIMEOUT, CqlError, invalid, uns
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Value, Variable
 from docstore.widecolumn.cql.plan.selection import ResultColumn
 from docstore.widecolumn.cql.plan.terms import Preparation, Receiver
-from docstore.widecolumn.cql.plan.write import Target, WritePlan, Writing, prepared_write
+from docstore.widecolumn.cql.plan.write import RowTarget, WriteContext, WritePlan, prepared_write
 from docstore.widecolumn.cql.run.results import Rows
-from docstore.widecolumn.cql.run.rows import Assembly, Row
+from docstore.widecolumn.cql.run.rows import Row, RowAssembler
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
 from docstore.widecolumn.cql.statements import Delete, Insert, Modification, Operator, Relation, TupleTerm, Update
 from docstore.widecolumn.cql.types.native import BOOLEAN
 from docstore.widecolumn.model.cells import Cell, unpack_cell, unpack_deletion
 from docstore.widecolumn.model.consistency import Level
-from docstore.widecolumn.model.executor import Executor, PartitionRead, Seen
+from docstore.widecolumn.model.executor import Executor, ObservedPage, PartitionRead
 from docstore.widecolumn.model.keys import COLUMNS, after_part
-from docstore.widecolumn.model.slices import Counts
+from docstore.widecolumn.model.slices import ReadCounts
 
 _PORTION = 1000
 _ATTEMPTS = 100
@@ -47,7 +47,7 @@ class Condition:
     test: Test
 
 
-class Found(NamedTuple):
+class CurrentRow(NamedTuple):
     """What stands where a statement wants to write: the row, if there is one, and the partition's static cells.
     `exists`: the row, or any static cell where the statement is about those.
     """
@@ -74,13 +74,13 @@ class ConditionalPlan:
     exists: bool | None
     conditions: tuple[Condition, ...]
 
-    def met(self, found: Found, bindings: Bindings) -> bool:
+    def met(self, found: CurrentRow, bindings: Bindings) -> bool:
         """Whether the row is as the statement says."""
         if self.exists is not None:
             return found.exists == self.exists
         return all(condition.test(found.value(condition.column), bindings) for condition in self.conditions)
 
-    def refused(self, found: Found) -> Rows:
+    def refused(self, found: CurrentRow) -> Rows:
         """What a statement gives that was not carried out."""
         columns: Sequence[Column] = ()
         if found.exists and self.exists is not None:
@@ -223,14 +223,14 @@ async def carry_out(
 ) -> Rows:
     """Carry out a conditional modification. Errors: CqlError, those of the executor."""
     target = plan.write.target(bindings)
-    assembly = Assembly(plan.table, bindings.moment.seconds, Counts(_NO_LIMIT))
+    assembly = RowAssembler(plan.table, bindings.time.seconds, ReadCounts(_NO_LIMIT))
     for _ in range(_ATTEMPTS):
         seen = await _read(executor, plan.table, target)
         found = _found(assembly, target, seen)
         if not plan.met(found, bindings):
             return plan.refused(found)
         at = min(max(executor.timestamp(), _newest(seen) + 1), _LAST)
-        writes = plan.write.writes(Writing(bindings, at, max_value))
+        writes = plan.write.writes(WriteContext(bindings, at, max_value))
         warnings = await executor.apply_if(writes, seen, level if level in _AT_LEAST else Level.QUORUM)
         if warnings is not None:
             return plan.applied(warnings)
@@ -240,37 +240,37 @@ async def carry_out(
     )
 
 
-async def _read(executor: Executor, table: Table, target: Target) -> list[Seen]:
+async def _read(executor: Executor, table: Table, target: RowTarget) -> list[ObservedPage]:
     """All records that say what the row is."""
     start, end = COLUMNS, COLUMNS
-    if target.place is not None:
-        start = COLUMNS + target.place
-        bound = beyond(target.place)
+    if target.clustering_key is not None:
+        start = COLUMNS + target.clustering_key
+        bound = beyond(target.clustering_key)
         end = COLUMNS + bound if bound else after_part(COLUMNS)
-    found: list[Seen] = []
+    found: list[ObservedPage] = []
     while True:
         wanted = PartitionRead(
             keyspace=table.keyspace.name, family=table.name, key=target.key, start=start, end=end, limit=_PORTION,
             head=not found,
         )  # fmt: skip
         page = await executor.read(wanted, Level.SERIAL)
-        found.append(Seen(wanted, page))
+        found.append(ObservedPage(wanted, page))
         if not page.more:
             return found
         start = page.entries[-1][0] + b"\0"
 
 
-def _found(assembly: Assembly, target: Target, seen: Sequence[Seen]) -> Found:
+def _found(assembly: RowAssembler, target: RowTarget, seen: Sequence[ObservedPage]) -> CurrentRow:
     head = assembly.head(seen[0].page.head)
-    if target.place is None:
+    if target.clustering_key is None:
         row = assembly.static_row(target.key, head)
-        return Found(row, head.statics, bool(head.statics))
+        return CurrentRow(row, head.statics, bool(head.statics))
     records = [stored for part in seen for stored in part.page.entries]
-    found = assembly.row(target.key, head, target.place, records)
-    return Found(found, head.statics, found is not None)
+    found = assembly.row(target.key, head, target.clustering_key, records)
+    return CurrentRow(found, head.statics, found is not None)
 
 
-def _newest(seen: Sequence[Seen]) -> int:
+def _newest(seen: Sequence[ObservedPage]) -> int:
     """The highest timestamp that was read."""
     records = [record for part in seen for _, record in (*part.page.head, *part.page.entries)]
     stamps = [

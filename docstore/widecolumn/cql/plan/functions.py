@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from docstore.widecolumn.cql.errors import invalid
-from docstore.widecolumn.cql.plan.bindings import Moment, Value, time_uuid_bytes
+from docstore.widecolumn.cql.plan.bindings import ExecutionTime, Value, time_uuid_bytes
 from docstore.widecolumn.cql.types.native import (
     BIGINT,
     BLOB,
@@ -38,11 +38,11 @@ class Function:
     name: str
     arguments: tuple[CqlType, ...]
     result: CqlType
-    body: Callable[[Sequence[bytes], Moment], bytes]
+    body: Callable[[Sequence[bytes], ExecutionTime], bytes]
 
-    def evaluate(self, values: Sequence[Value], moment: Moment) -> Value:
+    def evaluate(self, values: Sequence[Value], time: ExecutionTime) -> Value:
         given = [value for value in values if value is not None]
-        return self.body(given, moment) if len(given) == len(values) else None
+        return self.body(given, time) if len(given) == len(values) else None
 
 
 def _millis_of_uuid(data: bytes) -> int:
@@ -66,44 +66,42 @@ def _millis_of_date(data: bytes) -> int:
     return (int.from_bytes(data, "big") - _DATE_ZERO) * _DAY_MS
 
 
-def _edge(rest: bytes, last_tick: int) -> Callable[[Sequence[bytes], Moment], bytes]:
-    return lambda values, moment: time_uuid_bytes(_long(values[0]) * 10_000 + last_tick, rest)
+def _edge(rest: bytes, last_tick: int) -> Callable[[Sequence[bytes], ExecutionTime], bytes]:
+    return lambda values, time: time_uuid_bytes(_long(values[0]) * 10_000 + last_tick, rest)
 
 
 def _from_millis(name: str, result: CqlType, make: Callable[[int], bytes]) -> list[Function]:
     """The conversions to a type from timeuuid, timestamp and date."""
     return [
-        Function(name, (TIMEUUID,), result, lambda values, moment: make(_millis_of_uuid(values[0]))),
-        Function(name, (TIMESTAMP,), result, lambda values, moment: make(_long(values[0]))),
-        Function(name, (DATE,), result, lambda values, moment: make(_millis_of_date(values[0]))),
+        Function(name, (TIMEUUID,), result, lambda values, time: make(_millis_of_uuid(values[0]))),
+        Function(name, (TIMESTAMP,), result, lambda values, time: make(_long(values[0]))),
+        Function(name, (DATE,), result, lambda values, time: make(_millis_of_date(values[0]))),
     ]
 
 
 _FUNCTIONS: list[Function] = [
-    Function("now", (), TIMEUUID, lambda values, moment: moment.time_uuid()),
-    Function("currenttimeuuid", (), TIMEUUID, lambda values, moment: moment.time_uuid()),
-    Function("uuid", (), UUID, lambda values, moment: moment.random_uuid()),
-    Function("currenttimestamp", (), TIMESTAMP, lambda values, moment: _timestamp(moment.micros // 1000)),
-    Function("currentdate", (), DATE, lambda values, moment: _date(moment.micros // 1000)),
-    Function("currenttime", (), TIME, lambda values, moment: TIME.serialise(moment.micros * 1000 % (86_400 * 10**9))),
+    Function("now", (), TIMEUUID, lambda values, time: time.time_uuid()),
+    Function("currenttimeuuid", (), TIMEUUID, lambda values, time: time.time_uuid()),
+    Function("uuid", (), UUID, lambda values, time: time.random_uuid()),
+    Function("currenttimestamp", (), TIMESTAMP, lambda values, time: _timestamp(time.micros // 1000)),
+    Function("currentdate", (), DATE, lambda values, time: _date(time.micros // 1000)),
+    Function("currenttime", (), TIME, lambda values, time: TIME.serialise(time.micros * 1000 % (86_400 * 10**9))),
     Function("mintimeuuid", (TIMESTAMP,), TIMEUUID, _edge(_LOWEST_REST, 0)),
     Function("maxtimeuuid", (TIMESTAMP,), TIMEUUID, _edge(_HIGHEST_REST, 9999)),
     *_from_millis("totimestamp", TIMESTAMP, _timestamp),
     *_from_millis("todate", DATE, _date),
     *_from_millis("tounixtimestamp", BIGINT, BIGINT.serialise),
-    Function("dateof", (TIMEUUID,), TIMESTAMP, lambda values, moment: _timestamp(_millis_of_uuid(values[0]))),
-    Function(
-        "unixtimestampof", (TIMEUUID,), BIGINT, lambda values, moment: BIGINT.serialise(_millis_of_uuid(values[0]))
-    ),
+    Function("dateof", (TIMEUUID,), TIMESTAMP, lambda values, time: _timestamp(_millis_of_uuid(values[0]))),
+    Function("unixtimestampof", (TIMEUUID,), BIGINT, lambda values, time: BIGINT.serialise(_millis_of_uuid(values[0]))),
 ]
 
 
-def _same(values: Sequence[bytes], moment: Moment) -> bytes:
+def _same(values: Sequence[bytes], time: ExecutionTime) -> bytes:
     return values[0]
 
 
 def _as_type(name: str, result: CqlType) -> Function:
-    def body(values: Sequence[bytes], moment: Moment) -> bytes:
+    def body(values: Sequence[bytes], time: ExecutionTime) -> bytes:
         try:
             result.validate(values[0])
         except MarshalError as error:

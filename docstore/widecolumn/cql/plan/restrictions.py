@@ -34,7 +34,7 @@ Tuples = Callable[[Bindings], list[tuple[bytes, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RangeEnd:
     """One end of a range."""
 
     value: Required
@@ -48,8 +48,8 @@ class Restriction:
     name: str
     equal: Required | None = None
     among: Several | None = None
-    lower: End | None = None
-    upper: End | None = None
+    lower: RangeEnd | None = None
+    upper: RangeEnd | None = None
 
     @property
     def is_slice(self) -> bool:
@@ -68,7 +68,7 @@ class Restriction:
             self.equal = value
             return
         self._check_alone()
-        end = End(value, operator in (Operator.LE, Operator.GE))
+        end = RangeEnd(value, operator in (Operator.LE, Operator.GE))
         lower = operator in (Operator.GT, Operator.GE)
         if (self.lower if lower else self.upper) is not None:
             side = "start" if lower else "end"
@@ -101,7 +101,7 @@ class TupleSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class TupleAmong:
+class TupleIn:
     columns: tuple[Column, ...]
     values: Tuples
 
@@ -112,7 +112,7 @@ class Restrictions:
 
     columns: dict[str, Restriction] = field(default_factory=dict)
     slices: list[TupleSlice] = field(default_factory=list)
-    among: list[TupleAmong] = field(default_factory=list)
+    among: list[TupleIn] = field(default_factory=list)
     token: Restriction | None = None
 
     def on(self, column: Column) -> Restriction | None:
@@ -253,7 +253,7 @@ def _add_tuple(preparation: Preparation, table: Table, relation: TupleRelation, 
         raise invalid("Mixing single column relations and multi column relations on clustering columns is not allowed")
     _check_operator(relation.operator, written)
     if relation.operator is Operator.IN:
-        found.among.append(TupleAmong(columns, _several_tuples(preparation, relation.value, columns)))
+        found.among.append(TupleIn(columns, _several_tuples(preparation, relation.value, columns)))
         return
     values = _tuple_values(preparation, relation.value, columns)
     if relation.operator is Operator.EQ:

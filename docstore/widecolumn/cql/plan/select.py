@@ -1,4 +1,4 @@
-"""SELECT, resolved: which partitions, which places in them, what is tested row by row, in which direction, how many.
+"""SELECT, resolved: which partitions, which ranges of rows in them, what is tested row by row, which way, how many.
 
 A SELECT that would have to look at rows only to leave them out is refused, unless it says ALLOW FILTERING. What it may
 ask without that: full partition keys, or a range of tokens, or nothing; then clustering columns from the first one on,
@@ -14,7 +14,7 @@ from itertools import product
 
 from docstore.widecolumn.cql.errors import invalid, unsupported
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Variable
-from docstore.widecolumn.cql.plan.clustering_ranges import Places, places
+from docstore.widecolumn.cql.plan.clustering_ranges import ClusteringRanges, clustering_ranges
 from docstore.widecolumn.cql.plan.filters import Test, tests
 from docstore.widecolumn.cql.plan.partition_keys import joined
 from docstore.widecolumn.cql.plan.restrictions import Restriction, Restrictions, gather
@@ -49,7 +49,7 @@ class SelectPlan:
     selection: Selection
     keys: Keys | None
     token: Restriction | None
-    places: Places
+    clustering_ranges: ClusteringRanges
     tests: tuple[Test, ...]
     reverse: bool
     merged: bool
@@ -94,7 +94,7 @@ def select_plan(table: Table, select: Select) -> SelectPlan:
     selection = selection_of(preparation, table, select.selected)
     restrictions = gather(preparation, table, select.where, allow_filtering=select.allow_filtering)
     keyed = _check_partition(table, restrictions, select.allow_filtering)
-    rows = places(table, restrictions)
+    rows = clustering_ranges(table, restrictions)
     _check_rows(table, restrictions, rows, keyed, select.allow_filtering)
     if select.distinct:
         _check_distinct(table, selection, restrictions)
@@ -115,7 +115,7 @@ def select_plan(table: Table, select: Select) -> SelectPlan:
         selection=selection,
         keys=_keys(table, restrictions) if keyed else None,
         token=restrictions.token,
-        places=rows if keyed else places(table, Restrictions()),
+        clustering_ranges=rows if keyed else clustering_ranges(table, Restrictions()),
         tests=tests(table, restrictions, tested),
         reverse=reverse,
         merged=keyed and several and bool(select.order),
@@ -162,8 +162,10 @@ def _check_partition(table: Table, restrictions: Restrictions, allow_filtering: 
     return False
 
 
-def _check_rows(table: Table, restrictions: Restrictions, rows: Places, keyed: bool, allow_filtering: bool) -> None:
-    """CqlError for conditions that no range of places serves, without ALLOW FILTERING."""
+def _check_rows(
+    table: Table, restrictions: Restrictions, rows: ClusteringRanges, keyed: bool, allow_filtering: bool
+) -> None:
+    """CqlError for conditions that no range of clustering keys serves, without ALLOW FILTERING."""
     others = [column for column in restrictions.restricted(table.columns) if not column.kind.is_key]
     for column in others:
         restriction = restrictions.on(column)

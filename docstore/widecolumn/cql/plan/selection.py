@@ -17,7 +17,16 @@ from docstore.widecolumn.cql.plan.partition_keys import token_type, token_value
 from docstore.widecolumn.cql.plan.terms import Preparation, Receiver, as_value
 from docstore.widecolumn.cql.run.rows import Row
 from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
-from docstore.widecolumn.cql.statements import Call, ColumnName, Constant, Expression, Kind, Null, Selected, Star
+from docstore.widecolumn.cql.statements import (
+    Call,
+    ColumnName,
+    Constant,
+    ConstantKind,
+    Expression,
+    Null,
+    Selector,
+    Star,
+)
 from docstore.widecolumn.cql.types.native import BIGINT, INT, CqlType
 from docstore.widecolumn.model.cells import Cell
 
@@ -35,7 +44,7 @@ class ResultColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputColumn:
     """One column of the result. With an `aggregate`, `evaluate` gives what each row feeds it."""
 
     name: str
@@ -48,7 +57,7 @@ class Output:
 class Selection:
     """`columns`: those that are asked for as they are, under whatever name."""
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     columns: tuple[Column, ...]
 
     @property
@@ -62,10 +71,10 @@ class Selection:
         return tuple(output.evaluate(row, bindings) for output in self.outputs)
 
 
-def selection_of(preparation: Preparation, table: Table, selected: Sequence[Selected]) -> Selection:
+def selection_of(preparation: Preparation, table: Table, selected: Sequence[Selector]) -> Selection:
     """The outputs of a SELECT clause; all columns where it is `*`. CqlError."""
     if not selected:
-        outputs = tuple(Output(column.name, column.type, reader(column)) for column in table.columns)
+        outputs = tuple(OutputColumn(column.name, column.type, reader(column)) for column in table.columns)
         return Selection(outputs, table.columns)
     found = [_output(preparation, table, part) for part in selected]
     plain = tuple(table.column(part.expression.name) for part in selected if isinstance(part.expression, ColumnName))
@@ -95,17 +104,17 @@ def cell_of(row: Row, column: Column) -> Cell | None:
     return cells.get(column.id)
 
 
-def _output(preparation: Preparation, table: Table, selected: Selected) -> Output:
+def _output(preparation: Preparation, table: Table, selected: Selector) -> OutputColumn:
     output = _expression(preparation, table, selected.expression)
     if selected.alias is None:
         return output
-    return Output(selected.alias, output.type, output.evaluate, output.aggregate)
+    return OutputColumn(selected.alias, output.type, output.evaluate, output.aggregate)
 
 
-def _expression(preparation: Preparation, table: Table, expression: Expression) -> Output:
+def _expression(preparation: Preparation, table: Table, expression: Expression) -> OutputColumn:
     if isinstance(expression, ColumnName):
         column = table.column(expression.name)
-        return Output(column.name, column.type, reader(column))
+        return OutputColumn(column.name, column.type, reader(column))
     if isinstance(expression, Call):
         return _call(preparation, table, expression)
     if isinstance(expression, Constant | Null):
@@ -113,14 +122,14 @@ def _expression(preparation: Preparation, table: Table, expression: Expression) 
     raise unsupported("That expression in a selection clause is")
 
 
-def _call(preparation: Preparation, table: Table, call: Call) -> Output:
+def _call(preparation: Preparation, table: Table, call: Call) -> OutputColumn:
     name = call.function
     if name in ("writetime", "ttl"):
         return _of_cell(table, call)
     if name == "token":
         return _token(table, call)
     if name == "count" and len(call.arguments) == 1 and _counts_rows(call.arguments[0]):
-        return Output("count", BIGINT, lambda row, bindings: b"", find_aggregate("count", BIGINT))
+        return OutputColumn("count", BIGINT, lambda row, bindings: b"", find_aggregate("count", BIGINT))
     arguments = [_argument(preparation, table, argument) for argument in call.arguments]
     written = f"system.{name}({', '.join(argument.name for argument in arguments)})"
     if len(arguments) == 1:
@@ -128,7 +137,7 @@ def _call(preparation: Preparation, table: Table, call: Call) -> Output:
         if aggregate is not None:
             if arguments[0].aggregate is not None:
                 raise invalid("aggregate functions cannot be used as arguments of aggregate functions")
-            return Output(written, aggregate.result, arguments[0].evaluate, aggregate)
+            return OutputColumn(written, aggregate.result, arguments[0].evaluate, aggregate)
     function = find_function(name, [argument.type for argument in arguments])
     if function is None:
         raise invalid(f"Unknown function '{name}'")
@@ -141,23 +150,23 @@ def _call(preparation: Preparation, table: Table, call: Call) -> Output:
     found = function
 
     def evaluate(row: Row, bindings: Bindings) -> Value:
-        return found.evaluate([argument.evaluate(row, bindings) for argument in arguments], bindings.moment)
+        return found.evaluate([argument.evaluate(row, bindings) for argument in arguments], bindings.time)
 
-    return Output(written, found.result, evaluate)
+    return OutputColumn(written, found.result, evaluate)
 
 
 def _counts_rows(argument: Expression) -> bool:
-    return isinstance(argument, Star) or (isinstance(argument, Constant) and argument.kind is Kind.INTEGER)
+    return isinstance(argument, Star) or (isinstance(argument, Constant) and argument.kind is ConstantKind.INTEGER)
 
 
-def _argument(preparation: Preparation, table: Table, argument: Expression) -> Output:
-    if isinstance(argument, Constant) and argument.kind is Kind.INTEGER:
+def _argument(preparation: Preparation, table: Table, argument: Expression) -> OutputColumn:
+    if isinstance(argument, Constant) and argument.kind is ConstantKind.INTEGER:
         evaluate = preparation.term(argument, Receiver("arg", BIGINT))
-        return Output(argument.text, BIGINT, lambda row, bindings: as_value(evaluate(bindings), "arg"))
+        return OutputColumn(argument.text, BIGINT, lambda row, bindings: as_value(evaluate(bindings), "arg"))
     return _expression(preparation, table, argument)
 
 
-def _of_cell(table: Table, call: Call) -> Output:
+def _of_cell(table: Table, call: Call) -> OutputColumn:
     """writetime(column), ttl(column)."""
     if len(call.arguments) != 1 or not isinstance(call.arguments[0], ColumnName):
         raise invalid(f"Invalid call to function {call.function}: it takes one column")
@@ -171,24 +180,24 @@ def _of_cell(table: Table, call: Call) -> Output:
             cell = cell_of(row, column)
             return None if cell is None else BIGINT.serialise(cell.timestamp)
 
-        return Output(name, BIGINT, written_at)
+        return OutputColumn(name, BIGINT, written_at)
 
     def remaining(row: Row, bindings: Bindings) -> Value:
         cell = cell_of(row, column)
         if cell is None or not cell.flags & EXPIRING:
             return None
-        return INT.serialise(cell.local_deletion - bindings.moment.seconds)
+        return INT.serialise(cell.local_deletion - bindings.time.seconds)
 
-    return Output(name, INT, remaining)
+    return OutputColumn(name, INT, remaining)
 
 
-def _token(table: Table, call: Call) -> Output:
+def _token(table: Table, call: Call) -> OutputColumn:
     names = [argument.name for argument in call.arguments if isinstance(argument, ColumnName)]
     if names != [column.name for column in table.partition]:
         expected = ", ".join(column.name for column in table.partition)
         raise invalid(f"Invalid call to function token, its arguments must be the partition key columns: {expected}")
     partitioner = table.keyspace.partitioner
-    return Output(
+    return OutputColumn(
         f"system.token({', '.join(names)})",
         token_type(partitioner),
         lambda row, bindings: token_value(partitioner, row.key),

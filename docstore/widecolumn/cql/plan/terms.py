@@ -103,7 +103,7 @@ class Preparation:
 
         def evaluate(bindings: Bindings) -> Bound:
             values = [as_value(argument(bindings), call.function) for argument in arguments]
-            return function.evaluate(values, bindings.moment)
+            return function.evaluate(values, bindings.time)
 
         return evaluate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from docstore.kernel.columns.encoding import escape
 from docstore.sharding.partitioners import MAX_TOKEN, MIN_TOKEN, MURMUR3, RANDOM, Partitioner
 from docstore.widecolumn.cql.plan.bindings import Bindings
-from docstore.widecolumn.cql.plan.restrictions import End, Restriction
+from docstore.widecolumn.cql.plan.restrictions import RangeEnd, Restriction
 
 _RANDOM_MAX = 1 << 127
 
@@ -35,7 +35,7 @@ def _joined(start: bytes | None, end: bytes | None) -> tuple[bytes, bytes] | Non
     return start, end or b""
 
 
-def _end(partitioner: Partitioner, end: End, bindings: Bindings, *, lower: bool) -> bytes | None:
+def _end(partitioner: Partitioner, end: RangeEnd, bindings: Bindings, *, lower: bool) -> bytes | None:
     return _edge(partitioner, end.value(bindings), behind=end.inclusive != lower)
 
 

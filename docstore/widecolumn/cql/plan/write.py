@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Bound, Variable
-from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, Places, places
+from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, ClusteringRanges, clustering_ranges
 from docstore.widecolumn.cql.plan.partition_keys import joined
 from docstore.widecolumn.cql.plan.restrictions import Restrictions, gather, present
 from docstore.widecolumn.cql.plan.select import check_no_gap
 from docstore.widecolumn.cql.plan.terms import TIMESTAMP_CLAUSE, TTL_CLAUSE, Evaluate, Preparation, Receiver
 from docstore.widecolumn.cql.schema.layout import (
+    encode_clustering_key,
     marker_entry,
-    place_of,
     range_deletion,
     row_cell_entry,
     row_deletion,
@@ -37,7 +37,7 @@ _LOWEST_TIMESTAMP = -(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WriteContext:
     """What the writes of one request have in common: `timestamp` in microseconds where the statement gives none;
     `max_value` in bytes.
     """
@@ -48,17 +48,17 @@ class Writing:
 
     @property
     def now(self) -> int:
-        return self.bindings.moment.seconds
+        return self.bindings.time.seconds
 
 
-Write = Callable[[Writing], list[RowWrite]]
+Write = Callable[[WriteContext], list[RowWrite]]
 
 
-class Target(NamedTuple):
-    """The one row that a modification is of: its partition and its place; None for the static columns of all rows."""
+class RowTarget(NamedTuple):
+    """The one row that a modification is of: its partition and its clustering key; None for the static columns."""
 
     key: bytes
-    place: bytes | None
+    clustering_key: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,17 @@ class WritePlan:
     has_timestamp: bool
     write: Write
     one_row: bool
-    target: Callable[[Bindings], Target]
+    target: Callable[[Bindings], RowTarget]
 
-    def writes(self, writing: Writing) -> list[RowWrite]:
+    def writes(self, writing: WriteContext) -> list[RowWrite]:
         """The merges that the statement makes. CqlError."""
         return self.write(writing)
 
 
-class _Resolved(NamedTuple):
+class _ResolvedWrite(NamedTuple):
     write: Write
     one_row: bool
-    target: Callable[[Bindings], Target]
+    target: Callable[[Bindings], RowTarget]
 
 
 def write_plan(table: Table, statement: Modification) -> WritePlan:
@@ -103,14 +103,14 @@ def prepared_write(preparation: Preparation, table: Table, statement: Modificati
 
 
 @dataclass(frozen=True, slots=True)
-class _Times:
+class _UsingTimes:
     """USING."""
 
     timestamp: Evaluate | None
     ttl: Evaluate | None
     default_ttl: int
 
-    def at(self, writing: Writing) -> int:
+    def at(self, writing: WriteContext) -> int:
         """The timestamp of what is written."""
         value = None if self.timestamp is None else self.timestamp(writing.bindings)
         if self.timestamp is None or value is UNSET:
@@ -122,7 +122,7 @@ class _Times:
             raise invalid(f"Out of bound timestamp, must be in [{_LOWEST_TIMESTAMP + 1}, {(1 << 63) - 1}]")
         return timestamp
 
-    def to_live(self, writing: Writing) -> int:
+    def to_live(self, writing: WriteContext) -> int:
         """Seconds; 0: for ever."""
         value = None if self.ttl is None else self.ttl(writing.bindings)
         if not isinstance(value, bytes) or not value:
@@ -135,15 +135,15 @@ class _Times:
         return ttl
 
 
-def _times(preparation: Preparation, table: Table, using: Using) -> _Times:
-    return _Times(
+def _times(preparation: Preparation, table: Table, using: Using) -> _UsingTimes:
+    return _UsingTimes(
         None if using.timestamp is None else preparation.term(using.timestamp, TIMESTAMP_CLAUSE),
         None if using.ttl is None else preparation.term(using.ttl, TTL_CLAUSE),
         table.default_ttl,
     )
 
 
-def _cell(column: Column, value: Bound, timestamp: int, ttl: int, writing: Writing) -> Cell | None:
+def _cell(column: Column, value: Bound, timestamp: int, ttl: int, writing: WriteContext) -> Cell | None:
     """The cell that a value makes; none when it is unset."""
     if value is UNSET:
         return None
@@ -174,7 +174,7 @@ def _value_columns(values: Sequence[tuple[Column, Evaluate]]) -> bool:
 # INSERT
 
 
-def _insert(preparation: Preparation, table: Table, statement: Insert) -> _Resolved:
+def _insert(preparation: Preparation, table: Table, statement: Insert) -> _ResolvedWrite:
     names = statement.columns
     if len(names) != len(statement.values):
         raise invalid("Unmatched column names/values")
@@ -192,40 +192,47 @@ def _insert(preparation: Preparation, table: Table, statement: Insert) -> _Resol
         _check_present(table.clustering, names, "clustering keys")
     times = _times(preparation, table, statement.using)
 
-    def target(bindings: Bindings) -> Target:
+    def target(bindings: Bindings) -> RowTarget:
         key = joined([present(terms[column.name](bindings), column) for column in table.partition])
         if of_statics:
-            return Target(key, None)
-        return Target(
-            key, place_of(table, [present(terms[column.name](bindings), column) for column in table.clustering])
+            return RowTarget(key, None)
+        return RowTarget(
+            key,
+            encode_clustering_key(
+                table, [present(terms[column.name](bindings), column) for column in table.clustering]
+            ),
         )
 
-    def writes(writing: Writing) -> list[RowWrite]:
-        key, place = target(writing.bindings)
+    def writes(writing: WriteContext) -> list[RowWrite]:
+        key, clustering_key = target(writing.bindings)
         timestamp, ttl = times.at(writing), times.to_live(writing)
         entries: list[Entry] = []
-        if place is not None:
-            entries.append(marker_entry(place, value_cell(b"", timestamp, ttl=ttl, now=writing.now)))
-        entries += _cells(values, place or b"", timestamp, ttl, writing)
+        if clustering_key is not None:
+            entries.append(marker_entry(clustering_key, value_cell(b"", timestamp, ttl=ttl, now=writing.now)))
+        entries += _cells(values, clustering_key or b"", timestamp, ttl, writing)
         return _row_write(table, key, entries)
 
-    return _Resolved(writes, True, target)
+    return _ResolvedWrite(writes, True, target)
 
 
 def _cells(
-    values: Sequence[tuple[Column, Evaluate]], place: bytes, timestamp: int, ttl: int, writing: Writing
+    values: Sequence[tuple[Column, Evaluate]], clustering_key: bytes, timestamp: int, ttl: int, writing: WriteContext
 ) -> Iterator[Entry]:
     for column, evaluate in values:
         cell = _cell(column, evaluate(writing.bindings), timestamp, ttl, writing)
         if cell is None:
             continue
-        yield static_entry(column, cell) if column.kind is ColumnKind.STATIC else row_cell_entry(place, column, cell)
+        yield (
+            static_entry(column, cell)
+            if column.kind is ColumnKind.STATIC
+            else row_cell_entry(clustering_key, column, cell)
+        )
 
 
 # UPDATE
 
 
-def _update(preparation: Preparation, table: Table, statement: Update) -> _Resolved:
+def _update(preparation: Preparation, table: Table, statement: Update) -> _ResolvedWrite:
     times = _times(preparation, table, statement.using)
     values = [_assignment(preparation, table, part) for part in statement.assignments]
     names = [column.name for column, _ in values]
@@ -238,31 +245,37 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
         restricted = [column.name for column in restrictions.restricted(table.clustering)]
         _check_present(table.clustering, restricted, "clustering keys")
     keys = _keys(table, restrictions)
-    rows = places(table, restrictions)
+    rows = clustering_ranges(table, restrictions)
     if not of_statics and not rows.whole:
         raise invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements")
 
-    def writes(writing: Writing) -> list[RowWrite]:
+    def writes(writing: WriteContext) -> list[RowWrite]:
         timestamp, ttl = times.at(writing), times.to_live(writing)
         found: list[RowWrite] = []
         region = [EVERYTHING] if of_statics else rows.region(writing.bindings)
         for key in keys(writing.bindings):
-            entries = [entry for place, _ in region for entry in _cells(values, place, timestamp, ttl, writing)]
+            entries = [
+                entry
+                for clustering_key, _ in region
+                for entry in _cells(values, clustering_key, timestamp, ttl, writing)
+            ]
             found += _row_write(table, key, entries)
         return found
 
-    return _Resolved(writes, True, _target_of(keys, None if of_statics else rows))
+    return _ResolvedWrite(writes, True, _target_of(keys, None if of_statics else rows))
 
 
-def _target_of(keys: Callable[[Bindings], list[bytes]], rows: Places | None) -> Callable[[Bindings], Target]:
+def _target_of(
+    keys: Callable[[Bindings], list[bytes]], rows: ClusteringRanges | None
+) -> Callable[[Bindings], RowTarget]:
     """The row that conditions on all of the key name; `rows` None where they are about static columns."""
 
-    def target(bindings: Bindings) -> Target:
+    def target(bindings: Bindings) -> RowTarget:
         (key,) = keys(bindings)
         if rows is None:
-            return Target(key, None)
-        ((place, _),) = rows.region(bindings)
-        return Target(key, place)
+            return RowTarget(key, None)
+        ((clustering_key, _),) = rows.region(bindings)
+        return RowTarget(key, clustering_key)
 
     return target
 
@@ -316,7 +329,7 @@ def _keys(table: Table, restrictions: Restrictions) -> Callable[[Bindings], list
 # DELETE
 
 
-def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resolved:
+def _delete(preparation: Preparation, table: Table, statement: Delete) -> _ResolvedWrite:
     columns = [_target(table, target.column, target.element is not None) for target in statement.targets]
     if statement.using.ttl is not None:
         raise invalid("TTL is not supported in DELETE statements")
@@ -325,34 +338,36 @@ def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resol
     restricted = restrictions.restricted(table.clustering)
     check_no_gap(table, restricted)
     keys = _keys(table, restrictions)
-    rows = places(table, restrictions)
+    rows = clustering_ranges(table, restrictions)
     of_statics = bool(columns) and all(column.kind is ColumnKind.STATIC for column in columns) and not restricted
     if columns and not of_statics and not rows.whole:
         raise invalid("Range deletions are not supported for specific columns")
 
-    def writes(writing: Writing) -> list[RowWrite]:
+    def writes(writing: WriteContext) -> list[RowWrite]:
         timestamp = times.at(writing)
         if columns:
             region = [EVERYTHING] if of_statics else rows.region(writing.bindings)
             dead = tombstone(timestamp, writing.now)
             entries = [
-                static_entry(column, dead) if column.kind is ColumnKind.STATIC else row_cell_entry(place, column, dead)
-                for place, _ in region
+                static_entry(column, dead)
+                if column.kind is ColumnKind.STATIC
+                else row_cell_entry(clustering_key, column, dead)
+                for clustering_key, _ in region
                 for column in columns
             ]
         else:
             entries = _deletions(rows, bool(restricted), writing.bindings, Deletion(timestamp, writing.now))
         return [write for key in keys(writing.bindings) for write in _row_write(table, key, entries)]
 
-    return _Resolved(writes, of_statics or rows.whole, _target_of(keys, None if of_statics else rows))
+    return _ResolvedWrite(writes, of_statics or rows.whole, _target_of(keys, None if of_statics else rows))
 
 
-def _deletions(rows: Places, restricted: bool, bindings: Bindings, deletion: Deletion) -> list[Entry]:
+def _deletions(rows: ClusteringRanges, restricted: bool, bindings: Bindings, deletion: Deletion) -> list[Entry]:
     """Of the partition, of single rows, or of ranges of them."""
     if not restricted:
         return [row_deletion_entry(deletion)]
     if rows.whole:
-        return [row_deletion(place, deletion) for place, _ in rows.region(bindings)]
+        return [row_deletion(clustering_key, deletion) for clustering_key, _ in rows.region(bindings)]
     return [range_deletion(start, end, deletion) for start, end in rows.region(bindings)]
 
 

@@ -11,20 +11,20 @@ from functools import partial
 
 from docstore.widecolumn.cql.errors import invalid, no_keyspace
 from docstore.widecolumn.cql.plan.batch import BatchPlan, check_size
-from docstore.widecolumn.cql.plan.bindings import Bindings, Bound, Moment, bind
+from docstore.widecolumn.cql.plan.bindings import Bindings, Bound, ExecutionTime, bind
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan, carry_out
 from docstore.widecolumn.cql.plan.select import SelectPlan
-from docstore.widecolumn.cql.plan.write import WritePlan, Writing
+from docstore.widecolumn.cql.plan.write import WriteContext, WritePlan
 from docstore.widecolumn.cql.run.paging import decode, digest_of, encode
 from docstore.widecolumn.cql.run.prepare import Prepared
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows
-from docstore.widecolumn.cql.run.select import Conditions, read_page
+from docstore.widecolumn.cql.run.select import ReadOptions, read_page
 from docstore.widecolumn.cql.schema.changes import change_schema
 from docstore.widecolumn.cql.schema.describe import describe
 from docstore.widecolumn.cql.statements import Describe, Use
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
 from docstore.widecolumn.model.executor import Executor
-from docstore.widecolumn.model.slices import Counts
+from docstore.widecolumn.model.slices import ReadCounts
 
 DEFAULT_MAX_VALUE = 16 * 1024 * 1024
 DEFAULT_MAX_PAGE = 2 * 1024 * 1024
@@ -37,7 +37,7 @@ async def _no_pause() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Environment:
     """What a process lends to statements: `rng` gives random bytes, `pause` lets others run; sizes in bytes."""
 
     rng: Callable[[int], bytes]
@@ -61,24 +61,24 @@ class Request:
     timestamp: int | None = None
 
 
-async def execute(executor: Executor, surroundings: Surroundings, prepared: Prepared, request: Request) -> Result:
+async def execute(executor: Executor, environment: Environment, prepared: Prepared, request: Request) -> Result:
     """Execute a prepared statement with values. CqlError, and the errors of the executor."""
     plan = prepared.plan
     timestamp = executor.timestamp()
-    bindings = bind(prepared.variables, request.values, Moment(timestamp, executor.now(), surroundings.rng))
+    bindings = bind(prepared.variables, request.values, ExecutionTime(timestamp, executor.now(), environment.rng))
     if prepared.literals:
-        bindings = Bindings(prepared.literals, bindings.moment)
+        bindings = Bindings(prepared.literals, bindings.time)
     if isinstance(plan, SelectPlan):
-        return await _select(executor, surroundings, prepared, plan, bindings, request)
+        return await _select(executor, environment, prepared, plan, bindings, request)
     if isinstance(plan, ConditionalPlan):
         return await carry_out(
-            executor, plan, bindings, level=request.level, max_value=surroundings.max_value, pause=surroundings.pause
+            executor, plan, bindings, level=request.level, max_value=environment.max_value, pause=environment.pause
         )
     if isinstance(plan, WritePlan | BatchPlan):
         if request.level in SERIAL_LEVELS:
             raise invalid("You must use conditional updates for serializable writes")
         at = timestamp if request.timestamp is None else request.timestamp
-        writes = plan.writes(Writing(bindings, at, surroundings.max_value))
+        writes = plan.writes(WriteContext(bindings, at, environment.max_value))
         warnings = check_size(writes) if isinstance(plan, BatchPlan) else ()
         return Done((*warnings, *await executor.apply(writes, request.level))) if writes else Done(warnings)
     if isinstance(plan, Use):
@@ -92,7 +92,7 @@ async def execute(executor: Executor, surroundings: Surroundings, prepared: Prep
 
 async def _select(
     executor: Executor,
-    surroundings: Surroundings,
+    environment: Environment,
     prepared: Prepared,
     plan: SelectPlan,
     bindings: Bindings,
@@ -103,19 +103,19 @@ async def _select(
     plan.check_paging(request.page_size)
     digest = partial(digest_of, prepared.keyspace, prepared.text, plan.table.id)
     after = None if request.paging_state is None else decode(request.paging_state, digest())
-    counts = Counts(surroundings.tombstone_limit)
-    conditions = Conditions(request.level, counts, surroundings.pause)
+    counts = ReadCounts(environment.tombstone_limit)
+    conditions = ReadOptions(request.level, counts, environment.pause)
     page = await read_page(
         executor,
         plan,
         bindings,
         conditions,
         size=max(request.page_size, 0),
-        max_bytes=surroundings.max_page,
+        max_bytes=environment.max_page,
         after=after,
     )
     warnings = plan.warnings
-    if counts.tombstones > surroundings.tombstone_warning:
+    if counts.tombstones > environment.tombstone_warning:
         warnings = (
             *warnings,
             f"Read {len(page.rows)} live rows and {counts.tombstones} tombstone cells for query {prepared.text}",

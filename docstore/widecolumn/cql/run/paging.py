@@ -1,8 +1,8 @@
 """Paging states: where a SELECT goes on, so that any router can.
 
 A state is: version (1 byte), digest of statement and table (8), rows left under LIMIT and under PER PARTITION LIMIT (4
-each, all ones: no limit), length of the partition key (4), the key, the place of the last row, CRC-32 of it all (4). A
-read goes on behind that row: what was written before it is not seen, and its deletion loses nothing.
+each, all ones: no limit), length of the partition key (4), the key, the last row's clustering key, CRC-32 of it all
+(4). A read goes on behind that row: what was written before it is not seen, and its deletion loses nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _UNLIMITED = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class PagePosition:
     """Behind which row a page begins, and how many rows may still come."""
 
     key: bytes
-    place: bytes
+    clustering_key: bytes
     left: int | None
     left_in_partition: int | None
 
@@ -37,9 +37,9 @@ def digest_of(keyspace: str | None, text: str, table: UUID) -> bytes:
     return hashlib.md5(whole, usedforsecurity=False).digest()[:8]
 
 
-def encode(position: Position, digest: bytes) -> bytes:
+def encode(position: PagePosition, digest: bytes) -> bytes:
     head = _HEAD.pack(_VERSION, digest, _number(position.left), _number(position.left_in_partition), len(position.key))
-    body = head + position.key + position.place
+    body = head + position.key + position.clustering_key
     return body + _SUM.pack(zlib.crc32(body))
 
 
@@ -47,16 +47,16 @@ def _number(count: int | None) -> int:
     return _UNLIMITED if count is None else count
 
 
-def decode(state: bytes, digest: bytes) -> Position:
+def decode(state: bytes, digest: bytes) -> PagePosition:
     """The position of a state of this statement. CqlError for any other bytes."""
     body, end = state[: -_SUM.size], state[-_SUM.size :]
     if len(body) < _HEAD.size or end != _SUM.pack(zlib.crc32(body)):
         raise _malformed()
     version, of, left, left_in_partition, length = _HEAD.unpack_from(body)
-    key, place = body[_HEAD.size : _HEAD.size + length], body[_HEAD.size + length :]
+    key, clustering_key = body[_HEAD.size : _HEAD.size + length], body[_HEAD.size + length :]
     if version != _VERSION or of != digest or len(key) != length:
         raise _malformed()
-    return Position(key, place, _count(left), _count(left_in_partition))
+    return PagePosition(key, clustering_key, _count(left), _count(left_in_partition))
 
 
 def _count(number: int) -> int | None:

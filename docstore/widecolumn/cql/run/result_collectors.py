@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from docstore.widecolumn.cql.plan.bindings import Bindings, Value
 from docstore.widecolumn.cql.plan.select import SelectPlan
-from docstore.widecolumn.cql.run.paging import Position
+from docstore.widecolumn.cql.run.paging import PagePosition
 from docstore.widecolumn.cql.run.rows import Row
 
 _ROW_BYTES, _VALUE_BYTES = 16, 16
@@ -22,52 +22,56 @@ def _row_bytes(values: tuple[Value, ...]) -> int:
     return _ROW_BYTES + sum(_VALUE_BYTES + len(value) for value in values if value is not None)
 
 
-class Next(Enum):
+class NextStep(Enum):
     ROW = "row"
     PARTITION = "partition"
     STOP = "stop"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ResultPage:
     """`position`: behind which row the next page begins; None after the last."""
 
     rows: list[tuple[Value, ...]]
-    position: Position | None = None
+    position: PagePosition | None = None
 
 
 class Collector(Protocol):
     wanted: int | None
     """How many rows will do; None: all."""
 
-    def take(self, row: Row) -> Next: ...
+    def take(self, row: Row) -> NextStep: ...
 
-    def page(self) -> Page:
+    def page(self) -> ResultPage:
         """What has been collected, when there is no more to come."""
 
 
-def collector_of(plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: Position | None) -> Collector:
+def collector_of(
+    plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: PagePosition | None
+) -> Collector:
     """The collector of a plan; `size` 0: as many rows in a page as `max_bytes` allow."""
     if plan.grouped is not None:
-        return Grouping(plan, bindings, size, max_bytes, after)
+        return GroupCollector(plan, bindings, size, max_bytes, after)
     if plan.selection.is_aggregate:
-        return Aggregating(plan, bindings)
+        return AggregateCollector(plan, bindings)
     if plan.merged:
-        return Merging(plan, bindings)
-    return Paging(plan, bindings, size, max_bytes, after)
+        return MergingCollector(plan, bindings)
+    return RowCollector(plan, bindings, size, max_bytes, after)
 
 
 def _per_partition(plan: SelectPlan, bindings: Bindings) -> int | None:
     return 1 if plan.distinct else plan.count_partition_limit(bindings)
 
 
-class Paging:
+class RowCollector:
     """Rows as they come, up to a page and the limits. One row more than a page holds tells that there is another.
 
     A page is full at `size` rows, unless that is 0, and when its rows take `max_bytes`.
     """
 
-    def __init__(self, plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: Position | None) -> None:
+    def __init__(
+        self, plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: PagePosition | None
+    ) -> None:
         self._plan = plan
         self._bindings = bindings
         self._size = size
@@ -75,44 +79,44 @@ class Paging:
         self._per_partition = _per_partition(plan, bindings)
         self._left = plan.count_limit(bindings) if after is None else after.left
         self._left_here = self._per_partition if after is None else after.left_in_partition
-        self._last = None if after is None else (after.key, after.place)
+        self._last = None if after is None else (after.key, after.clustering_key)
         self._rows: list[tuple[Value, ...]] = []
         self._more = False
         counts = [count for count in (self._left, size + 1 if size else None) if count is not None]
         self.wanted = min(counts, default=None)
 
-    def take(self, row: Row) -> Next:
+    def take(self, row: Row) -> NextStep:
         if not all(test(row, self._bindings) for test in self._plan.tests):
-            return Next.ROW
+            return NextStep.ROW
         left_here = self._left_here if self._last is None or self._last[0] == row.key else self._per_partition
         if left_here == 0:
-            return Next.PARTITION
+            return NextStep.PARTITION
         if self._is_full():
             self._more = True
-            return Next.STOP
+            return NextStep.STOP
         values = self._plan.selection.project(row, self._bindings)
         self._rows.append(values)
         self._bytes_left -= _row_bytes(values)
-        self._last = row.key, row.place
+        self._last = row.key, row.clustering_key
         self._left_here = None if left_here is None else left_here - 1
         if self._left is not None:
             self._left -= 1
             if self._left == 0:
-                return Next.STOP
-        return Next.PARTITION if self._left_here == 0 else Next.ROW
+                return NextStep.STOP
+        return NextStep.PARTITION if self._left_here == 0 else NextStep.ROW
 
     def _is_full(self) -> bool:
         return bool(self._rows) and (len(self._rows) == self._size or self._bytes_left <= 0)
 
-    def page(self) -> Page:
+    def page(self) -> ResultPage:
         if not self._more:
-            return Page(self._rows)
+            return ResultPage(self._rows)
         assert self._last is not None, "a full page has a last row"
-        return Page(self._rows, Position(*self._last, self._left, self._left_here))
+        return ResultPage(self._rows, PagePosition(*self._last, self._left, self._left_here))
 
 
-class Merging:
-    """The rows of several partitions in the order of their places."""
+class MergingCollector:
+    """The rows of several partitions in the order of their clustering keys."""
 
     def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
         self.wanted = plan.count_limit(bindings)
@@ -125,18 +129,18 @@ class Merging:
         self._key = b""
         self._here = 0
 
-    def take(self, row: Row) -> Next:
+    def take(self, row: Row) -> NextStep:
         if not all(test(row, self._bindings) for test in self._plan.tests):
-            return Next.ROW
+            return NextStep.ROW
         if row.key != self._key:
             self._key, self._here = row.key, 0
         self._rows.append(row)
         self._here += 1
-        return Next.PARTITION if self._here == self._per_partition else Next.ROW
+        return NextStep.PARTITION if self._here == self._per_partition else NextStep.ROW
 
-    def page(self) -> Page:
-        ordered = sorted(self._rows, key=lambda row: row.place, reverse=self._plan.reverse)
-        return Page([self._plan.selection.project(row, self._bindings) for row in ordered[: self.wanted]])
+    def page(self) -> ResultPage:
+        ordered = sorted(self._rows, key=lambda row: row.clustering_key, reverse=self._plan.reverse)
+        return ResultPage([self._plan.selection.project(row, self._bindings) for row in ordered[: self.wanted]])
 
 
 class _Fold:
@@ -151,11 +155,11 @@ class _Fold:
     def add(self, row: Row) -> None:
         if self._first is None:
             self._first = row
-        for place, output in enumerate(self._outputs):
+        for position, output in enumerate(self._outputs):
             if output.aggregate is not None:
                 value = output.evaluate(row, self._bindings)
                 if value is not None:
-                    self._states[place] = output.aggregate.add(self._states[place], value)
+                    self._states[position] = output.aggregate.add(self._states[position], value)
 
     def values(self) -> tuple[Value, ...]:
         values: list[Value] = []
@@ -167,7 +171,7 @@ class _Fold:
         return tuple(values)
 
 
-class Aggregating:
+class AggregateCollector:
     """All rows made one."""
 
     def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
@@ -176,19 +180,21 @@ class Aggregating:
         self._bindings = bindings
         self._fold = _Fold(plan, bindings)
 
-    def take(self, row: Row) -> Next:
+    def take(self, row: Row) -> NextStep:
         if all(test(row, self._bindings) for test in self._plan.tests):
             self._fold.add(row)
-        return Next.ROW
+        return NextStep.ROW
 
-    def page(self) -> Page:
-        return Page([self._fold.values()])
+    def page(self) -> ResultPage:
+        return ResultPage([self._fold.values()])
 
 
-class Grouping:
+class GroupCollector:
     """The rows of each group made one. The rows of a group come one after another; a page ends between groups."""
 
-    def __init__(self, plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: Position | None) -> None:
+    def __init__(
+        self, plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: PagePosition | None
+    ) -> None:
         self.wanted: int | None = None
         self._plan = plan
         self._bindings = bindings
@@ -201,21 +207,21 @@ class Grouping:
         self._rows: list[tuple[Value, ...]] = []
         self._more = False
 
-    def take(self, row: Row) -> Next:
+    def take(self, row: Row) -> NextStep:
         if not all(test(row, self._bindings) for test in self._plan.tests):
-            return Next.ROW
+            return NextStep.ROW
         group = row.key, row.clustering[: self._plan.grouped]
         if group != self._group:
             self._finish()
             if self._left == 0:
-                return Next.STOP
+                return NextStep.STOP
             if self._rows and (len(self._rows) == self._size or self._bytes_left <= 0):
                 self._more = True
-                return Next.STOP
+                return NextStep.STOP
             self._group, self._fold = group, _Fold(self._plan, self._bindings)
         self._fold.add(row)
-        self._last = row.key, row.place
-        return Next.ROW
+        self._last = row.key, row.clustering_key
+        return NextStep.ROW
 
     def _finish(self) -> None:
         """The group that stands is complete."""
@@ -228,6 +234,6 @@ class Grouping:
         if self._left is not None:
             self._left -= 1
 
-    def page(self) -> Page:
+    def page(self) -> ResultPage:
         self._finish()
-        return Page(self._rows, Position(*self._last, self._left, None) if self._more else None)
+        return ResultPage(self._rows, PagePosition(*self._last, self._left, None) if self._more else None)

@@ -1,8 +1,8 @@
 """Rows out of the records of a partition, as they are at one second.
 
 A row is there while its marker or one of its regular cells is live. A cell or marker is hidden by a deletion of its
-row, of a range that its place lies in, or of the partition, with the same or a later timestamp. Cells are merged one by
-one, never rows: two writers of one timestamp may leave a row that neither wrote.
+row, of a range that its clustering key lies in, or of the partition, with the same or a later timestamp. Cells are
+merged one by one, never rows: two writers of one timestamp may leave a row that neither wrote.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from docstore.widecolumn.cql.schema.layout import CELL, column_id, range_of_dele
 from docstore.widecolumn.cql.schema.tables import Table
 from docstore.widecolumn.model.cells import Cell, unpack_cell, unpack_deletion
 from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, ROW_DELETION, STATIC
-from docstore.widecolumn.model.slices import Counts
+from docstore.widecolumn.model.slices import ReadCounts
 
 Stored = tuple[bytes, bytes]
 _OLDEST = -(1 << 63) - 1
@@ -24,46 +24,46 @@ _AREA = len(COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`parts`: the values of the partition key. `clustering` is empty, and `place` too, for what a partition without
-    rows has: its static columns alone.
+    """`parts`: the values of the partition key. `clustering` is empty, and `clustering_key` too, for what a partition
+    without rows has: its static columns alone.
     """
 
     key: bytes
     parts: tuple[bytes, ...]
-    place: bytes
+    clustering_key: bytes
     clustering: tuple[bytes, ...]
     cells: dict[int, Cell]
     statics: dict[int, Cell]
 
 
 @dataclass(slots=True)
-class Head:
+class PartitionHead:
     """What stands before the rows of a partition: its deletions and static cells."""
 
     deleted: int = _OLDEST
     ranges: list[tuple[bytes, bytes, int]] = field(default_factory=list)
     statics: dict[int, Cell] = field(default_factory=dict)
 
-    def deletion_at(self, place: bytes) -> int:
-        """The timestamp up to which what stands at a place is hidden."""
+    def deletion_at(self, clustering_key: bytes) -> int:
+        """The timestamp up to which what stands there is hidden."""
         hidden = self.deleted
         for start, end, timestamp in self.ranges:
-            if timestamp > hidden and start <= place and (not end or place < end):
+            if timestamp > hidden and start <= clustering_key and (not end or clustering_key < end):
                 hidden = timestamp
         return hidden
 
 
-class Assembly:
+class RowAssembler:
     """Reads rows out of records at one second (`now`), counting the dead ones it meets."""
 
-    def __init__(self, table: Table, now: int, counts: Counts) -> None:
+    def __init__(self, table: Table, now: int, counts: ReadCounts) -> None:
         self._table = table
         self._now = now
         self._counts = counts
 
-    def head(self, records: Iterable[Stored]) -> Head:
+    def head(self, records: Iterable[Stored]) -> PartitionHead:
         """What stands before the rows of a partition."""
-        head = Head()
+        head = PartitionHead()
         cells: list[tuple[int, Cell]] = []
         for path, record in records:
             area = path[:1]
@@ -80,13 +80,13 @@ class Assembly:
         return head
 
     def place_at(self, path: bytes) -> bytes:
-        """The place of the row that a path below `COLUMNS` belongs to."""
+        """The clustering key of the row that a path below `COLUMNS` belongs to."""
         return path[_AREA : values_at(self._table, path, _AREA)[1]]
 
-    def row(self, key: bytes, head: Head, place: bytes, records: Iterable[Stored]) -> Row | None:
+    def row(self, key: bytes, head: PartitionHead, clustering_key: bytes, records: Iterable[Stored]) -> Row | None:
         """The row of which these are all records, if it is there."""
-        at = _AREA + len(place)
-        hidden = head.deletion_at(place)
+        at = _AREA + len(clustering_key)
+        hidden = head.deletion_at(clustering_key)
         found: list[tuple[int, Cell]] = []
         for path, record in records:
             if path[at : at + 1] == CELL:
@@ -105,9 +105,16 @@ class Assembly:
                 cells[identity] = cell
         if not (exists or cells):
             return None
-        return Row(key, split(self._table, key), place, values_at(self._table, place, 0)[0], cells, head.statics)
+        return Row(
+            key,
+            split(self._table, key),
+            clustering_key,
+            values_at(self._table, clustering_key, 0)[0],
+            cells,
+            head.statics,
+        )
 
-    def static_row(self, key: bytes, head: Head) -> Row:
+    def static_row(self, key: bytes, head: PartitionHead) -> Row:
         """What stands for a partition without rows."""
         return Row(key, split(self._table, key), b"", (), {}, head.statics)
 
@@ -124,12 +131,12 @@ class Partition:
     direction. `any_rows`: whether it has given one.
     """
 
-    def __init__(self, assembly: Assembly, key: bytes) -> None:
+    def __init__(self, assembly: RowAssembler, key: bytes) -> None:
         self.any_rows = False
         self._assembly = assembly
         self._key = key
         self._before: list[Stored] = []
-        self._head: Head | None = None
+        self._head: PartitionHead | None = None
         self._standing: bytes | None = None
         self._group: list[Stored] = []
 
@@ -154,7 +161,7 @@ class Partition:
         head = self._known_head()
         return None if self.any_rows or not head.statics else self._assembly.static_row(self._key, head)
 
-    def _known_head(self) -> Head:
+    def _known_head(self) -> PartitionHead:
         if self._head is None:
             self._head = self._assembly.head(self._before)
         return self._head

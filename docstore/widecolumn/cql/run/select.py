@@ -14,14 +14,14 @@ from docstore.widecolumn.cql.plan.bindings import Bindings
 from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, Range, Region
 from docstore.widecolumn.cql.plan.select import SelectPlan
 from docstore.widecolumn.cql.plan.token_ranges import ring_range
-from docstore.widecolumn.cql.run.paging import Position
-from docstore.widecolumn.cql.run.result_collectors import Collector, Next, Page, collector_of
-from docstore.widecolumn.cql.run.rows import Assembly, Partition, Row
+from docstore.widecolumn.cql.run.paging import PagePosition
+from docstore.widecolumn.cql.run.result_collectors import Collector, NextStep, ResultPage, collector_of
+from docstore.widecolumn.cql.run.rows import Partition, Row, RowAssembler
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.executor import Executor, PartitionRead, RecordPage, RingScan
 from docstore.widecolumn.model.keys import COLUMNS, after_part, decode_row_key, encode_row_key, row_end
-from docstore.widecolumn.model.slices import Counts
+from docstore.widecolumn.model.slices import ReadCounts
 
 _LEAST, _MOST = 32, 800
 """Stored entries read at once: few enough for a reply and for the event loop, enough to be quick."""
@@ -31,11 +31,11 @@ Pause = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class ReadOptions:
     """How a read is to be made. `pause` is awaited between pages."""
 
     level: Level
-    counts: Counts
+    counts: ReadCounts
     pause: Pause
 
 
@@ -43,15 +43,15 @@ async def read_page(
     executor: Executor,
     plan: SelectPlan,
     bindings: Bindings,
-    conditions: Conditions,
+    conditions: ReadOptions,
     *,
     size: int = 0,
     max_bytes: int = 1 << 62,
-    after: Position | None = None,
-) -> Page:
+    after: PagePosition | None = None,
+) -> ResultPage:
     """The rows behind a position, at most `size` of them unless that is 0, and hardly more than `max_bytes`."""
     collector = collector_of(plan, bindings, size, max_bytes, after)
-    reading = _Reading(executor, plan, bindings, conditions, collector)
+    reading = _SelectRun(executor, plan, bindings, conditions, collector)
     if plan.keys is not None:
         await reading.named_partitions(plan.keys(bindings), after)
     else:
@@ -59,13 +59,13 @@ async def read_page(
     return collector.page()
 
 
-class _Reading:
+class _SelectRun:
     def __init__(
         self,
         executor: Executor,
         plan: SelectPlan,
         bindings: Bindings,
-        conditions: Conditions,
+        conditions: ReadOptions,
         collector: Collector,
     ) -> None:
         self._executor = executor
@@ -75,23 +75,23 @@ class _Reading:
         self._collector = collector
         table = plan.table
         self._table = table
-        self._assembly = Assembly(table, bindings.moment.seconds, conditions.counts)
+        self._assembly = RowAssembler(table, bindings.time.seconds, conditions.counts)
         records = len(table.columns) - len(table.partition) - len(table.clustering) + 2
         wanted = collector.wanted
         self._limit = _MOST if wanted is None or plan.tests else min(max(wanted * records, _LEAST), _MOST)
 
-    async def named_partitions(self, keys: list[bytes], after: Position | None) -> None:
+    async def named_partitions(self, keys: list[bytes], after: PagePosition | None) -> None:
         if after is not None:
             if after.key not in keys:
                 raise protocol("Invalid value for the paging state")
             keys = keys[keys.index(after.key) :]
-        region = self._plan.places.region(self._bindings)
+        region = self._plan.clustering_ranges.region(self._bindings)
         for key in keys:
-            behind = after.place if after is not None and after.key == key else None
-            if await self._partition(key, region, behind) is Next.STOP:
+            behind = after.clustering_key if after is not None and after.key == key else None
+            if await self._partition(key, region, behind) is NextStep.STOP:
                 return
 
-    async def ring(self, after: Position | None) -> None:
+    async def ring(self, after: PagePosition | None) -> None:
         partitioner = self._table.keyspace.partitioner
         record_range = ring_range(partitioner, self._plan.token, self._bindings)
         if record_range is None:
@@ -99,17 +99,17 @@ class _Reading:
         start: bytes | None
         start, end = record_range
         if after is not None:
-            if await self._partition(after.key, [EVERYTHING], after.place) is Next.STOP:
+            if await self._partition(after.key, [EVERYTHING], after.clustering_key) is NextStep.STOP:
                 return
             start = row_end(encode_row_key(partitioner, after.key))
         while start is not None:
             start = await self._record_range(start, end)
 
-    async def _partition(self, key: bytes, region: Region, behind: bytes | None) -> Next:
-        """Hand over the rows of one partition that lie in a region, those up to the place `behind` left out."""
+    async def _partition(self, key: bytes, region: Region, behind: bytes | None) -> NextStep:
+        """Hand over the rows of one partition that lie in a region, without those up to the clustering key `behind`."""
         if behind is not None and not behind:
             # The one row of a partition without clustering columns, or without rows, has been given.
-            return Next.PARTITION
+            return NextStep.PARTITION
         partition = Partition(self._assembly, key)
         head = True
         for start, end in reversed(region) if self._plan.reverse else region:
@@ -118,12 +118,12 @@ class _Reading:
             async for page in self._pages(key, COLUMNS + start, COLUMNS + end if end else _END, head=head):
                 head = False
                 verdict = self._hand_over(partition.feed([*page.head, *page.entries]))
-                if verdict is not Next.ROW:
+                if verdict is not NextStep.ROW:
                     return verdict
         return self._finish(partition, alone=behind is None)
 
     def _cut(self, start: bytes, end: bytes, behind: bytes) -> Range:
-        """The part of a range that lies behind a place in the order of the plan."""
+        """The part of a range that lies behind a clustering key in the order of the plan."""
         if self._plan.reverse:
             return start, min(end, behind) if end else behind
         return max(start, beyond(behind)), end
@@ -165,16 +165,16 @@ class _Reading:
             page = await self._executor.scan(wanted, self._conditions.level)
             for row_key, records in page.rows:
                 if row_key != standing:
-                    if partition is not None and not skipped and self._finish(partition) is Next.STOP:
+                    if partition is not None and not skipped and self._finish(partition) is NextStep.STOP:
                         return None
                     standing, skipped = row_key, False
                     partition = Partition(self._assembly, decode_row_key(partitioner, row_key))
                 if skipped or partition is None:
                     continue
                 verdict = self._hand_over(partition.feed(records))
-                if verdict is Next.STOP:
+                if verdict is NextStep.STOP:
                     return None
-                skipped = verdict is Next.PARTITION
+                skipped = verdict is NextStep.PARTITION
             after = page.resume
             if after is None:
                 if partition is not None and not skipped:
@@ -184,17 +184,17 @@ class _Reading:
                 return row_end(after[0])
             await self._conditions.pause()
 
-    def _finish(self, partition: Partition, *, alone: bool = True) -> Next:
+    def _finish(self, partition: Partition, *, alone: bool = True) -> NextStep:
         verdict = self._hand_over(partition.rest())
-        if verdict is Next.ROW and alone and self._plan.statics_alone:
+        if verdict is NextStep.ROW and alone and self._plan.statics_alone:
             row = partition.alone()
             if row is not None:
                 return self._hand_over([row])
         return verdict
 
-    def _hand_over(self, rows: Iterable[Row]) -> Next:
+    def _hand_over(self, rows: Iterable[Row]) -> NextStep:
         for row in rows:
             verdict = self._collector.take(row)
-            if verdict is not Next.ROW:
+            if verdict is not NextStep.ROW:
                 return verdict
-        return Next.ROW
+        return NextStep.ROW

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from docstore.widecolumn.cql.plan.bindings import Variable
 from docstore.widecolumn.cql.plan.terms import Receiver, constant_bytes
-from docstore.widecolumn.cql.statements import Constant, Kind
+from docstore.widecolumn.cql.statements import Constant, ConstantKind
 
 Shape = tuple[str, list[Constant]]
 """The text with markers, and the literals in whose places they stand."""
@@ -57,7 +57,7 @@ def shape_of(text: str) -> Shape | None:
             string += "'" + parts[at + 1]
             at += 2
         pieces.append("?")
-        literals.append(Constant(Kind.STRING, string))
+        literals.append(Constant(ConstantKind.STRING, string))
     return ("".join(pieces), literals) if literals else None
 
 
@@ -69,7 +69,9 @@ def _take_numbers(outside: str, pieces: list[str], literals: list[Constant]) -> 
             return False
         start, end = found.span()
         pieces += (outside[at:start], "?")
-        literals.append(Constant(Kind.INTEGER if found["fraction"] is None else Kind.FLOAT, outside[start:end]))
+        literals.append(
+            Constant(ConstantKind.INTEGER if found["fraction"] is None else ConstantKind.FLOAT, outside[start:end])
+        )
         at = end
     pieces.append(outside[at:])
     return True
@@ -98,12 +100,12 @@ def _any_shape(text: str) -> Shape | None:
 
 def _literal(found: re.Match[str], kind: str | None, text: str) -> Constant:
     if kind == "string":
-        return Constant(Kind.STRING, text[1:-1].replace("''", "'"))
+        return Constant(ConstantKind.STRING, text[1:-1].replace("''", "'"))
     if kind == "uuid":
-        return Constant(Kind.UUID, text)
+        return Constant(ConstantKind.UUID, text)
     if kind == "hex":
-        return Constant(Kind.HEX, text)
-    return Constant(Kind.INTEGER if found["fraction"] is None else Kind.FLOAT, text)
+        return Constant(ConstantKind.HEX, text)
+    return Constant(ConstantKind.INTEGER if found["fraction"] is None else ConstantKind.FLOAT, text)
 
 
 def literal_values(variables: Sequence[Variable], literals: Sequence[Constant]) -> dict[int, bytes]:

@@ -11,14 +11,14 @@ from docstore.widecolumn.cql.grammar.scanner import RESERVED
 from docstore.widecolumn.cql.plan.selection import ResultColumn
 from docstore.widecolumn.cql.run.results import Rows
 from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table, table_of
-from docstore.widecolumn.cql.statements import Describe, Described
+from docstore.widecolumn.cql.statements import Describe, DescribeKind
 from docstore.widecolumn.cql.types.native import TEXT
 from docstore.widecolumn.model.column_families import Keyspace
 from docstore.widecolumn.model.executor import Executor
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*")
 _NAMED = ("keyspace_name", "type", "name")
-_NOTHING = (Described.TYPES, Described.FUNCTIONS, Described.AGGREGATES)
+_NOTHING = (DescribeKind.TYPES, DescribeKind.FUNCTIONS, DescribeKind.AGGREGATES)
 _CLUSTER = "Docstore"
 
 Element = tuple[str, str, str, str]
@@ -28,13 +28,13 @@ Element = tuple[str, str, str, str]
 async def describe(executor: Executor, statement: Describe, in_use: str | None) -> Rows:
     """What a DESCRIBE gives. CqlError for what is not there."""
     what = statement.what
-    if what is Described.CLUSTER:
+    if what is DescribeKind.CLUSTER:
         return await _cluster(executor, in_use)
-    if what is Described.KEYSPACES:
+    if what is DescribeKind.KEYSPACES:
         return _listed([(name, "keyspace", name) for name in await _keyspaces(executor)])
     if what in _NOTHING:
         return _listed([])
-    if what is Described.TABLES:
+    if what is DescribeKind.TABLES:
         names = await _keyspaces(executor) if in_use is None else [in_use]
         return _listed([(name, "table", table.name) for name in names for table in await _tables(executor, name)])
     return _shown(await _elements(executor, statement, in_use))
@@ -42,14 +42,14 @@ async def describe(executor: Executor, statement: Describe, in_use: str | None) 
 
 async def _elements(executor: Executor, statement: Describe, in_use: str | None) -> list[Element]:
     what, name = statement.what, statement.name
-    if what is Described.SCHEMA:
+    if what is DescribeKind.SCHEMA:
         return [element for found in await _keyspaces(executor) for element in await _whole(executor, found)]
-    if what is Described.KEYSPACE:
+    if what is DescribeKind.KEYSPACE:
         wanted = name or in_use
         if wanted is None:
             raise invalid("No keyspace specified and no current keyspace")
         return await _whole(executor, wanted)
-    if what is Described.NAME and statement.keyspace is None:
+    if what is DescribeKind.NAME and statement.keyspace is None:
         assert name is not None, "the statement names something"
         if await executor.keyspace(name) is not None:
             return await _whole(executor, name)
@@ -61,10 +61,10 @@ async def _elements(executor: Executor, statement: Describe, in_use: str | None)
         raise invalid("No keyspace specified and no current keyspace")
     if await executor.keyspace(space) is None:
         raise invalid(f"'{space}' not found in keyspaces") if statement.keyspace else no_keyspace(space)
-    for table in await _tables(executor, space) if what in (Described.TABLE, Described.NAME) else ():
+    for table in await _tables(executor, space) if what in (DescribeKind.TABLE, DescribeKind.NAME) else ():
         if table.name == name:
             return [(space, "table", name, table_statement(table))]
-    if what is Described.TABLE:
+    if what is DescribeKind.TABLE:
         raise invalid(f"Table '{name}' not found in keyspace '{space}'")
     raise invalid(f"'{name}' not found in keyspace '{space}'")
 

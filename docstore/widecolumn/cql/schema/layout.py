@@ -4,13 +4,13 @@
 |---|---|
 | 00 | deletion of the partition |
 | 08, column id | cell of a static column |
-| 10, escaped start, escaped end | deletion of the rows whose places lie in that half-open range; an empty end is open |
-| 20, place, 00 | deletion of a row |
-| 20, place, 01, column id 0 | marker of a row: a cell without a value |
-| 20, place, 01, column id | cell |
+| 10, escaped start, escaped end | deletion of rows from one clustering key to before another; an empty end is open |
+| 20, clustering key, 00 | deletion of a row |
+| 20, clustering key, 01, column id 0 | marker of a row: a cell without a value |
+| 20, clustering key, 01, column id | cell |
 
-A row's place is its clustering values, encoded one behind another; rows lie in the order of their places. A table
-without clustering columns has one row in a partition, whose place is empty.
+A row's clustering key is its clustering values, encoded one behind another; rows lie in the order of these. A table
+without clustering columns has one row in a partition, whose clustering key is empty.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ CELL = b"\x01"
 MARKER = CELL + _ID.pack(0)
 
 
-def place_of(table: Table, values: Sequence[bytes]) -> bytes:
-    """The place of a row, or what the places of all rows with these first clustering values begin with."""
+def encode_clustering_key(table: Table, values: Sequence[bytes]) -> bytes:
+    """The clustering key of a row, or what those of all rows with these first values begin with."""
     return b"".join(
         comparator.encode(value) for comparator, value in zip(table.clustering_comparators, values, strict=False)
     )
 
 
 def values_at(table: Table, path: bytes, start: int) -> tuple[tuple[bytes, ...], int]:
-    """(the clustering values of the row whose place begins there, where the place ends)."""
+    """(the clustering values of the row whose clustering key begins there, where that ends)."""
     values: list[bytes] = []
     for comparator in table.clustering_comparators:
         value, start = comparator.decode(path, start)
@@ -63,22 +63,22 @@ def static_entry(column: Column, cell: Cell) -> Entry:
     return cell_entry(STATIC + _ID.pack(column.id), cell)
 
 
-def row_cell_entry(place: bytes, column: Column, cell: Cell) -> Entry:
-    row = COLUMNS + place
+def row_cell_entry(clustering_key: bytes, column: Column, cell: Cell) -> Entry:
+    row = COLUMNS + clustering_key
     return cell_entry(row + CELL + _ID.pack(column.id), cell, len(row))
 
 
-def marker_entry(place: bytes, cell: Cell) -> Entry:
-    row = COLUMNS + place
+def marker_entry(clustering_key: bytes, cell: Cell) -> Entry:
+    row = COLUMNS + clustering_key
     return cell_entry(row + MARKER, cell, len(row))
 
 
-def row_deletion(place: bytes, deletion: Deletion) -> Entry:
-    return Entry(COLUMNS + place + ROW_DELETION, pack_deletion(deletion))
+def row_deletion(clustering_key: bytes, deletion: Deletion) -> Entry:
+    return Entry(COLUMNS + clustering_key + ROW_DELETION, pack_deletion(deletion))
 
 
 def range_deletion(start: bytes, end: bytes, deletion: Deletion) -> Entry:
-    """The deletion of the rows with places from start to before end."""
+    """The deletion of the rows with clustering keys from start to before end."""
     return Entry(RANGE_DELETION + escape(start) + escape(end), pack_deletion(deletion))
 
 

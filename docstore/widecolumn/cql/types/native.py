@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Protocol
 
-from docstore.widecolumn.cql.statements import Kind
+from docstore.widecolumn.cql.statements import ConstantKind
 from docstore.widecolumn.cql.types import text_forms
 from docstore.widecolumn.model import comparators
 from docstore.widecolumn.model.comparators import Comparator
@@ -61,7 +61,7 @@ class NativeType:
     name: str
     code: int
     comparator: Comparator | None
-    kinds: frozenset[Kind]
+    kinds: frozenset[ConstantKind]
     read: Callable[[str], Any]
     from_bytes: Callable[[bytes], Any]
     to_bytes: Callable[[Any], bytes]
@@ -253,11 +253,11 @@ def _check_duration(data: bytes) -> None:
         raise MarshalError(f"Expected at least 3 bytes for a duration ({len(data)})")
 
 
-_INTEGERS = frozenset((Kind.INTEGER,))
-_NUMBERS = frozenset((Kind.INTEGER, Kind.FLOAT))
-_STRINGS = frozenset((Kind.STRING,))
-_UUIDS = frozenset((Kind.UUID,))
-_DATED = frozenset((Kind.STRING, Kind.INTEGER))
+_INTEGERS = frozenset((ConstantKind.INTEGER,))
+_NUMBERS = frozenset((ConstantKind.INTEGER, ConstantKind.FLOAT))
+_STRINGS = frozenset((ConstantKind.STRING,))
+_UUIDS = frozenset((ConstantKind.UUID,))
+_DATED = frozenset((ConstantKind.STRING, ConstantKind.INTEGER))
 
 
 def _integer(name: str, code: int, comparator: Comparator, width: int) -> NativeType:
@@ -289,14 +289,14 @@ BLOB = NativeType(
     "blob",
     0x03,
     comparators.BYTES,
-    frozenset((Kind.HEX,)),
+    frozenset((ConstantKind.HEX,)),
     _read_hex,
     _identity,
     _blob_bytes,
     lambda data: "0x" + data.hex(),
 )
 BOOLEAN = NativeType(
-    "boolean", 0x04, comparators.BOOLEAN, frozenset((Kind.BOOLEAN,)), lambda text: text.lower() == "true",
+    "boolean", 0x04, comparators.BOOLEAN, frozenset((ConstantKind.BOOLEAN,)), lambda text: text.lower() == "true",
     lambda data: data != b"\0", _boolean_bytes, lambda value: str(value).lower(),
 )  # fmt: skip
 COUNTER = _integer("counter", 0x05, comparators.LONG, 8)
@@ -325,7 +325,7 @@ TIME = NativeType("time", 0x12, comparators.TIME, _DATED, _read_time, _signed, _
 SMALLINT = _integer("smallint", 0x13, comparators.SHORT, 2)
 TINYINT = _integer("tinyint", 0x14, comparators.BYTE, 1)
 DURATION = NativeType(
-    "duration", 0x15, None, frozenset((Kind.DURATION,)), text_forms.parse_duration, _duration, _duration_bytes,
+    "duration", 0x15, None, frozenset((ConstantKind.DURATION,)), text_forms.parse_duration, _duration, _duration_bytes,
     text_forms.format_duration, _check_duration,
 )  # fmt: skip
 

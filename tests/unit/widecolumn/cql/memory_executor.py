@@ -11,12 +11,12 @@ from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import already_exists
 from docstore.widecolumn.model.executor import (
+    ObservedPage,
     PartitionRead,
     RecordPage,
     RingPage,
     RingScan,
     RowWrite,
-    Seen,
     StoredFamily,
 )
 from docstore.widecolumn.model.keys import encode_row_key
@@ -95,7 +95,9 @@ class MemoryExecutor:
                 row[path] = merged_record(row.get(path), record)
         return []
 
-    async def apply_if(self, writes: Sequence[RowWrite], seen: Sequence[Seen], level: Level) -> list[str] | None:
+    async def apply_if(
+        self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
+    ) -> list[str] | None:
         for part in seen:
             if await self.read(part.wanted, level) != part.page:
                 return None

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from docstore.widecolumn.cql.errors import CqlError
-from docstore.widecolumn.cql.run.execution import Request, Surroundings, execute
+from docstore.widecolumn.cql.run.execution import Environment, Request, execute
 from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.run.results import Result, Rows
 from docstore.widecolumn.cql.types.native import CqlType
@@ -24,7 +24,7 @@ class Cql:
         self.executor = MemoryExecutor(largest)
         self.keyspace: str | None = "k"
         self._statements = PreparedCache()
-        self._surroundings = Surroundings(rng=random.Random(1).randbytes)
+        self._surroundings = Environment(rng=random.Random(1).randbytes)
         self.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 
     def run(self, text: str, *values: bytes | None, **request: Any) -> Result:

@@ -6,7 +6,17 @@ import pytest
 
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.parser import parse
-from docstore.widecolumn.cql.statements import Constant, Kind, Marker, Operator, Relation, Select, Star, TableName, Use
+from docstore.widecolumn.cql.statements import (
+    Constant,
+    ConstantKind,
+    Marker,
+    Operator,
+    Relation,
+    Select,
+    Star,
+    TableName,
+    Use,
+)
 
 
 def test_names_fold_unless_they_are_quoted() -> None:
@@ -25,18 +35,18 @@ def test_words_are_names_where_no_keyword_can_stand() -> None:
 def test_constants_are_told_apart() -> None:
     text = "SELECT * FROM t WHERE a = {} AND b = 1"
     for written, kind, shown in (
-        ("'it''s'", Kind.STRING, "it's"),
-        ("$$it's$$", Kind.STRING, "it's"),
-        ("-12", Kind.INTEGER, "-12"),
-        ("-1.5e3", Kind.FLOAT, "-1.5e3"),
-        ("1e3", Kind.FLOAT, "1e3"),
-        ("NaN", Kind.FLOAT, "NaN"),
-        ("-Infinity", Kind.FLOAT, "-Infinity"),
-        ("TRUE", Kind.BOOLEAN, "TRUE"),
-        ("0xCAFE", Kind.HEX, "0xCAFE"),
-        ("123e4567-e89b-12d3-a456-426614174000", Kind.UUID, "123e4567-e89b-12d3-a456-426614174000"),
-        ("1h30m", Kind.DURATION, "1h30m"),
-        ("P1Y2M", Kind.DURATION, "P1Y2M"),
+        ("'it''s'", ConstantKind.STRING, "it's"),
+        ("$$it's$$", ConstantKind.STRING, "it's"),
+        ("-12", ConstantKind.INTEGER, "-12"),
+        ("-1.5e3", ConstantKind.FLOAT, "-1.5e3"),
+        ("1e3", ConstantKind.FLOAT, "1e3"),
+        ("NaN", ConstantKind.FLOAT, "NaN"),
+        ("-Infinity", ConstantKind.FLOAT, "-Infinity"),
+        ("TRUE", ConstantKind.BOOLEAN, "TRUE"),
+        ("0xCAFE", ConstantKind.HEX, "0xCAFE"),
+        ("123e4567-e89b-12d3-a456-426614174000", ConstantKind.UUID, "123e4567-e89b-12d3-a456-426614174000"),
+        ("1h30m", ConstantKind.DURATION, "1h30m"),
+        ("P1Y2M", ConstantKind.DURATION, "P1Y2M"),
     ):
         found = parse(text.format(written))
         assert isinstance(found, Select)

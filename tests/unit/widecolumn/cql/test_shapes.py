@@ -10,7 +10,7 @@ from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.run.prepare import Prepared
 from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.run.shapes import shape_of
-from docstore.widecolumn.cql.statements import Constant, Kind
+from docstore.widecolumn.cql.statements import Constant, ConstantKind
 from tests.unit.widecolumn.cql.running import Cql
 
 TABLE = "CREATE TABLE t (a int, b text, v double, u uuid, x blob, PRIMARY KEY (a, b))"
@@ -22,11 +22,11 @@ def test_a_shape_has_markers_where_literals_stood() -> None:
     assert shape_of(text) == (
         "INSERT INTO t1 (a1, b) VALUES (?, ?, ?, ?, ?) -- 7 '",
         [
-            Constant(Kind.INTEGER, "-12"),
-            Constant(Kind.STRING, "it's 5"),
-            Constant(Kind.FLOAT, "1.5"),
-            Constant(Kind.UUID, uuid),
-            Constant(Kind.HEX, "0xCAFE"),
+            Constant(ConstantKind.INTEGER, "-12"),
+            Constant(ConstantKind.STRING, "it's 5"),
+            Constant(ConstantKind.FLOAT, "1.5"),
+            Constant(ConstantKind.UUID, uuid),
+            Constant(ConstantKind.HEX, "0xCAFE"),
         ],
     )
 

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from docstore.widecolumn.cql.errors import INVALID, PROTOCOL
-from docstore.widecolumn.cql.plan.bindings import UNSET, Moment
-from docstore.widecolumn.cql.run.execution import Request, Surroundings, execute
-from docstore.widecolumn.cql.run.paging import Position, decode, encode
+from docstore.widecolumn.cql.plan.bindings import UNSET, ExecutionTime
+from docstore.widecolumn.cql.run.execution import Environment, Request, execute
+from docstore.widecolumn.cql.run.paging import PagePosition, decode, encode
 from docstore.widecolumn.cql.run.prepare import prepare
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Rows, SchemaChanged
 from docstore.widecolumn.cql.types.native import NATIVE_TYPES
@@ -31,17 +31,17 @@ def cql() -> Cql:
 
 
 def test_a_statement_is_prepared_once_and_bound_often(cql: Cql) -> None:
-    surroundings = Surroundings(rng=random.Random(1).randbytes)
+    environment = Environment(rng=random.Random(1).randbytes)
     insert = asyncio.run(prepare(cql.executor, "INSERT INTO t (a, b, v) VALUES (?, ?, :text) USING TTL ?", "k"))
     assert [(variable.name, variable.type.name) for variable in insert.variables] == [
         ("a", "int"), ("b", "int"), ("v", "text"), ("[ttl]", "int"),
     ]  # fmt: skip
     for place in range(3):
         values = (number(1), number(place), b"x%d" % place, number(60))
-        asyncio.run(execute(cql.executor, surroundings, insert, Request(values=values)))
+        asyncio.run(execute(cql.executor, environment, insert, Request(values=values)))
     select = asyncio.run(prepare(cql.executor, "SELECT b, v FROM t WHERE a = ? AND b IN ? LIMIT ?", "k"))
     among = b"\0\0\0\2" + b"\0\0\0\4" + number(2) + b"\0\0\0\4" + number(0)
-    found = asyncio.run(execute(cql.executor, surroundings, select, Request(values=(number(1), among, number(5)))))
+    found = asyncio.run(execute(cql.executor, environment, select, Request(values=(number(1), among, number(5)))))
     assert isinstance(found, Rows)
     assert shown(found) == [(0, "x0"), (2, "x2")]
     assert [column.name for column in select.columns] == ["b", "v"]
@@ -193,8 +193,8 @@ def test_functions_make_times_and_ids(cql: Cql) -> None:
 
 
 def test_ids_of_one_moment_differ() -> None:
-    moment = Moment(1_250_558_004_000_000, 1_250_558_004, random.Random(1).randbytes)
-    made = [UUID(bytes=moment.time_uuid()) for _ in range(100)]
+    time = ExecutionTime(1_250_558_004_000_000, 1_250_558_004, random.Random(1).randbytes)
+    made = [UUID(bytes=time.time_uuid()) for _ in range(100)]
     assert len(set(made)) == 100
     assert {identity.version for identity in made} == {1}
     assert [identity.time for identity in made] == sorted(identity.time for identity in made)
@@ -236,7 +236,7 @@ def test_a_page_goes_on_behind_a_row_that_is_gone(cql: Cql) -> None:
 
 
 def test_a_position_comes_back_from_its_state() -> None:
-    position = Position(b"key\0", b"\0\1place", 7, None)
+    position = PagePosition(b"key\0", b"\0\1place", 7, None)
     assert decode(encode(position, b"12345678"), b"12345678") == position
 
 
@@ -254,9 +254,9 @@ def test_reads_at_any_are_refused(cql: Cql) -> None:
 def test_many_tombstones_are_told_of_and_too_many_fail(cql: Cql) -> None:
     for b in range(30):
         cql.run(f"DELETE FROM t WHERE a = 1 AND b = {b}")
-    few = Surroundings(rng=random.randbytes, tombstone_warning=10, tombstone_limit=20)
+    few = Environment(rng=random.randbytes, tombstone_warning=10, tombstone_limit=20)
     prepared = asyncio.run(prepare(cql.executor, "SELECT * FROM t WHERE a = 1", "k"))
-    many = Surroundings(rng=random.randbytes, tombstone_warning=10)
+    many = Environment(rng=random.randbytes, tombstone_warning=10)
     found = asyncio.run(execute(cql.executor, many, prepared, Request()))
     assert isinstance(found, Rows)
     assert found.warnings == ("Read 0 live rows and 30 tombstone cells for query SELECT * FROM t WHERE a = 1",)

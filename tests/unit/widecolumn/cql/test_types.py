@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.plan.terms import Receiver, constant_bytes
-from docstore.widecolumn.cql.statements import Constant, Kind
+from docstore.widecolumn.cql.statements import Constant, ConstantKind
 from docstore.widecolumn.cql.types import text_forms
 from docstore.widecolumn.cql.types.collections import ListType, MapType, SetType, TupleType
 from docstore.widecolumn.cql.types.native import NATIVE_TYPES, CqlType
@@ -22,67 +22,68 @@ from docstore.widecolumn.model.errors import MarshalError
 from tests.unit.widecolumn.cql.running import Cql
 
 TIME_UUID = UUID("537fd200-8b94-11de-8000-010203040506")
+RANDOM_UUID = UUID("00000000-0000-4000-8000-000000000000")
 
 WRITTEN = [
-    ("ascii", Kind.STRING, "abc", b"abc"),
-    ("text", Kind.STRING, "\u00e9", b"\xc3\xa9"),
-    ("blob", Kind.HEX, "0xCafe", b"\xca\xfe"),
-    ("bigint", Kind.INTEGER, "-1", b"\xff" * 8),
-    ("int", Kind.INTEGER, "1", b"\0\0\0\1"),
-    ("smallint", Kind.INTEGER, "-2", b"\xff\xfe"),
-    ("tinyint", Kind.INTEGER, "127", b"\x7f"),
-    ("boolean", Kind.BOOLEAN, "TRUE", b"\1"),
-    ("decimal", Kind.FLOAT, "1.50", bytes.fromhex("000000020096")),
-    ("decimal", Kind.FLOAT, "-0.1", bytes.fromhex("00000001ff")),
-    ("decimal", Kind.INTEGER, "7", bytes.fromhex("0000000007")),
-    ("double", Kind.FLOAT, "-1.5", bytes.fromhex("bff8000000000000")),
-    ("double", Kind.INTEGER, "1", bytes.fromhex("3ff0000000000000")),
-    ("float", Kind.FLOAT, "NaN", bytes.fromhex("7fc00000")),
-    ("timestamp", Kind.STRING, "2017-08-31T00:00Z", bytes.fromhex("0000015E35965C00")),
-    ("timestamp", Kind.STRING, "2017-08-31 02:00:00.000+0200", bytes.fromhex("0000015E35965C00")),
-    ("timestamp", Kind.STRING, "2017-08-31", bytes.fromhex("0000015E35965C00")),
-    ("timestamp", Kind.INTEGER, "-1", b"\xff" * 8),
-    ("uuid", Kind.UUID, "00000000-0000-4000-8000-000000000000", UUID("00000000-0000-4000-8000-000000000000").bytes),
-    ("timeuuid", Kind.UUID, str(TIME_UUID), TIME_UUID.bytes),
-    ("varint", Kind.INTEGER, "128", bytes.fromhex("0080")),
-    ("varint", Kind.INTEGER, "-128", bytes.fromhex("80")),
-    ("varint", Kind.INTEGER, "-1", bytes.fromhex("ff")),
-    ("varint", Kind.INTEGER, "0", bytes.fromhex("00")),
-    ("inet", Kind.STRING, "127.0.0.1", bytes((127, 0, 0, 1))),
-    ("inet", Kind.STRING, "::1", bytes(15) + b"\1"),
-    ("date", Kind.STRING, "1970-01-01", bytes.fromhex("80000000")),
-    ("date", Kind.STRING, "1969-12-31", bytes.fromhex("7fffffff")),
-    ("date", Kind.INTEGER, "2147483648", bytes.fromhex("80000000")),
-    ("time", Kind.STRING, "08:12:54.123456789", bytes.fromhex("00001AE5C31F8915")),
-    ("duration", Kind.DURATION, "1mo2d3ns", bytes.fromhex("020406")),
-    ("duration", Kind.DURATION, "P1M2D", bytes.fromhex("020400")),
+    ("ascii", ConstantKind.STRING, "abc", b"abc"),
+    ("text", ConstantKind.STRING, "\u00e9", b"\xc3\xa9"),
+    ("blob", ConstantKind.HEX, "0xCafe", b"\xca\xfe"),
+    ("bigint", ConstantKind.INTEGER, "-1", b"\xff" * 8),
+    ("int", ConstantKind.INTEGER, "1", b"\0\0\0\1"),
+    ("smallint", ConstantKind.INTEGER, "-2", b"\xff\xfe"),
+    ("tinyint", ConstantKind.INTEGER, "127", b"\x7f"),
+    ("boolean", ConstantKind.BOOLEAN, "TRUE", b"\1"),
+    ("decimal", ConstantKind.FLOAT, "1.50", bytes.fromhex("000000020096")),
+    ("decimal", ConstantKind.FLOAT, "-0.1", bytes.fromhex("00000001ff")),
+    ("decimal", ConstantKind.INTEGER, "7", bytes.fromhex("0000000007")),
+    ("double", ConstantKind.FLOAT, "-1.5", bytes.fromhex("bff8000000000000")),
+    ("double", ConstantKind.INTEGER, "1", bytes.fromhex("3ff0000000000000")),
+    ("float", ConstantKind.FLOAT, "NaN", bytes.fromhex("7fc00000")),
+    ("timestamp", ConstantKind.STRING, "2017-08-31T00:00Z", bytes.fromhex("0000015E35965C00")),
+    ("timestamp", ConstantKind.STRING, "2017-08-31 02:00:00.000+0200", bytes.fromhex("0000015E35965C00")),
+    ("timestamp", ConstantKind.STRING, "2017-08-31", bytes.fromhex("0000015E35965C00")),
+    ("timestamp", ConstantKind.INTEGER, "-1", b"\xff" * 8),
+    ("uuid", ConstantKind.UUID, str(RANDOM_UUID), RANDOM_UUID.bytes),
+    ("timeuuid", ConstantKind.UUID, str(TIME_UUID), TIME_UUID.bytes),
+    ("varint", ConstantKind.INTEGER, "128", bytes.fromhex("0080")),
+    ("varint", ConstantKind.INTEGER, "-128", bytes.fromhex("80")),
+    ("varint", ConstantKind.INTEGER, "-1", bytes.fromhex("ff")),
+    ("varint", ConstantKind.INTEGER, "0", bytes.fromhex("00")),
+    ("inet", ConstantKind.STRING, "127.0.0.1", bytes((127, 0, 0, 1))),
+    ("inet", ConstantKind.STRING, "::1", bytes(15) + b"\1"),
+    ("date", ConstantKind.STRING, "1970-01-01", bytes.fromhex("80000000")),
+    ("date", ConstantKind.STRING, "1969-12-31", bytes.fromhex("7fffffff")),
+    ("date", ConstantKind.INTEGER, "2147483648", bytes.fromhex("80000000")),
+    ("time", ConstantKind.STRING, "08:12:54.123456789", bytes.fromhex("00001AE5C31F8915")),
+    ("duration", ConstantKind.DURATION, "1mo2d3ns", bytes.fromhex("020406")),
+    ("duration", ConstantKind.DURATION, "P1M2D", bytes.fromhex("020400")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "kind", "text", "data"), WRITTEN)
-def test_constants_have_the_bytes_of_the_protocol(name: str, kind: Kind, text: str, data: bytes) -> None:
+def test_constants_have_the_bytes_of_the_protocol(name: str, kind: ConstantKind, text: str, data: bytes) -> None:
     native = NATIVE_TYPES[name]
     assert constant_bytes(Constant(kind, text), Receiver("v", native)) == data
     native.validate(data)
 
 
 MISFITS = [
-    ("int", Kind.STRING, "x", 'Invalid STRING constant (x) for "v" of type int'),
-    ("text", Kind.INTEGER, "5", 'Invalid INTEGER constant (5) for "v" of type text'),
-    ("boolean", Kind.INTEGER, "1", 'Invalid INTEGER constant (1) for "v" of type boolean'),
-    ("int", Kind.FLOAT, "1.5", 'Invalid FLOAT constant (1.5) for "v" of type int'),
-    ("int", Kind.INTEGER, "2147483648", "Unable to make int from '2147483648'"),
-    ("tinyint", Kind.INTEGER, "128", "Unable to make tinyint from '128'"),
-    ("timestamp", Kind.STRING, "2017-02-30", "Unable to parse a date/time from '2017-02-30'"),
-    ("ascii", Kind.STRING, "\u00e9", "Unable to make ascii from '\u00e9'"),
-    ("timeuuid", Kind.UUID, "00000000-0000-4000-8000-000000000000",
+    ("int", ConstantKind.STRING, "x", 'Invalid STRING constant (x) for "v" of type int'),
+    ("text", ConstantKind.INTEGER, "5", 'Invalid INTEGER constant (5) for "v" of type text'),
+    ("boolean", ConstantKind.INTEGER, "1", 'Invalid INTEGER constant (1) for "v" of type boolean'),
+    ("int", ConstantKind.FLOAT, "1.5", 'Invalid FLOAT constant (1.5) for "v" of type int'),
+    ("int", ConstantKind.INTEGER, "2147483648", "Unable to make int from '2147483648'"),
+    ("tinyint", ConstantKind.INTEGER, "128", "Unable to make tinyint from '128'"),
+    ("timestamp", ConstantKind.STRING, "2017-02-30", "Unable to parse a date/time from '2017-02-30'"),
+    ("ascii", ConstantKind.STRING, "\u00e9", "Unable to make ascii from '\u00e9'"),
+    ("timeuuid", ConstantKind.UUID, "00000000-0000-4000-8000-000000000000",
      "Unable to make timeuuid from '00000000-0000-4000-8000-000000000000'"),
-    ("time", Kind.STRING, "24:00:00", "Unable to coerce '24:00:00' to a formatted time (long)"),
+    ("time", ConstantKind.STRING, "24:00:00", "Unable to coerce '24:00:00' to a formatted time (long)"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "kind", "text", "message"), MISFITS)
-def test_what_is_no_value_is_refused(name: str, kind: Kind, text: str, message: str) -> None:
+def test_what_is_no_value_is_refused(name: str, kind: ConstantKind, text: str, message: str) -> None:
     with pytest.raises(CqlError) as caught:
         constant_bytes(Constant(kind, text), Receiver("v", NATIVE_TYPES[name]))
     assert caught.value.message == message

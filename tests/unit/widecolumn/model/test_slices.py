@@ -23,7 +23,7 @@ from docstore.widecolumn.model.mutations import (
     super_deletion_entry,
     unpack_entries,
 )
-from docstore.widecolumn.model.slices import Counts, RowReader, SliceRange, finished
+from docstore.widecolumn.model.slices import ReadCounts, RowReader, SliceRange, finished
 
 NOW = 1000
 STANDARD = ColumnFamily(name="s", comparator=types.LONG)
@@ -55,7 +55,7 @@ def long(number: int) -> bytes:
 
 
 def row(rows: Rows, family: ColumnFamily) -> RowReader:
-    return RowReader(rows, family, PREFIX, NOW, Counts(1 << 30))
+    return RowReader(rows, family, PREFIX, NOW, ReadCounts(1 << 30))
 
 
 numbers = st.integers(-3, 6)
@@ -131,7 +131,7 @@ def test_a_slice_looks_at_what_it_needs() -> None:
     rows = Rows()
     for name in range(1000):
         rows.merge(PREFIX, (cell_entry(column_path(STANDARD, long(name)), value_cell(b"", 1)),))
-    counts = Counts(10)
+    counts = ReadCounts(10)
     reader = RowReader(rows, STANDARD, PREFIX, NOW, counts)
     assert [name for name, _ in finished(reader.columns(SliceRange(reversed=True, count=10)))] == [
         long(name) for name in range(999, 989, -1)
