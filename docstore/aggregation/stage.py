@@ -206,16 +206,13 @@ NestingParser = Callable[[Value, Nesting], list[Stage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a stage may stand. `needs_collection` is None for one that can be run with or without; `planned` is one
-    that stands first because the find layer has to do it.
-    """
+    """Where a stage may stand. `planned` is one that stands first because the find layer has to do it."""
 
     only_first: bool = False
     planned: bool = False
     only_last: bool = False
     in_facet: bool = True
     in_pipelines: bool = True
-    needs_collection: bool | None = None
 
     def not_first(self, name: str) -> CommandError:
         """The refusal of a stage that stands behind another."""
@@ -225,8 +222,8 @@ class Position:
 
 
 ANYWHERE = Position()
-SOURCE = Position(only_first=True, in_facet=False, needs_collection=True)
-"""Of a stage that makes documents about the collection."""
+SOURCE = Position(only_first=True, in_facet=False)
+"""Of a stage that makes documents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from docstore.js.workers import Lease, Workers
 MAX_INPUT = 16 * MEBIBYTE + 512 * 1024
 
 
-class Way(IntEnum):
+class CallKind(IntEnum):
     """How a function is called; the numbers are those of evaluate.js."""
 
     TEST = 0
@@ -51,7 +51,7 @@ class Evaluation:
 
     async def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
         """What the function says about each document."""
-        answer = await self._call(Way.TEST, function, documents)
+        answer = await self._call(CallKind.TEST, function, documents)
         verdicts: list[bool | CommandError] = [byte == 1 for byte in answer[: len(documents)]]
         at = len(documents)
         for position, byte in enumerate(answer[: len(documents)]):
@@ -65,26 +65,28 @@ class Evaluation:
         self, function: Value, arguments: Sequence[bytes], *, with_stored: bool = False
     ) -> list[Value | CommandError]:
         """The result of the function for each array of arguments."""
-        return _results(await self._call(Way.CALL, function, arguments, with_stored=with_stored))
+        return _results(await self._call(CallKind.CALL, function, arguments, with_stored=with_stored))
 
     async def fold(self, function: Value, state: bytes, arguments: Sequence[bytes]) -> Value | CommandError:
         """`state`: a document with the state as its field `v`; the state after all arguments."""
-        return _results(await self._call(Way.FOLD, function, [state, *arguments]))[0]
+        return _results(await self._call(CallKind.FOLD, function, [state, *arguments]))[0]
 
     async def close(self) -> None:
         """Give the worker back. One that is in the middle of a call is ended."""
         await self._stack.aclose()
 
-    async def _call(self, way: Way, function: Value, documents: Sequence[bytes], *, with_stored: bool = False) -> bytes:
+    async def _call(
+        self, kind: CallKind, function: Value, documents: Sequence[bytes], *, with_stored: bool = False
+    ) -> bytes:
         if self._lease is None:
             self._lease = await self._stack.enter_async_context(self._workers.lease(Limits()))
         number = self._known.get(function)
-        definition: dict[str, object] = {"way": int(way)}
+        definition: dict[str, object] = {"way": int(kind)}
         if number is None:
             number = self._known[function] = len(self._known)
             definition["source"] = function_source(function)[0]
         definition["function"] = number
-        if (with_stored or way is Way.TEST) and self._stored is not None:
+        if (with_stored or kind is CallKind.TEST) and self._stored is not None:
             definition["stored"], self._stored = RawBSONDocument(checked(self._stored)), None
         payload = b"".join((bson.encode(definition), *documents))
         if len(payload) > MAX_INPUT:

@@ -59,7 +59,6 @@ class Election:
     term: Term
     dry_run: bool
     reason: str
-    started_at: float
     granted: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
 
@@ -168,7 +167,7 @@ def start(state: State, now: float, out: Effects, reason: str, *, dry_run: bool 
     state.role = Role.CANDIDATE
     state.candidacy.election_at = state.candidacy.takeover_at = NEVER
     if dry_run:
-        state.candidacy.election = Election(state.term, True, reason, now, granted={state.me.id})
+        state.candidacy.election = Election(state.term, True, reason, granted={state.me.id})
         _canvass(state, now, out)
     else:
         _run(state, now, out, reason)
@@ -316,7 +315,7 @@ def _run(state: State, now: float, out: Effects, reason: str) -> None:
     state.term += 1
     state.primary_id = NO_MEMBER
     state.vote = LastVote(term=state.term, candidate=state.my_id)
-    state.candidacy.election = Election(state.term, False, reason, now, granted={state.my_id})
+    state.candidacy.election = Election(state.term, False, reason, granted={state.my_id})
     out.append(Persist(vote=state.vote))
     _canvass(state, now, out)
 

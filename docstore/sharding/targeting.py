@@ -7,7 +7,7 @@ so all that a filter says about one path may be used together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from docstore.bson.walk import ARRAY
 from docstore.kernel.keys.encoding import encode_key
@@ -58,15 +58,3 @@ def shards_for(chunks: ChunkMap, ranges: KeyRanges) -> list[str]:
 def shards_for_filter(chunks: ChunkMap, tree: Filter) -> list[str]:
     """The shards that may hold a document which the filter admits."""
     return shards_for(chunks, key_ranges(chunks.key, tree))
-
-
-def group_by_shard(chunks: ChunkMap, documents: Iterable[bytes]) -> dict[str, list[tuple[int, Chunk]]]:
-    """Where documents to be inserted belong: per shard the positions of its documents and their chunks, in order.
-
-    ShardKeyNotFound for a document whose shard key holds an array.
-    """
-    placed: dict[str, list[tuple[int, Chunk]]] = {}
-    for position, document in enumerate(documents):
-        chunk = chunks.chunk_at(chunks.key.key_of(document))
-        placed.setdefault(chunk.shard, []).append((position, chunk))
-    return placed

@@ -22,8 +22,6 @@ IMPLICIT_SET = "configReplSet"
 """The set name of config servers that were started without one; a bare list means this set."""
 PATIENCE_SECONDS = 30.0
 _HELLO_SECONDS = 5.0
-_NOT_YET = (Code.NodeNotFound, Code.InvalidReplicaSetConfig, Code.NewReplicaSetConfigurationIncompatible)
-"""A host went away or is being initiated by another router: look again."""
 
 
 class ConfigServersMissing(Exception):

@@ -26,11 +26,11 @@ class Member:
 
 
 @pytest.fixture
-def litter() -> DeferredFree:
+def deferred() -> DeferredFree:
     Member.alive = 0
-    litter = DeferredFree()
-    litter.wake = lambda: None
-    return litter
+    deferred = DeferredFree()
+    deferred.wake = lambda: None
+    return deferred
 
 
 def members(count: int) -> list[Member]:
@@ -49,30 +49,30 @@ MAKERS: list[Callable[[], Any]] = [
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_a_slice_takes_a_part_and_the_last_one_the_rest(litter: DeferredFree, make: Callable[[], Any]) -> None:
-    litter.free_later(make())
+def test_a_slice_takes_a_part_and_the_last_one_the_rest(deferred: DeferredFree, make: Callable[[], Any]) -> None:
+    deferred.free_later(make())
     ticks = itertools.count()
     slices = 1
-    while not litter.sweep(lambda: float(next(ticks)), next(ticks)):
+    while not deferred.sweep(lambda: float(next(ticks)), next(ticks)):
         slices += 1
     assert Member.alive == 0
     assert slices > 1
 
 
-def test_what_others_have_stays_whole(litter: DeferredFree) -> None:
+def test_what_others_have_stays_whole(deferred: DeferredFree) -> None:
     kept = members(2000)
-    litter.free_later([kept, members(5)])
-    assert litter.sweep(lambda: 0.0, 1.0)
+    deferred.free_later([kept, members(5)])
+    assert deferred.sweep(lambda: 0.0, 1.0)
     assert Member.alive == len(kept) == 2000
 
 
-def test_it_wakes_its_process_once_for_what_comes_together(litter: DeferredFree) -> None:
+def test_it_wakes_its_process_once_for_what_comes_together(deferred: DeferredFree) -> None:
     woken: list[int] = []
-    litter.wake = lambda: woken.append(1)
-    litter.free_later(members(3))
-    litter.free_later(members(3))
-    assert litter.sweep(lambda: 0.0, 1.0)
-    litter.free_later(members(3))
+    deferred.wake = lambda: woken.append(1)
+    deferred.free_later(members(3))
+    deferred.free_later(members(3))
+    assert deferred.sweep(lambda: 0.0, 1.0)
+    deferred.free_later(members(3))
     assert len(woken) == 2
 
 
@@ -82,7 +82,7 @@ def test_without_a_process_the_last_reference_is_the_callers() -> None:
     assert Member.alive == 0
 
 
-def test_all_can_go_at_once(litter: DeferredFree) -> None:
-    litter.free_later(members(2000))
-    litter.clear()
+def test_all_can_go_at_once(deferred: DeferredFree) -> None:
+    deferred.free_later(members(2000))
+    deferred.clear()
     assert Member.alive == 0

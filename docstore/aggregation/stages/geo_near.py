@@ -157,6 +157,6 @@ def _field(options: Mapping[str, Value], name: str, code: int, message: str) -> 
     return path
 
 
-POSITION = Position(only_first=True, planned=True, in_facet=False, needs_collection=True)
+POSITION = Position(only_first=True, planned=True, in_facet=False)
 
 DECLARATIONS = (Declaration("$geoNear", _parse, POSITION),)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import SOURCE, Declaration, Environment, Position, Stage, StageRun
+from docstore.aggregation.stage import SOURCE, Declaration, Environment, Stage, StageRun
 from docstore.aggregation.streams import PlainStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
@@ -210,17 +210,15 @@ def _parse_documents(value: Value, query_context: QueryContext) -> list[Stage]:
     return [Documents(document_from([("$documents", *value)]), evaluate)]
 
 
-_WITHOUT_COLLECTION = Position(only_first=True, in_facet=False, needs_collection=False)
-
 DECLARATIONS = (
     Declaration("$collStats", _parse_statistics, SOURCE),
-    Declaration("$currentOp", _parse_current_op, _WITHOUT_COLLECTION),
-    Declaration("$documents", _parse_documents, _WITHOUT_COLLECTION),
+    Declaration("$currentOp", _parse_current_op, SOURCE),
+    Declaration("$documents", _parse_documents, SOURCE),
     Declaration("$indexStats", _parse_index_stats, SOURCE),
     Declaration(
         "$listLocalSessions",
         lambda value, query_context: _parse_sessions("$listLocalSessions", value),
-        _WITHOUT_COLLECTION,
+        SOURCE,
     ),
     Declaration("$listSessions", lambda value, query_context: _parse_sessions("$listSessions", value), SOURCE),
     Declaration("$planCacheStats", _parse_plan_cache, SOURCE),

@@ -279,6 +279,6 @@ def check_target(stage: Out | Merge, database: str) -> None:
         raise CommandError(31320, f"Cannot $merge to internal database: {database}")
 
 
-_WRITES = Position(only_last=True, in_facet=False, in_pipelines=False, needs_collection=True)
+_WRITES = Position(only_last=True, in_facet=False, in_pipelines=False)
 
 DECLARATIONS = (Declaration("$merge", _parse_merge, _WRITES), Declaration("$out", _parse_out, _WRITES))

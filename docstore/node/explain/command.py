@@ -31,7 +31,7 @@ from docstore.node.explain.plan import (
 )
 from docstore.node.explain.stats import Run, execution
 from docstore.node.node import node_of
-from docstore.node.pipeline.collections import Found
+from docstore.node.pipeline.collections import FindStream
 from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.slices import finish_steps, until_done
@@ -136,7 +136,7 @@ async def _measured(
     else:
         source = open_find(collection, subject.query, view.reader, owned=view.owned, clock=node.clock, measured=True)
         stats = source.plan_stats()
-        stream = Found(source) if over is None else over(context, view, source)
+        stream = FindStream(source) if over is None else over(context, view, source)
         try:
             await finish_steps(context, until_done(node, lambda until: stream.next_batch(until)[1]))
         except CommandError as error:

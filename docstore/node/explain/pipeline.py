@@ -24,7 +24,7 @@ from docstore.commands.declaration import Result
 from docstore.node.explain.command import Subject, explained, frame
 from docstore.node.explain.filter import filter_document
 from docstore.node.node import node_of
-from docstore.node.pipeline.collections import Found, LocalCollections, located
+from docstore.node.pipeline.collections import FindStream, LocalCollections, located
 from docstore.node.read.cursors import DocumentSource
 from docstore.node.read.snapshot import View, view_of
 from docstore.node.slices import finish_steps, until_done
@@ -83,7 +83,7 @@ class RunningPipeline:
 
     def over(self, context: Context, view: View, source: DocumentSource) -> Stream:
         """The stages over what a find gives."""
-        return self._open(Found(source), self._environment(context, view))
+        return self._open(FindStream(source), self._environment(context, view))
 
     async def run_own(self, context: Context) -> None:
         """Run the stages over what the first one makes."""

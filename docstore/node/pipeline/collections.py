@@ -52,7 +52,7 @@ def located(pipeline: Pipeline, collection: Collection | None, namespace: str) -
     return pipeline.located(path)
 
 
-class Found:
+class FindStream:
     """What a find gives, as the stream that a pipeline reads."""
 
     __slots__ = ("_source",)
@@ -99,7 +99,7 @@ class LocalCollections:
         if pipeline.has_source:
             return pipeline.open_own(environment)
         query, rest = self.split(collection, pipeline, None)
-        found = Found(self.find(collection, query))
+        found = FindStream(self.find(collection, query))
         return rest.open(found, environment) if rest.stages else found
 
     def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:

@@ -12,7 +12,7 @@ from docstore.collection.read.counting import open_count
 from docstore.commands.context import Context
 from docstore.deferred_free import free_later
 from docstore.node.node import node_of
-from docstore.node.pipeline.collections import Found, LocalCollections
+from docstore.node.pipeline.collections import FindStream, LocalCollections
 from docstore.node.pipeline.count import CountSource, counted_group
 from docstore.node.read.cursors import Batch, Documents, DocumentSource
 from docstore.node.read.snapshot import View
@@ -88,7 +88,7 @@ def open_pipeline(
     source = collections.find(context.namespace, query, view.owned)
     if not rest.stages:
         return source
-    return PipelineSource(rest.open(Found(source), environment), partial(_close, source, spill), node.clock)
+    return PipelineSource(rest.open(FindStream(source), environment), partial(_close, source, spill), node.clock)
 
 
 def _close(source: DocumentSource | None, spill: SpillFile | None) -> None:

@@ -19,7 +19,7 @@ from docstore.query.text.search import TextMatcher
 from docstore.query.value.collation import Collation, holds_strings
 
 if TYPE_CHECKING:
-    from docstore.query.filter.where import Asked
+    from docstore.query.filter.where import BatchTest
     from docstore.query.geo.cell_keys import Region
 
 
@@ -75,7 +75,7 @@ class DocumentTest:
     test: Callable[[bytes], bool]
     name: str
     argument: Value
-    script: Asked | None = None
+    script: BatchTest | None = None
     """The script that the test runs."""
 
     collation: Collation | None = None

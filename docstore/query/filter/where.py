@@ -17,7 +17,7 @@ from docstore.query.context import Expressions, Prefetched, QueryContext, Script
 from docstore.query.filter.tree import Always, And, DocumentTest, Filter, Nor, Not, Or
 
 
-class Asked(Protocol):
+class BatchTest(Protocol):
     """A test that is made for many documents at once."""
 
     @property

@@ -27,8 +27,3 @@ def check_field_path(path: str) -> list[str]:
 def covers(prefix: str, path: str) -> bool:
     """Whether the path is the prefix or lies below it."""
     return path == prefix or path.startswith(prefix + ".")
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether one path is the other or an ancestor of it."""
-    return covers(one, other) or covers(other, one)

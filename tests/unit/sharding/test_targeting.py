@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.key import ShardKey
-from docstore.sharding.targeting import exact_key, group_by_shard, key_ranges, shards_for, shards_for_filter
+from docstore.sharding.targeting import exact_key, key_ranges, shards_for, shards_for_filter
 from tests.unit.sharding.maps import EPOCH, KEY, at, chunk_map
 
 PAIR = ShardKey(("a", "b"))
@@ -52,12 +52,6 @@ def test_a_single_document_write_needs_every_field_of_the_key() -> None:
     assert key_for({"a": "x", "b": {"$gt": 1}}) is None
     assert key_for({"a": "x", "b": {"$in": [1, 2]}}) is None
     assert key_for({"a": "x", "b": [1]}) is None
-
-
-def test_documents_are_grouped_by_the_shard_of_their_key() -> None:
-    chunks = chunk_map([10, 20], ["s0", "s1", "s0"])
-    placed = group_by_shard(chunks, [bson.encode({"id": value}) for value in (15, 1, 25, 12)])
-    assert {shard: [position for position, _ in rows] for shard, rows in placed.items()} == {"s1": [0, 3], "s0": [1, 2]}
 
 
 scalars = st.one_of(
