@@ -42,6 +42,23 @@ async def read_below(
     if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
         raise error
     resolved: dict[str, Any] = error.extra["resolvedView"]
+    _check_collation(context, parse_collation(bson.encode(resolved["collation"])))
+    command = context.services.table.get("aggregate")
+    raw = _aggregation(context, resolved, stages, batch_size, natural)
+    below = context.derived(command=command, raw=raw, sequences={}, view=context.view or context.namespace)
+    values: dict[str, Any] = {}
+    for field, code, data in elements(raw)[1:]:
+        if field in command.by_name:
+            take(command.name, command.by_name[field], code, data, context.db, values)
+    name = resolved["ns"].partition(".")[2]
+    reply = command.run(below, Arguments(command.by_name, values, name))
+    return reply if isinstance(reply, (bytes, dict)) else await reply
+
+
+def _aggregation(
+    context: Context, resolved: dict[str, Any], stages: Sequence[bytes], batch_size: int | None, natural: bytes | None
+) -> bytes:
+    """The command over the collection below the view, with what it takes over of the request."""
     database, _, name = resolved["ns"].partition(".")
     assert database == context.db, "a view stands on a collection of its own database"
     body: dict[str, Any] = {
@@ -50,19 +67,10 @@ async def read_below(
         "cursor": {} if batch_size is None else {"batchSize": batch_size},
         "collation": resolved["collation"],
     }
-    _check_collation(context, parse_collation(bson.encode(resolved["collation"])))
     if natural is not None:
         body["hint"] = RawBSONDocument(natural)
     carried = [field for field in elements(context.raw) if field[0] in _CARRIED and field[0] not in body]
-    command = context.services.table.get("aggregate")
-    raw = document_from([*elements(bson.encode(body)), *carried])
-    below = context.derived(command=command, raw=raw, sequences={}, view=context.view or context.namespace)
-    values: dict[str, Any] = {}
-    for field, code, data in elements(raw)[1:]:
-        if field in command.by_name:
-            take(command.name, command.by_name[field], code, data, context.db, values)
-    reply = command.run(below, Arguments(command.by_name, values, name))
-    return reply if isinstance(reply, (bytes, dict)) else await reply
+    return document_from([*elements(bson.encode(body)), *carried])
 
 
 def _check_collation(context: Context, rules: Collation | None) -> None:

@@ -23,7 +23,6 @@ PACKAGE_MODULES = 20
 TABLES = {
     "docstore/aggregation/expressions",
     "docstore/aggregation/stages",
-    "docstore/commands/builtin",
     "docstore/node/commands",
     "mongod/widecolumn/commands",
     "mongos/commands",
