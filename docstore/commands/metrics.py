@@ -46,7 +46,7 @@ class Metrics:
             self._failed[command] = self._failed.get(command, 0) + 1
 
     def forget(self, gone: Callable[[str], bool]) -> None:
-        """Drop the figures of collections that are no more."""
+        """Drop the metrics of collections that are no more."""
         for key in [key for key in self._costs if key[0] and gone(key[0])]:
             del self._costs[key]
 

@@ -118,7 +118,7 @@ async def read_ring(context: Context, arguments: Arguments) -> Result:
         rows: list[bytes] = []
         answers: list[ShardReply] = []
         for shard, part in parts_of(routing, ranges):
-            left = {"count": limit - len(rows), "stretch": RawBSONDocument(record_range_document(part))}
+            left = {"count": limit - len(rows), "recordRange": RawBSONDocument(record_range_document(part))}
             answers += await executor.ask(routing, [shard], forwarded(base, add=left), reading=True)
             rows += rows_of(answers[-1])
             check_reply_size(sum(map(len, rows)))

@@ -53,7 +53,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
 def one_round(deployment: Deployment, node: Member, clients: list[Client], rng: random.Random) -> list[Client]:
     for each in clients:
         each.start()
-    # The moment of the kill is the dice's; nothing is waited for.
+    # The moment of the kill is random; nothing is waited for.
     time.sleep(rng.uniform(0.05, 0.6))
     deployment.kill("node")
     for each in clients:

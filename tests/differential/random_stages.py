@@ -1,4 +1,4 @@
-"""Random stages and expressions, where users' mistakes and corner cases meet. All take the dice they throw."""
+"""Random stages and expressions, where users' mistakes and corner cases meet. All take a generator."""
 
 from __future__ import annotations
 

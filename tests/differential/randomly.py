@@ -1,4 +1,4 @@
-"""Random documents, filters, updates and stages, wider than users write them. All take the dice they throw."""
+"""Random documents, filters, updates and stages, wider than users write them. All take a generator."""
 
 from __future__ import annotations
 

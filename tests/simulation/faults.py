@@ -1,4 +1,4 @@
-"""Disturbances for a simulated replica set, chosen by its own dice."""
+"""Disturbances for a simulated replica set, drawn from a generator of its own."""
 
 from __future__ import annotations
 

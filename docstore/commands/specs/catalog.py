@@ -141,13 +141,13 @@ LIST_DATABASES = Spec(
 COLL_STATS = Spec(
     "collStats", aliases=("collstats",), privilege=Privilege("collStats", Resource.COLLECTION),
     role=Role.SECONDARY_OK, value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True,
-    parameters=(Parameter("scale", Type.INT, default=1, minimum=1),), help="figures about a collection",
+    parameters=(Parameter("scale", Type.INT, default=1, minimum=1),), help="statistics of a collection",
 )  # fmt: skip
 
 DB_STATS = Spec(
     "dbStats", aliases=("dbstats",), privilege=Privilege("dbStats", Resource.DATABASE), role=Role.SECONDARY_OK,
     tolerant=True, parameters=(Parameter("scale", Type.ANY), Parameter("freeStorage", Type.ANY)),
-    help="figures about a database",
+    help="statistics of a database",
 )  # fmt: skip
 
 VALIDATE = Spec(

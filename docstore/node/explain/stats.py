@@ -48,7 +48,7 @@ class Run:
 
 
 def execution(stage: Stage, run: Run) -> dict[str, Any]:
-    """The tree with its figures, as `executionStages` shows it."""
+    """The tree with its statistics, as `executionStages` shows it."""
     return _measured(stage, run)[0]
 
 
@@ -79,7 +79,7 @@ def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], Executi
 
 
 Measured = tuple[ExecutionStats, dict[str, Any]]
-"""(figures of a stage, what else it shows)."""
+"""(statistics of a stage, what else it shows)."""
 
 
 def _eof(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
@@ -227,4 +227,4 @@ _STATS: dict[str, Callable[[Stage, Run, list[ExecutionStats]], Measured]] = {
     "TEXT_MATCH": _text_match,
     "UPDATE": _update,
 }
-"""The figures of a stage: (stage, execution, figures of its inputs). Others pass on what they take."""
+"""The statistics of a stage: (stage, execution, statistics of its inputs). Others pass on what they take."""

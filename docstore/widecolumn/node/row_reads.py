@@ -65,7 +65,7 @@ class RowQuery:
         return cls(context, node, found, level, wide_of(node).now(), ReadCounts(wide_of(node).settings.fail_tombstones))
 
     def finish(self) -> list[str]:
-        """Add to the node's figures; warnings of what was met."""
+        """Add to the node's metrics; warnings of what was met."""
         settings, counts = wide_of(self.node).settings, self.counts
         settings.metrics.keys_examined += counts.keys_examined
         settings.metrics.tombstones += counts.tombstones

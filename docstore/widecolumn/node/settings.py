@@ -1,4 +1,4 @@
-"""Limits of the wide-column mode, which operators may change, and figures of what it has done."""
+"""Limits of the wide-column mode, which operators may change, and metrics of what it has done."""
 
 from __future__ import annotations
 

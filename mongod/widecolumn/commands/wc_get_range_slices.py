@@ -13,7 +13,7 @@ from docstore.widecolumn.node.column_reads import RangeQuery, query_of, reply_ra
 
 def run(context: Context, arguments: Arguments) -> Response:
     query = query_of(context, arguments)
-    record_range = arguments["stretch"]
+    record_range = arguments["recordRange"]
     if record_range is None:
         ranges = row_ranges_of(query.found.keyspace.partitioner, arguments["range"])
     else:
@@ -25,6 +25,6 @@ def run(context: Context, arguments: Arguments) -> Response:
 COMMAND = GET_RANGE_SLICES.command(
     run,
     Exceptional(
-        "of a router: the part of the ring that this shard owns", Parameter("stretch", Type.OBJECT, internal=True)
+        "of a router: the part of the ring that this shard owns", Parameter("recordRange", Type.OBJECT, internal=True)
     ),
 )

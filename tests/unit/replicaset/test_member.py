@@ -420,7 +420,7 @@ def test_a_member_that_ends_says_so_while_it_still_answers(tmp_path: Path) -> No
             assert await members[0].replica_set.hand_over(leaving=True) is None
 
             assert not members[0].state.writable
-            # The one that awaited news may hear of the lost office first.
+            # The one that awaited news may hear first that it is primary no longer.
             with pytest.raises(CommandError) as refused:
                 await members[0].run({"hello": 1})
             assert refused_with(refused, Code.ShutdownInProgress)

@@ -1,4 +1,4 @@
-"""Cores for unit tests: a configured set of hosts, time that stands still, dice that always give a half."""
+"""Cores for unit tests: a configured set of hosts, time that stands still, random numbers that are always a half."""
 
 from __future__ import annotations
 

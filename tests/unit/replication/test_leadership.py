@@ -1,4 +1,4 @@
-"""In office: catching up, committing, stepping down."""
+"""As primary: catching up, committing, stepping down."""
 
 from __future__ import annotations
 
