@@ -51,7 +51,15 @@ class WriteConcernWaiters:
             self._flusher.flush_soon()
         term = state.term
 
+        acknowledged = False
+
         def met() -> bool:
+            # In a later term the same positions may be those of another log: the entry may have been rolled back.
+            nonlocal acknowledged
+            acknowledged = acknowledged or (state.term == term and reached())
+            return acknowledged
+
+        def reached() -> bool:
             assert state.config is not None
             return satisfied(
                 asked,
@@ -66,7 +74,7 @@ class WriteConcernWaiters:
             return not state.writable or state.term != term
 
         limit, code = self._limit(concern, deadline)
-        in_time = await self._waiters.wait(lambda: over() or met(), limit)
+        in_time = await self._waiters.wait(lambda: met() or over(), limit)
         if met():
             return None
         if in_time:

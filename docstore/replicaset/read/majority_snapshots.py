@@ -1,7 +1,8 @@
 """Majority snapshots: states that no rollback can take back (rule 17).
 
 A snapshot is taken after each step of the log, so that when the commit point reaches a step its state is still there.
-Invariants, once the log has made a step:
+Where it comes to lie between two of them, a reader that must have the state there makes it from the next later one and
+leaves it here (`earlier_state`, `keep`). Invariants, once the log has made a step:
 
 * the list rises strictly and is never empty; its first is the newest at or below the commit point if any is, all others
   are above it;
@@ -15,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from docstore.collection.oplog.earlier_state import EarlierState
+from docstore.collection.oplog.rollback import UnrecoverableRollback
 from docstore.optime import NULL_OPTIME, OpTime
 
 if TYPE_CHECKING:
@@ -39,6 +42,31 @@ class _SharedSnapshot:
             self.snapshot.close()
 
 
+def _let_go_once(held: _SharedSnapshot) -> Callable[[], None]:
+    """One holder more; the call that lets it go, which may be called twice."""
+    held.holders += 1
+    released = False
+
+    def release() -> None:
+        nonlocal released
+        if not released:
+            released = True
+            held.release()
+
+    return release
+
+
+class _Held:
+    """A shared snapshot as one of its holders has it: closing it lets it go."""
+
+    def __init__(self, snapshot: Snapshot, close: Callable[[], None]) -> None:
+        self.get = snapshot.get
+        self.items = snapshot.items
+        self.keys = snapshot.keys
+        self.values = snapshot.values
+        self.close = close
+
+
 class MajoritySnapshots:
     """The snapshots of one member."""
 
@@ -59,32 +87,53 @@ class MajoritySnapshots:
         if not self._kept or last > self._kept[-1].optime:
             self._kept.append(_SharedSnapshot(last, self._engine.snapshot()))
         self._last = last
-        passed = sum(held.optime <= commit_point for held in self._kept)
-        for held in self._kept[: max(passed - 1, 0)]:
-            held.release()
-        del self._kept[: max(passed - 1, 0)]
+        self._forget_passed()
         if len(self._kept) > MAX_KEPT:
             doomed = set(self._kept[1:-1:2])
             self._drop(doomed.__contains__)
 
-    def open(self) -> tuple[OpTime, Snapshot, Callable[[], None]] | None:
-        """(position, newest committed state that there is, release); None when none was kept.
-
-        The position is the commit point, or the log's end before it, unless steps were thinned out.
-        """
+    @property
+    def committed(self) -> OpTime:
+        """The position of the newest committed state that there is, NULL_OPTIME when there is none."""
         if not self._kept or self._kept[0].optime > self._commit_point:
+            return NULL_OPTIME
+        return self._kept[0].optime
+
+    def open(self) -> tuple[OpTime, Snapshot, Callable[[], None]] | None:
+        """(position, the state at `committed`, release); None when there is none."""
+        if self.committed == NULL_OPTIME:
             return None
         held = self._kept[0]
-        held.holders += 1
-        released = False
+        return held.optime, held.snapshot, _let_go_once(held)
 
-        def release() -> None:
-            nonlocal released
-            if not released:
-                released = True
-                held.release()
+    def earlier_state(self, optime: OpTime) -> EarlierState | None:
+        """The state at `optime`, still to be made, from the oldest that is later; None when there is no way back."""
+        later = next((held for held in self._kept if held.optime > optime), None)
+        if later is None:
+            return None
+        held = _Held(later.snapshot, _let_go_once(later))
+        try:
+            return EarlierState(held, optime)
+        except UnrecoverableRollback:
+            held.close()
+            return None
 
-        return held.optime, held.snapshot, release
+    def keep(self, optime: OpTime, state: Snapshot) -> None:
+        """Take over a state that has been made; `optime` is at or below the commit point."""
+        assert optime <= self._commit_point, (optime, self._commit_point)
+        if self.committed >= optime:
+            state.close()
+        else:
+            passed = sum(held.optime < optime for held in self._kept)
+            self._kept.insert(passed, _SharedSnapshot(optime, state))
+            self._forget_passed()
+
+    def _forget_passed(self) -> None:
+        """Of the committed states only the newest is kept."""
+        passed = sum(held.optime <= self._commit_point for held in self._kept)
+        for held in self._kept[: max(passed - 1, 0)]:
+            held.release()
+        del self._kept[: max(passed - 1, 0)]
 
     def close(self) -> None:
         """Let all go that nobody reads."""

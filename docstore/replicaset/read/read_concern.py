@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import bson
 
+from docstore.collection.oplog.rollback import UnrecoverableRollback
 from docstore.commands.concerns import ReadLevel
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime, unpack_timestamp
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
     from docstore.storage.engine import Reader
 
     View = tuple[Reader, Callable[[], None]]
+
+PATIENCE_SECONDS = 0.05
+"""How long a majority read waits for the commit point to reach a snapshot before it makes the state that it needs."""
+
+SLICE_SECONDS = 0.004
 
 
 class ReadConcernWaiters:
@@ -61,16 +68,42 @@ class ReadConcernWaiters:
         return committed, release
 
     async def _open_majority(self, after: int, deadline: float | None) -> tuple[OpTime, Reader, Callable[[], None]]:
-        """(position, newest committed state at or after it, release)."""
-        while True:
-            opened = self._snapshots.open()
-            commit_point = self._state().commit_point
-            if opened is not None:
-                position, snapshot, release = opened
-                if position >= min(commit_point, self._store.last_optime) and position.timestamp >= after:
-                    return position, snapshot, release
-                release()
-            await self._wait_commit_beyond(commit_point, deadline)
+        """(position, committed state, release): everything is in it that was committed when the call was made, and
+        `after`, which is waited for.
+        """
+        await self._wait(lambda: self._committed().timestamp >= max(after, 1), deadline)
+        wanted = self._committed()
+        if not await self._waiters.wait(
+            lambda: self._snapshots.committed >= wanted, _limit(deadline, PATIENCE_SECONDS)
+        ):
+            await self._take_back(wanted)
+        await self._wait(lambda: self._snapshots.committed >= wanted, deadline)
+        opened = self._snapshots.open()
+        assert opened is not None, "a committed state stays until there is a later one"
+        return opened
+
+    def _committed(self) -> OpTime:
+        """The newest entry here that will not be rolled back."""
+        return min(self._state().commit_point, self._store.last_optime)
+
+    async def _take_back(self, wanted: OpTime) -> None:
+        """Make the committed state at `wanted`, if there is a way back to it.
+
+        The next snapshot may never be committed: the majority may be gone.
+        """
+        state = self._snapshots.earlier_state(wanted)
+        if state is None:
+            return
+        try:
+            while not state.step(time.monotonic, time.monotonic() + SLICE_SECONDS):
+                await asyncio.sleep(0)
+        except UnrecoverableRollback:
+            state.close()
+        except BaseException:
+            state.close()
+            raise
+        else:
+            self._snapshots.keep(wanted, state)
 
     async def open_snapshot(
         self, concern: ReadConcern, deadline: float | None
@@ -106,11 +139,17 @@ class ReadConcernWaiters:
         return self._leased(at)
 
     async def _lease_present(self, at: int, deadline: float | None) -> None:
-        """Keep the present state as that of `at`: whatever is written from now on gets a later timestamp."""
-        wanted = self._store.last_optime
+        """Keep the present state as that of `at`.
+
+        Whatever is written here from now on gets a later timestamp. That no later primary writes at `at` or before it
+        is certain once a majority has an entry that is not earlier. Errors: those of `_wait_committed`.
+        """
+        term = self._state().term
         snapshot = self._store.engine.snapshot()
         try:
-            await self._wait(lambda: self._state().commit_point >= wanted, deadline)
+            if self._store.last_optime.timestamp < at:
+                self._write_noop("snapshot read")
+            await self._wait_committed(self._store.last_optime, term, deadline)
         except BaseException:
             snapshot.close()
             raise
@@ -131,15 +170,8 @@ class ReadConcernWaiters:
         term = state.term
         snapshot = self._store.engine.snapshot()
         try:
-            with self._store.unit() as unit:
-                unit.noop(bson.encode({"msg": "linearizable read"}))
-                unit.commit()
-            wanted = self._store.last_optime
-            await self._wait(lambda: self._state().commit_point >= wanted or self._state().term != term, deadline)
-            if self._state().commit_point < wanted:
-                raise CommandError(
-                    Code.InterruptedDueToReplStateChange, "the node is no longer the primary that it was"
-                )
+            self._write_noop("linearizable read")
+            await self._wait_committed(self._store.last_optime, term, deadline)
         except BaseException:
             snapshot.close()
             raise
@@ -156,15 +188,38 @@ class ReadConcernWaiters:
             )
         if self._state().writable and oplog.last.timestamp < after:
             # Nothing will come by itself: an idle primary moves its own log to the time that was asked for.
-            with self._store.unit() as unit:
-                unit.noop(bson.encode({"msg": "periodic noop"}))
-                unit.commit()
+            self._write_noop("periodic noop")
         await self._wait(lambda: oplog.last.timestamp >= after, deadline)
 
-    async def _wait_commit_beyond(self, commit_point: OpTime, deadline: float | None) -> None:
-        await self._wait(lambda: self._state().commit_point > commit_point, deadline)
+    def _write_noop(self, message: str) -> None:
+        with self._store.unit() as unit:
+            unit.noop(bson.encode({"msg": message}))
+            unit.commit()
+
+    async def _wait_committed(self, wanted: OpTime, term: int, deadline: float | None) -> None:
+        """Wait for an entry that we have written as the primary of `term` to be committed.
+
+        A later term's commit point says nothing of it: that entry may have been rolled back.
+        Errors: InterruptedDueToReplStateChange, MaxTimeMSExpired.
+        """
+        committed = False
+
+        def settled() -> bool:
+            nonlocal committed
+            state = self._state()
+            committed = committed or (state.term == term and state.commit_point >= wanted)
+            return committed or state.term != term or not state.writable
+
+        await self._wait(settled, deadline)
+        if not committed:
+            raise CommandError(Code.InterruptedDueToReplStateChange, "the node is no longer the primary that it was")
 
     async def _wait(self, condition: Callable[[], bool], deadline: float | None) -> None:
-        limit = None if deadline is None else deadline - time.monotonic()
-        if not await self._waiters.wait(condition, limit):
+        if not await self._waiters.wait(condition, _limit(deadline)):
             raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+
+
+def _limit(deadline: float | None, most: float | None = None) -> float | None:
+    """How many seconds to wait: until the deadline, and at most so many."""
+    left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+    return left if most is None else most if left is None else min(left, most)

@@ -1,0 +1,78 @@
+"""The state of a snapshot as it was some oplog entries before: what their undo records have kept is laid over it.
+
+It costs the memory of those undo records, so it is made only where no snapshot of the wanted state was kept. Counters
+of collections are not taken back: nobody reads them from a snapshot.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from docstore.collection.oplog.oplog import END_KEY, entry_optime
+from docstore.collection.oplog.rollback import UnrecoverableRollback
+from docstore.collection.oplog.undo import undo_keys
+from docstore.collection.read.overlay import overlaid
+from docstore.key_layout import timestamp_key
+from docstore.optime import OpTime
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.storage import Snapshot
+
+_ENTRIES_PER_LOOK = 16
+
+
+class EarlierState:
+    """Satisfies `docstore.storage.engine.Snapshot` once `step` has returned True. It owns the snapshot."""
+
+    def __init__(self, snapshot: Snapshot, optime: OpTime) -> None:
+        """`optime`: the entry of the snapshot's oplog behind which everything is taken back.
+
+        UnrecoverableRollback when it is not there.
+        """
+        self._snapshot = snapshot
+        present = snapshot.get(Family.OPLOG, timestamp_key(optime.timestamp))
+        if present is None or entry_optime(present) != optime:
+            raise UnrecoverableRollback(f"the oplog has no entry at {optime}")
+        self._changes: tuple[dict[bytes, bytes | None], ...] = tuple({} for _ in Family)
+        self._keys: tuple[list[bytes], ...] = ()
+        self._entries = snapshot.keys(Family.OPLOG, timestamp_key(optime.timestamp + 1), END_KEY, reverse=True)
+
+    def step(self, clock: Callable[[], float], deadline: float) -> bool:
+        """Take entries back, newest first, until all are or the time has come; True when all are.
+
+        UnrecoverableRollback when one has no undo record.
+        """
+        for place, key in enumerate(self._entries, 1):
+            record = self._snapshot.get(Family.UNDO, key)
+            if record is None:
+                raise UnrecoverableRollback("an entry has no undo record")
+            for family, changed, previous in reversed(list(undo_keys(record))):
+                # Of several touches of a key the first one counts: it found what stood there before.
+                self._changes[family][changed] = previous
+            self._changes[Family.OPLOG][key] = self._changes[Family.UNDO][key] = None
+            if place % _ENTRIES_PER_LOOK == 0 and clock() >= deadline:
+                return False
+        self._keys = tuple(sorted(changes) for changes in self._changes)
+        return True
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        changes = self._changes[family]
+        return changes[key] if key in changes else self._snapshot.get(family, key)
+
+    def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        keys, changes = self._keys[family], self._changes[family]
+        pending = {key: changes[key] for key in keys[bisect_left(keys, start) : bisect_left(keys, end)]}
+        return overlaid(pending, self._snapshot.items(family, start, end, reverse), start, end, reverse)
+
+    def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        return (key for key, _ in self.items(family, start, end, reverse))
+
+    def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
+        return (value for _, value in self.items(family, start, end, reverse))
+
+    def close(self) -> None:
+        self._entries = iter(())
+        self._snapshot.close()
