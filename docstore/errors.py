@@ -155,13 +155,14 @@ class Code(IntEnum):
     IndexBuildAborted = 276
     UnsatisfiableCommitQuorum = 278
     ClientDisconnect = 279
-    ShardInvalidatedForTargeting = 283
+    WouldChangeOwningShard = 283
     NoQueryExecutionPlans = 291
     QueryExceededMemoryLimitNoDiskUseAllowed = 292
     DataCorruptionDetected = 301
     APIVersionError = 322
     APIStrictError = 323
     MechanismUnavailable = 334
+    CannotDropShardKeyIndex = 370
     NotWritablePrimary = 10107
     BSONObjectTooLarge = 10334
     DuplicateKey = 11000

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from docstore.kernel.match.predicate import Predicate
+from docstore.sharding.post_images import PostImages
 
 
 class MustWait(Exception):
@@ -40,11 +41,23 @@ class ShardFilter(Protocol):
         Errors: MustWait; StaleConfig when the version is not the one that the shard has.
         """
 
+    def post_images(self, namespace: str) -> PostImages | None:
+        """The rules for what a write that `check_version` has just let in with a version may make of documents; None
+        where there are none.
+        """
+
     async def known(self, namespace: str) -> Owned | None:
         """What this node owns of a collection, for work that no router has sent; None where that is everything."""
 
     def is_known(self, namespace: str, owned: Owned | None) -> bool:
         """Whether nothing has been heard since that could have changed it."""
+
+
+def post_images_of(shard_filter: ShardFilter | None, namespace: str, shard_version: bytes | None) -> PostImages | None:
+    """The rules for what a write makes of documents, in the step in which it was let in. None for what no router has
+    sent.
+    """
+    return None if shard_filter is None or shard_version is None else shard_filter.post_images(namespace)
 
 
 _ALL_OWNED = (True, None)

@@ -38,6 +38,7 @@ from docstore.node.node import DataNode
 from docstore.node.shard_filter import MustWait, Owned
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
+from docstore.sharding.post_images import PostImages
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
@@ -88,6 +89,10 @@ class FilteringMetadata:
         self.foreign = routing.collection is None and routing.primary != shard
         self.owned: Predicate | None = Always(False) if self.foreign else _filter_of(routing, shard)
         self.accepted: set[bytes] = set()
+        self.post_images: PostImages | None = None
+        collection = routing.collection
+        if collection is not None and collection.partitioner is None:
+            self.post_images = PostImages(collection.key, self.owned)
 
 
 class RangeShardFilter:
@@ -133,6 +138,11 @@ class RangeShardFilter:
         if known is not None and shard_version in known.accepted:
             return known.owned
         return self._check(namespace, shard_version, known)
+
+    def post_images(self, namespace: str) -> PostImages | None:
+        """See the protocol."""
+        known = self._known.get(namespace)
+        return None if known is None else known.post_images
 
     def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:
         received = ShardVersion.from_document(bson.decode(shard_version))

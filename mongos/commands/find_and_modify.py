@@ -11,7 +11,7 @@ from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import forwarded, whole_request
-from mongos.routing.targeting import documents_only, exact_shard, is_replacement, refuse_key_change
+from mongos.routing.targeting import documents_only, exact_shard
 
 
 async def run(context: Context, args: Arguments) -> bytes:
@@ -19,15 +19,12 @@ async def run(context: Context, args: Arguments) -> bytes:
     await router.ensure_database(context.namespace)
     query_context = query_context_of(context, args["let"], args["collation"])
     tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
-    update = args["update"]
     body = forwarded(whole_request(context))
     retryable = context.session is not None and context.session.txn_number is not None
 
     async def attempt(routing: Routing) -> bytes:
         documents_only(context, routing)
         shard = exact_shard(routing, tree, "findAndModify")
-        if routing.collection is not None and update is not None and not is_replacement(*update):
-            refuse_key_change(routing.collection.key, tree, update[1])
         (answer,) = await router.ask(context, routing, [shard], body, repeatable=retryable)
         return answer.relayed()
 

@@ -83,11 +83,7 @@ def update_target(routing: Routing, statement: bytes, query_context: QueryContex
     update = get_field(statement, "u")
     replacement = update[1] if update is not None and is_replacement(update[0], update[1]) else None
     chunk = _single_chunk(routing.collection, tree, replacement)
-    if update is not None and update[0] != _ARRAY and replacement is None:
-        refuse_key_change(routing.collection.key, tree, update[1])
     if chunk is not None:
-        if replacement is not None and not _keeps_key(routing.collection.key, tree, replacement):
-            raise _key_changes(routing.collection.key)
         return Target((chunk.shard,), chunk)
     if _flag(statement, "upsert"):
         raise CommandError(
@@ -127,38 +123,6 @@ def is_replacement(code: int, data: bytes) -> bool:
         return False
     fields = elements(data)
     return not fields or not fields[0][0].startswith("$")
-
-
-def refuse_key_change(key: ShardKey, tree: Filter, update: bytes) -> None:
-    """ImmutableField when an operator names a field of the shard key; setting it to the value that the query pins is
-    let pass. A document never moves between chunks by being updated."""
-    for operator, code, operand in elements(update):
-        if code != 0x03:
-            continue
-        for path, kind, data in elements(operand):
-            touched = [field for field in key.fields if _related(field, path)]
-            if not touched or operator == "$setOnInsert":
-                continue
-            if operator == "$set" and touched == [path] and equalities(tree).get(path) == (kind, data):
-                continue
-            raise _key_changes(key)
-
-
-def _related(one: str, other: str) -> bool:
-    return one == other or one.startswith(other + ".") or other.startswith(one + ".")
-
-
-def _key_changes(key: ShardKey) -> CommandError:
-    return CommandError(
-        Code.ImmutableField,
-        f"the update would change the shard key {key.document()}: remove and insert the document instead",
-    )
-
-
-def _keeps_key(key: ShardKey, tree: Filter, replacement: bytes) -> bool:
-    """Whether the replacement has the key that the query pins (a key that it leaves out is the shard's to refuse)."""
-    pinned = exact_key(key, tree)
-    return pinned is None or _key_of(key, replacement) == pinned
 
 
 def _single_chunk(collection: CollectionRouting, tree: Filter, replacement: bytes | None) -> Chunk | None:

@@ -36,6 +36,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         context.session,
         session_write(context, node),
         bypass_validation=arguments["bypassDocumentValidation"],
+        shard_version=context.shard_version,
     )
     work = FindAndModifyWork(target, request)
     return run_steps(context, _run(context, request, work, outcome, concern))

@@ -30,6 +30,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         session=context.session,
         session_write=session_write(context, node),
         bypass_validation=arguments["bypassDocumentValidation"],
+        shard_version=context.shard_version,
     )
     return run_statements(context, inserts)
 

@@ -41,6 +41,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         session_write(context, node),
         arguments["let"],
         bypass_validation=arguments["bypassDocumentValidation"],
+        shard_version=context.shard_version,
     )
     loop = StatementLoop(
         outcome,

@@ -27,7 +27,7 @@ from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
-from docstore.node.shard_filter import enter_at_once
+from docstore.node.shard_filter import enter_at_once, post_images_of
 from docstore.node.write.driver import Outcome, acknowledge, effective_concern, session_write
 from docstore.node.write.modification import check_updated
 from docstore.node.write.search import identity_in
@@ -113,6 +113,9 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     update = None if identity is None else direct_update(given[1][2])
     place = None if update is None else _place(context, node, arguments)
     if identity is None or update is None or place is None:
+        return None
+    rules = post_images_of(node.shard_filter, context.namespace, context.shard_version)
+    if rules is not None and rules.concerned(update.names):
         return None
     outcome = Outcome(modified=0)
     found = place.find(identity)

@@ -128,6 +128,7 @@ class FindAndModifyWork:
                 if after != before:
                     if validator is not None:
                         validator.check_change(before, after)
+                    self._check_shard_key(modification, before, after)
                     image = Image("postImage", after) if self._request.new else Image("preImage", before)
                     unit.replace(collection, record_id, before, after, stmt_id=self._stmt_id, image=image)
         except BaseException:
@@ -140,6 +141,11 @@ class FindAndModifyWork:
         value = after if self._request.new else before
         self._answer = FindAndModifyResult(1, None if modification is None else True, value)
 
+    def _check_shard_key(self, modification: Modification, before: bytes, after: bytes) -> None:
+        rules = self._target.post_images()
+        if rules is not None and rules.concerned(modification.changed):
+            rules.check_change(before, after, modification.tree, multi=False, retryable=self._target.retryable)
+
     def _without_match(self, collection: Collection | None) -> None:
         modification = self._request.modification
         if modification is None:
@@ -149,6 +155,7 @@ class FindAndModifyWork:
             self._answer = FindAndModifyResult(0, False, None)
             return
         made = modification.upsert()
+        self._target.check_new(made)
         collection = collection or make_collection(self._target.node.store, self._target.namespace)
         validator = self._target.validator(collection)
         if validator is not None:

@@ -16,9 +16,11 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.node import DataNode
+from docstore.node.shard_filter import post_images_of
 from docstore.node.write.documents import prepare
 from docstore.node.write.driver import Outcome
 from docstore.node.write.validators import Validator, validator_of
+from docstore.sharding.post_images import PostImages
 
 UNIT_DOCUMENTS = 500
 UNIT_BYTES = 1024 * 1024
@@ -39,6 +41,7 @@ class Inserts:
         session_write: SessionWrite | None = None,
         from_migrate: bool = False,
         bypass_validation: bool = False,
+        shard_version: bytes | None = None,
     ) -> None:
         self.outcome = Outcome()
         self._node = node
@@ -50,6 +53,8 @@ class Inserts:
         self._from_migrate = from_migrate
         self._bypass = bypass_validation
         self._validator: Validator | None = None
+        self._shard_version = shard_version
+        self._rules: PostImages | None = None
         self._at = 0
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
@@ -75,6 +80,7 @@ class Inserts:
         if collection is None:
             return not self._ordered
         self._validator = validator_of(self._node, collection, bypass=self._bypass)
+        self._rules = post_images_of(self._node.shard_filter, self._namespace, self._shard_version)
         unit = self._node.store.unit(session=self._session_write, from_migrate=self._from_migrate)
         first = self._at
         failed = len(self.outcome.errors)
@@ -109,10 +115,10 @@ class Inserts:
             raw = documents[position]
             size += len(raw)
             try:
-                if self._session_write is None and self._validator is None:
+                if self._session_write is None and self._validator is None and self._rules is None:
                     insert(collection, prepare(raw, _new_id, timestamp))
                 elif self._session_write is None:
-                    insert(collection, self._valid(prepare(raw, _new_id, timestamp)))
+                    insert(collection, self._valid(prepare(raw, _new_id, timestamp), raw))
                 else:
                     self._insert_once(unit, collection, position, self._session_write)
             except CommandError as error:
@@ -131,13 +137,16 @@ class Inserts:
             self.outcome.retried.append(stmt_id)
             return
         raw = prepare(self._documents[position], _new_id, self._node.timestamp)
-        unit.insert(collection, self._valid(raw), stmt_id=stmt_id)
+        unit.insert(collection, self._valid(raw, self._documents[position]), stmt_id=stmt_id)
 
-    def _valid(self, raw: bytes) -> bytes:
-        """The document itself. Errors: DocumentValidationFailure."""
+    def _valid(self, prepared: bytes, given: bytes) -> bytes:
+        """The prepared document itself. Errors: DocumentValidationFailure, those of the shard key."""
         if self._validator is not None:
-            self._validator.check_new(raw)
-        return raw
+            self._validator.check_new(prepared)
+        if self._rules is not None and prepared is not given:
+            # The router went by the document as it was given; the time that was filled in may be its shard key.
+            self._rules.check_new(prepared, retryable=True)
+        return prepared
 
     def _collection(self) -> Collection | None:
         """The collection, made in a unit of its own before the first document that can be inserted; else None."""

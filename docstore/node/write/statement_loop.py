@@ -16,11 +16,13 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.requests import query_context_at, under
+from docstore.node.shard_filter import post_images_of
 from docstore.node.write.driver import Outcome
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.context import QueryContext
 from docstore.query.value.collation import Collation
+from docstore.sharding.post_images import PostImages
 
 UNIT_DOCUMENTS = 64
 """Documents that one unit of a statement over many documents changes at most."""
@@ -37,6 +39,7 @@ class WriteTarget:
     session_write: SessionWrite | None = None
     let: bytes | None = None
     bypass_validation: bool = False
+    shard_version: bytes | None = None
     _query_context: QueryContext | None = None
 
     def query_context(self, collation: bytes | None = None) -> QueryContext:
@@ -62,6 +65,20 @@ class WriteTarget:
     def validator(self, collection: Collection) -> Validator | None:
         """What documents must pass on this command's behalf."""
         return validator_of(self.node, collection, bypass=self.bypass_validation)
+
+    def post_images(self) -> PostImages | None:
+        """What the statement may make of documents where they are sharded, in the step that was let in."""
+        return post_images_of(self.node.shard_filter, self.namespace, self.shard_version)
+
+    def check_new(self, made: bytes) -> None:
+        """Refuse what an upsert may not insert here. Errors: those of the shard key."""
+        rules = self.post_images()
+        if rules is not None:
+            rules.check_new(made, retryable=self.retryable)
+
+    @property
+    def retryable(self) -> bool:
+        return self.session_write is not None
 
     def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session_write)

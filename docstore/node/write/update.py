@@ -195,6 +195,9 @@ class UpdateWork:
         """Update documents in one unit. An error keeps those before it."""
         outcome = self._target.outcome
         validator = self._target.validator(collection)
+        rules = self._target.post_images()
+        if rules is not None and not rules.concerned(modification.changed):
+            rules = None
         unit = self._target.unit()
         modified = 0
         failure: CommandError | None = None
@@ -205,6 +208,11 @@ class UpdateWork:
                     if after != before:
                         if validator is not None:
                             validator.check_change(before, after)
+                        if rules is not None:
+                            rules.check_change(
+                                before, after, modification.tree, multi=self._statement.multi,
+                                retryable=self._target.retryable,
+                            )  # fmt: skip
                         unit.replace(
                             collection, record_id, before, after, stmt_id=self._stmt_id, changed=modification.changed
                         )
@@ -227,6 +235,7 @@ class UpdateWork:
 
     def _upsert(self, collection: Collection, modification: Modification) -> None:
         made = modification.upsert()
+        self._target.check_new(made)
         validator = self._target.validator(collection)
         if validator is not None:
             validator.check_new(made)

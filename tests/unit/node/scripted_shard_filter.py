@@ -29,5 +29,8 @@ class ScriptedShardFilter:
             raise MustWait(partial(self._wait, self.held))
         return self.owned
 
+    def post_images(self, namespace: str) -> None:
+        """No key is watched."""
+
     async def _wait(self, held: asyncio.Event) -> None:
         await held.wait()

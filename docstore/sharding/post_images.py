@@ -1,0 +1,87 @@
+"""What a write may make of a document of a sharded collection, as the shard judges it in the write itself.
+
+Always true of what passes: the shard key of a document holds no array; a new document, and one whose key has changed,
+lies in a range that the shard owns. So no write makes an orphan, whatever its update was: operators, a pipeline, a
+replacement, an upsert. A key that lacks fields counts as null in them.
+
+A document does not move to another shard by being updated: that is refused.
+"""
+
+from __future__ import annotations
+
+from docstore.errors import Code, CommandError
+from docstore.kernel.match.predicate import Predicate
+from docstore.query.filter.tree import Filter
+from docstore.sharding.key import ShardKey
+from docstore.sharding.targeting import exact_key
+
+
+class PostImages:
+    """The rules of one collection on a shard. `owned`: the documents of its ranges; None where it owns all."""
+
+    def __init__(self, key: ShardKey, owned: Predicate | None) -> None:
+        self._key = key
+        self._owned = owned
+        self._names = frozenset(field.partition(".")[0].encode() for field in key.fields)
+
+    def concerned(self, changed: frozenset[bytes] | None) -> bool:
+        """Whether a change of these top-level fields may change the shard key; None where they are not known."""
+        return changed is None or not self._names.isdisjoint(changed)
+
+    def check_new(self, made: bytes, *, retryable: bool) -> None:
+        """A document that is to be inserted. Errors: NotSingleValueField, IllegalOperation, WouldChangeOwningShard."""
+        self._key_of(made)
+        if not self._owns(made):
+            _check_retryable(retryable)
+            raise _elsewhere(self._key)
+
+    def check_change(self, before: bytes, after: bytes, tree: Filter, *, multi: bool, retryable: bool) -> None:
+        """A document that is to become another one. `tree`: the filter of the statement.
+
+        Errors: NotSingleValueField; for another shard key InvalidOptions in a statement over many documents, 31025
+        where the filter does not fix the old one, IllegalOperation where the write is not retryable,
+        WouldChangeOwningShard.
+        """
+        if self._key_of(after) == self._key.key_of(before):
+            return
+        if multi:
+            raise CommandError(
+                Code.InvalidOptions, "Multi-update operations are not allowed when updating the shard key field."
+            )
+        if exact_key(self._key, tree) is None:
+            raise CommandError(
+                31025, "Shard key update is not allowed without specifying the full shard key in the query"
+            )
+        _check_retryable(retryable)
+        if not self._owns(after):
+            raise _elsewhere(self._key)
+
+    def _owns(self, raw: bytes) -> bool:
+        return self._owned is None or self._owned.matches(raw)
+
+    def _key_of(self, after: bytes) -> bytes:
+        try:
+            return self._key.key_of(after)
+        except CommandError:
+            fields = ", ".join(f"'{field}'" for field in self._key.fields)
+            raise CommandError(
+                Code.NotSingleValueField,
+                f"After applying the update to the document, the (immutable) field {fields} was found to be an array or"
+                " array descendant.",
+            ) from None
+
+
+def _check_retryable(retryable: bool) -> None:
+    if not retryable:
+        raise CommandError(
+            Code.IllegalOperation,
+            "Must run update to shard key field in a multi-statement transaction or with retryWrites: true.",
+        )
+
+
+def _elsewhere(key: ShardKey) -> CommandError:
+    return CommandError(
+        Code.WouldChangeOwningShard,
+        f"with this value of the shard key {key.document()} the document belongs on another shard, and a write does not"
+        " move documents between shards: remove it and insert it anew",
+    )
