@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError, Pool, ReplicaSetClient
 
@@ -37,7 +36,7 @@ class Peers:
     async def hello(self, address: str, *, timeout: float) -> dict[str, Any]:
         """What one server says of itself. HostUnreachable when it does not answer."""
         try:
-            return bson.decode(await self._pool.command(address, "admin", {"hello": 1}, timeout=timeout))
+            return document_to_python(await self._pool.command(address, "admin", {"hello": 1}, timeout=timeout))
         except NetworkError as error:
             raise CommandError(Code.HostUnreachable, str(error)) from error
 

@@ -12,8 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from shell.address import Address, Credentials
 from shell.greeting import Refused, authenticate, greet
 from shell.members import Member, choose
@@ -239,5 +238,5 @@ def _command_name(body: bytes) -> str:
 def _refused_as_secondary(reply: bytes) -> bool:
     if len(reply) > 4096:
         return False
-    fields = bson.decode(reply)
+    fields = document_to_python(reply)
     return not fields.get("ok") and fields.get("code") in NOT_PRIMARY_CODES

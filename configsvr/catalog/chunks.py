@@ -20,12 +20,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import bson
 from bson.binary import Binary
 from bson.objectid import ObjectId
 
 from configsvr.catalog.records import CHUNKS, COLLECTIONS, DATABASES, ChunkRecord, CollectionRecord, DatabaseRecord
 from configsvr.catalog.tables import Tables
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.sharding.chunks import first_chunk, first_chunks, move_chunk, split_chunk
@@ -98,13 +98,15 @@ class Chunks:
 
     def count_by_shard(self, record: CollectionRecord) -> dict[str, int]:
         """Chunks per shard of one collection."""
-        return Counter(bson.decode(raw)["shard"] for raw in self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,)))
+        return Counter(
+            document_to_python(raw)["shard"] for raw in self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))
+        )
 
     def shards_with_chunks(self) -> dict[str, int]:
         """Chunks per shard over all collections."""
         counts: dict[str, int] = {}
         for raw in self._tables.all(CHUNKS):
-            shard = bson.decode(raw)["shard"]
+            shard = document_to_python(raw)["shard"]
             counts[shard] = counts.get(shard, 0) + 1
         return counts
 
@@ -154,7 +156,7 @@ class Chunks:
             ChunkRecord(id=ObjectId(), namespace=namespace, uuid=uuid, chunk=chunk, history=((stamp, chunk.shard),))
             for chunk in made
         ]
-        leftovers = [bson.decode(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (uuid,))]
+        leftovers = [document_to_python(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (uuid,))]
         with tables.store.unit() as unit:
             for identity in leftovers:
                 tables.delete(unit, CHUNKS, identity)
@@ -245,7 +247,7 @@ class Chunks:
     def finish_drop(self, record: CollectionRecord) -> None:
         """Remove a collection's record, then its chunks."""
         tables = self._tables
-        chunks = [bson.decode(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))]
+        chunks = [document_to_python(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))]
         with tables.store.unit() as unit:
             tables.delete(unit, COLLECTIONS, record.namespace)
             for identity in chunks:
@@ -264,7 +266,7 @@ class Chunks:
 
 
 def _lastmod(raw: bytes) -> Lastmod:
-    return Lastmod.from_timestamp(bson.decode(raw)["lastmod"])
+    return Lastmod.from_timestamp(document_to_python(raw)["lastmod"])
 
 
 def _conflict(message: str) -> CommandError:

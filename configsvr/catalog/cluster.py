@@ -12,6 +12,7 @@ from bson.objectid import ObjectId
 
 from configsvr.catalog.records import DATABASES, MONGOS, SHARDS, VERSION, DatabaseRecord, ShardRecord, date_of
 from configsvr.catalog.tables import Tables
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.namespace import check_database_name
 
@@ -30,7 +31,7 @@ class Cluster:
         raw = self._tables.one(VERSION, 1)
         if raw is None:
             raise CommandError(Code.NotYetInitialized, "the cluster has no version document yet")
-        identity: ObjectId = bson.decode(raw)["clusterId"]
+        identity: ObjectId = document_to_python(raw)["clusterId"]
         return identity
 
     # Shards
@@ -161,7 +162,7 @@ class Cluster:
     def router_seen(self, host: str, up_seconds: int, waiting: bool, version: str) -> None:
         """A router has reported; the document as shells print it."""
         raw = self._tables.one(MONGOS, host)
-        created = bson.decode(raw)["created"] if raw is not None else date_of(self._tables.now_ms())
+        created = document_to_python(raw)["created"] if raw is not None else date_of(self._tables.now_ms())
         document: dict[str, Any] = {
             "_id": host,
             "advisoryHostFQDNs": [],

@@ -10,13 +10,13 @@ import datetime
 from dataclasses import dataclass
 from typing import Any
 
-import bson
 from bson.binary import Binary
 from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
+from docstore.bson import document_to_python
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
 
@@ -66,7 +66,7 @@ class ShardRecord:
 
     @classmethod
     def from_raw(cls, raw: bytes) -> ShardRecord:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         return cls(
             name=body["_id"],
             host=body["host"],
@@ -99,7 +99,7 @@ class DatabaseRecord:
 
     @classmethod
     def from_raw(cls, raw: bytes) -> DatabaseRecord:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         version = body["version"]
         return cls(
             name=body["_id"],
@@ -138,7 +138,7 @@ class CollectionRecord:
 
     @classmethod
     def from_raw(cls, raw: bytes) -> CollectionRecord:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         return cls(
             namespace=body["_id"],
             uuid=body["uuid"],
@@ -182,7 +182,7 @@ class ChunkRecord:
 
     @classmethod
     def from_raw(cls, raw: bytes, key: ShardKey) -> ChunkRecord:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         return cls(
             id=body["_id"],
             namespace=body["ns"],
@@ -218,7 +218,7 @@ class LeaseRecord:
 
     @classmethod
     def from_raw(cls, raw: bytes) -> LeaseRecord:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         return cls(
             name=body["_id"],
             holder=body["process"] if body["state"] == 2 else "",

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
 from configsvr.catalog.cluster import OWN_DATABASES
 from configsvr.server import ConfigServer, server_of
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
@@ -55,7 +54,7 @@ async def _examine(server: ConfigServer, target: str, set_name: str, hosts: froz
     try:
         hello = await _ask_any(server, hosts)
         _check_members(hello, target, set_name, hosts)
-        listed = bson.decode(
+        listed = document_to_python(
             await server.peers.command(target, "admin", {"listDatabases": 1, "nameOnly": True}, timeout=_SECONDS)
         )
     except CommandError as error:

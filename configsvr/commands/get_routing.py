@@ -7,11 +7,9 @@ Reads what a majority has, so nobody ever routes by a change that is rolled back
 
 from __future__ import annotations
 
-import bson
-
 from configsvr.catalog.records import COLLECTIONS, DATABASES, CollectionRecord
 from configsvr.server import server_of
-from docstore.bson import document_from, documents_array
+from docstore.bson import document_from, document_to_python, documents_array
 from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
@@ -30,7 +28,7 @@ _SLICE = 1000
 async def run(context: Context, arguments: Arguments) -> bytes:
     server = server_of(context)
     namespace: str = arguments.value
-    since = None if arguments["since"] is None else ShardVersion.from_document(bson.decode(arguments["since"]))
+    since = None if arguments["since"] is None else ShardVersion.from_document(document_to_python(arguments["since"]))
     reader, release = await server.node.replication.reader(_MAJORITY, context.deadline)
     try:
         fields: list[tuple[str, int, bytes]] = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
 from bson.binary import Binary
 
 from configsvr.server import ConfigServer, server_of
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
@@ -17,7 +17,7 @@ from docstore.sharding.key import ShardKey
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     server = server_of(context)
     server.ready()
-    key = ShardKey.parse(bson.decode(arguments["key"]))
+    key = ShardKey.parse(document_to_python(arguments["key"]))
     uuid = Binary(arguments["uuid"], 4)
     version = server.chunks.shard(
         arguments.value, key, arguments["unique"], uuid, arguments["shard"],

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import bson
 
-from docstore.bson import append_fields, encoded_fields, get_field
+from docstore.bson import append_fields, document_to_python, encoded_fields, get_field
 from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
@@ -249,7 +249,7 @@ class Dispatcher:
             raise CommandError(Code.TypeMismatch, f"$clusterTime.clusterTime must be a timestamp, found {found}")
         if int.from_bytes(value[1], "little") > self._gossip.cluster_time:
             # Most clients send back what they were told: nothing new to the host.
-            self.services.host.observe_cluster_time(bson.decode(raw))
+            self.services.host.observe_cluster_time(document_to_python(raw))
         self._last_cluster_time = raw
 
     def complete(self, context: Context, result: Result) -> bytes:

@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-import bson
-
-from docstore.bson import get_field, get_path
+from docstore.bson import document_to_python, get_field, get_path
 from docstore.bson.walk import OBJECT, STRING, Value
 from docstore.commands.context import Context
 from docstore.commands.values import NUMBERS, integer_of, number_of, text_of, type_name
@@ -65,7 +63,7 @@ class FailPoint:
         """Set the mode and the data; returns how often it was entered so far. Errors: BadValue, TypeMismatch."""
         self._times, self._skip, self._probability, self.active = _mode(mode)
         self.raw = raw or b"\x05\0\0\0\0"
-        self.data = bson.decode(self.raw)
+        self.data = document_to_python(self.raw)
         return self.times_entered
 
     def fires(self) -> bool:

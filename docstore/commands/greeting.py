@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import bson
 from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 
-from docstore.bson import document_from, elements, get_field
+from docstore.bson import document_from, document_to_python, elements, get_field
 from docstore.bson.walk import OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -61,7 +60,7 @@ def greet(context: Context, arguments: Arguments, greeter: Greeter, *, legacy: b
         if wait_ms is not None:
             raise CommandError(31368, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'")
         return _reply(context, arguments, greeter, legacy)
-    asked = bson.decode(version)
+    asked = document_to_python(version)
     if wait_ms is None:
         raise CommandError(51758, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'")
     present = greeter.topology_version()
@@ -100,7 +99,7 @@ def _take_client(context: Context, arguments: Arguments) -> None:
         if len(data) > MAX_METADATA_BYTES:
             raise CommandError(47, f"The client metadata document must be at most {MAX_METADATA_BYTES} bytes")
         peer.metadata = data
-        application = bson.decode(data).get("application")
+        application = document_to_python(data).get("application")
         if isinstance(application, dict):
             peer.application_name = str(application.get("name", ""))
     if arguments["compression"] and not peer.greeted:

@@ -17,7 +17,7 @@ from enum import IntEnum
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import get_field
+from docstore.bson import document_to_python, get_field
 from docstore.bson.walk import Value
 from docstore.errors import Code, CommandError
 from docstore.js.job import MEBIBYTE, Limits
@@ -107,7 +107,7 @@ def _results(answer: bytes) -> list[Value | CommandError]:
 
 
 def _thrown(record: bytes) -> CommandError:
-    fields = bson.decode(record)
+    fields = document_to_python(record)
     return CommandError(int(fields["code"]), fields["message"])
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import bson
 
+from docstore.bson import document_to_python
 from docstore.errors import CommandError
 from docstore.js.engine import initialize
 from docstore.js.frames import CHUNK, HEADER, Kind, frame, receive_exactly
@@ -53,7 +54,7 @@ class Worker:
 
     def _run_job(self, description: bytes) -> None:
         self._ended = False
-        fields = bson.decode(description)
+        fields = document_to_python(description)
         try:
             counts = self._evaluate(fields) if "functions" not in fields else self._run(fields)
         except CommandError as error:

@@ -26,6 +26,7 @@ from pathlib import Path
 import bson
 
 import docstore
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.js.frames import HEADER, Kind, chunks, frame, split_documents
 from docstore.js.job import MEBIBYTE, Counts, Limits, MapReduceJob
@@ -162,7 +163,7 @@ class Lease:
         except WorkerDied as error:
             raise self._workers.died() from error
         if kind is Kind.FAILED:
-            fields = bson.decode(payload)
+            fields = document_to_python(payload)
             raise CommandError(fields["code"], fields["message"])
         self._answering = False
         return payload
@@ -225,7 +226,7 @@ class _Process:
             feeder.cancel()
             collector.cancel()
             await asyncio.gather(feeder, collector, return_exceptions=True)
-        fields = bson.decode(payload)
+        fields = document_to_python(payload)
         self.ready = fields.pop("peak") < RETIRE_BYTES
         if kind is Kind.FAILED:
             raise CommandError(fields["code"], fields["message"])
@@ -261,7 +262,7 @@ class _Process:
         except ConnectionError as error:
             raise WorkerDied from error
         length, number = HEADER.unpack(await self._receive(HEADER.size))
-        fields = bson.decode(await self._receive(length))
+        fields = document_to_python(await self._receive(length))
         self.ready = Kind(number) is Kind.DONE and fields["peak"] < RETIRE_BYTES
 
     async def _feed(self, description: bytes, batches: AsyncIterator[list[bytes]]) -> None:

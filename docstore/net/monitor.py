@@ -11,8 +11,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.errors import CommandError
 from docstore.net.errors import NetworkError
 from docstore.net.pool import Pool
@@ -80,7 +79,7 @@ class Monitor:
         if version is None:
             started = self._clock()
             raw = await self._pool.command(self.address, "admin", command, timeout=_ANSWER_SECONDS)
-            return bson.decode(raw), self._clock() - started
+            return document_to_python(raw), self._clock() - started
         command |= {"topologyVersion": version, "maxAwaitTimeMS": round(HEARTBEAT_SECONDS * 1000)}
         request = asyncio.ensure_future(
             self._pool.command(self.address, "admin", command, timeout=HEARTBEAT_SECONDS + _ANSWER_SECONDS)
@@ -88,7 +87,7 @@ class Monitor:
         again = asyncio.ensure_future(self._again.wait())
         try:
             await asyncio.wait((request, again), return_when=asyncio.FIRST_COMPLETED)
-            return (bson.decode(request.result()), 0.0) if request.done() else (None, 0.0)
+            return (document_to_python(request.result()), 0.0) if request.done() else (None, 0.0)
         finally:
             for each in (request, again):
                 each.cancel()

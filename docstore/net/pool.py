@@ -16,7 +16,7 @@ from typing import Any
 
 import bson
 
-from docstore.bson import append_fields, get_field
+from docstore.bson import append_fields, document_to_python, get_field
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, STRING
 from docstore.commands.values import integer_of, text_of, truth_of
 from docstore.errors import Code, CommandError
@@ -227,10 +227,10 @@ def raise_for_error(reply: bytes) -> None:
     code = get_field(reply, "code")
     message = get_field(reply, "errmsg")
     labels = get_field(reply, "errorLabels")
-    extra = {name: value for name, value in bson.decode(reply).items() if name not in _ERROR_FIELDS}
+    extra = {name: value for name, value in document_to_python(reply).items() if name not in _ERROR_FIELDS}
     raise CommandError(
         integer_of(*code) if code is not None and code[0] in (INT32, INT64) else Code.UnknownError,
         text_of(message[1]) if message is not None and message[0] == STRING else "the reply gives no reason",
         extra=extra,
-        labels=tuple(bson.decode(labels[1]).values()) if labels is not None and labels[0] == ARRAY else (),
+        labels=tuple(document_to_python(labels[1]).values()) if labels is not None and labels[0] == ARRAY else (),
     )

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+
+from bson.datetime_ms import DatetimeMS
 
 from docstore.commands.concerns import ReadMode, ReadPreference
 
@@ -83,8 +84,8 @@ def member_from_hello(address: str, hello: Mapping[str, Any], round_trip: float,
     )
 
 
-def _seconds(date: datetime | None) -> float | None:
-    return date.replace(tzinfo=UTC).timestamp() if date is not None else None
+def _seconds(date: DatetimeMS | None) -> float | None:
+    return int(date) / 1000 if date is not None else None
 
 
 class Topology:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from socket import SOCK_STREAM, gaierror
 from typing import TYPE_CHECKING
 
-import bson
 from bson.objectid import ObjectId
 
+from docstore.bson import document_to_python
 from docstore.errors import CommandError
 from docstore.net.errors import NetworkError
 
@@ -51,7 +51,7 @@ async def _resolve(address: str) -> set[str]:
 
 async def _process_at(host: str, pool: Pool) -> ObjectId | None:
     try:
-        reply = bson.decode(await pool.command(host, "admin", {"hello": 1}, timeout=HELLO_SECONDS))
+        reply = document_to_python(await pool.command(host, "admin", {"hello": 1}, timeout=HELLO_SECONDS))
     except (NetworkError, CommandError):
         return None
     version = reply.get("topologyVersion")

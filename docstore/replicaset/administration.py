@@ -13,9 +13,9 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import bson
 from bson.objectid import ObjectId
 
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.net.errors import NetworkError
 from docstore.replicaset.codec import encode_request
@@ -186,7 +186,7 @@ async def _refusal(replica_set: ReplicaSet, config: ReplicaSetConfig, host: str)
         )
     except (NetworkError, CommandError) as error:
         return str(error)
-    reply = bson.decode(raw)
+    reply = document_to_python(raw)
     if reply.get("v", NO_CONFIG.version) != NO_CONFIG.version:
         raise CommandError(
             Code.AlreadyInitialized, f"'{host}' is already initiated with a configuration of set {reply.get('set')}"

@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.errors import NetworkError
@@ -174,7 +173,7 @@ class Driver:
         try:
             command = encode_request(effect.request)
             body = await self._pool.command(effect.to, "admin", command, timeout=effect.timeout)
-            reply = decode_reply(effect.request, bson.decode(body))
+            reply = decode_reply(effect.request, document_to_python(body))
         except (NetworkError, CommandError) as failure:
             error = str(failure)
         if isinstance(reply, HeartbeatReply) and reply.config_document is not None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import bson
 from bson.objectid import ObjectId
 
+from docstore.bson import document_to_python
 from docstore.replication.config import ReplicaSetConfig, parse_config
 from docstore.replication.messages import NO_VOTE, LastVote
 
@@ -77,7 +78,7 @@ class LocalState:
         if collection is None:
             return {}
         for raw in collection.documents(self._store.engine):
-            return bson.decode(raw)
+            return document_to_python(raw)
         return {}
 
     def _write(self, namespace: str, document: Mapping[str, Any]) -> None:
@@ -89,6 +90,6 @@ class LocalState:
                 unit.insert(collection, bson.encode(document if "_id" in document else {"_id": ObjectId(), **document}))
             else:
                 record_id, before = present
-                kept = {"_id": bson.decode(before)["_id"], **document}
+                kept = {"_id": document_to_python(before)["_id"], **document}
                 unit.replace(collection, record_id, before, bson.encode(kept))
             unit.commit()

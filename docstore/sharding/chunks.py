@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.sharding.key import Bound, KeyRange, ShardKey, raw_field
 from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
@@ -44,7 +43,7 @@ class Chunk:
     @classmethod
     def from_raw(cls, key: ShardKey, raw: bytes) -> Chunk:
         """From `{min, max, shard, lastmod, [jumbo]}`, other fields ignored: config.chunks and routing replies."""
-        fields = bson.decode(raw)
+        fields = document_to_python(raw)
         return cls(
             key.range(raw_field(raw, "min"), raw_field(raw, "max")),
             str(fields["shard"]),

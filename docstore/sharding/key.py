@@ -18,7 +18,7 @@ from bson.max_key import MaxKey
 from bson.min_key import MinKey
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import document_from, elements, get_field, get_path
+from docstore.bson import document_from, document_to_python, elements, get_field, get_path
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
@@ -39,7 +39,7 @@ class Bound:
         return RawBSONDocument(self.raw)
 
     def __str__(self) -> str:
-        return str(bson.decode(self.raw))
+        return str(document_to_python(self.raw))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,8 @@ class ShardKey:
         """A bound as commands and records carry it. BadValue unless it has exactly the key's fields in order."""
         if tuple(name for name, _, _ in elements(raw)) != self.fields:
             raise CommandError(
-                Code.BadValue, f"bound {bson.decode(raw)} does not have the fields of the shard key {self.document()}"
+                Code.BadValue,
+                f"bound {document_to_python(raw)} does not have the fields of the shard key {self.document()}",
             )
         encoded = b"".join(_encoded_values(raw))
         return Bound(raw, self.max.key if encoded + _ABOVE_ALL == self.max.key else encoded)

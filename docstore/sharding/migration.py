@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-import bson
 from bson.binary import Binary
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.sharding.key import KeyRange, ShardKey, raw_field
 from docstore.sharding.version import Lastmod
@@ -79,7 +79,7 @@ class Coordinator:
 
     @classmethod
     def from_raw(cls, raw: bytes) -> Coordinator:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         key = ShardKey.parse(body["keyPattern"])
         migration = Migration(
             id=body["_id"],
@@ -151,7 +151,7 @@ class RangeDeletion:
 
     @classmethod
     def from_raw(cls, raw: bytes) -> RangeDeletion:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         key = ShardKey.parse(body["keyPattern"])
         return cls(
             id=body["_id"],
@@ -192,7 +192,7 @@ def migration_fields(migration: Migration) -> dict[str, Any]:
 
 def migration_from(raw: bytes) -> Migration:
     """From a document with `migration_fields`."""
-    body: Mapping[str, Any] = bson.decode(raw)
+    body: Mapping[str, Any] = document_to_python(raw)
     key = ShardKey.parse(body["keyPattern"])
     return Migration(
         id=body["migrationId"],

@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import bson
 from bson.binary import Binary
 from bson.objectid import ObjectId
 
-from docstore.bson import array_documents, get_field
+from docstore.bson import array_documents, document_to_python, get_field
 from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks
 from docstore.sharding.key import ShardKey
 from docstore.sharding.partitioners import Partitioner
@@ -80,11 +79,11 @@ def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routin
     InconsistentChunks when the two do not fit together: ask again with `known` None.
     """
     database = get_field(reply, "database")
-    primary = None if database is None else str(bson.decode(database[1])["primary"])
+    primary = None if database is None else str(document_to_python(database[1])["primary"])
     found = get_field(reply, "collection")
     if found is None:
         return Routing(namespace, primary, None)
-    record = bson.decode(found[1])
+    record = document_to_python(found[1])
     key = ShardKey.parse(record["key"])
     raw_chunks = get_field(reply, "chunks")
     listed = [Chunk.from_raw(key, raw) for raw in array_documents(raw_chunks[1])] if raw_chunks is not None else []

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, Pool, ReplicaSetClient
@@ -54,7 +53,7 @@ class ConfigServers:
     async def shard_host(self, shard: str) -> str:
         """The connection string of a shard. ShardNotFound."""
         command = {"find": "shards", "filter": {"_id": shard}, "readConcern": {"level": "majority"}}
-        rows = bson.decode(await self.command(command, db="config"))["cursor"]["firstBatch"]
+        rows = document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]
         if not rows:
             raise CommandError(Code.ShardNotFound, f"Shard {shard} not found")
         return str(rows[0]["host"])

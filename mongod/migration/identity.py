@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import bson
 from bson.objectid import ObjectId
 
-from docstore.bson import from_python
+from docstore.bson import document_to_python, from_python
 from docstore.collection.store import Store
 
 SYSTEM_VERSION = "admin.system.version"
@@ -28,7 +27,7 @@ class ShardIdentity:
 
     @classmethod
     def from_raw(cls, raw: bytes) -> ShardIdentity:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         return cls(str(body["shardName"]), body["clusterId"], str(body["configsvrConnectionString"]))
 
     def document(self) -> dict[str, Any]:

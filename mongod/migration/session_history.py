@@ -20,7 +20,7 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import elements, get_field, to_python
+from docstore.bson import document_to_python, elements, get_field, to_python
 from docstore.collection.oplog.journal import Image
 from docstore.collection.oplog.sessions import SessionWrite, entry_previous, entry_session
 from docstore.collection.store import Store
@@ -66,7 +66,7 @@ class Statement:
 
     @classmethod
     def from_raw(cls, raw: bytes) -> Statement:
-        body = bson.decode(raw)
+        body = document_to_python(raw)
         image = next(((name, raw_field(raw, name)) for name in _IMAGES if name in body), None)
         document = raw_field(raw, "document") if "document" in body else None
         return cls(bytes(body["lsid"]), int(body["txnNumber"]), int(body["stmtId"]), str(body["op"]), document, image)

@@ -23,10 +23,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-import bson
 from bson.objectid import ObjectId
 
-from docstore.bson import from_python
+from docstore.bson import document_to_python, from_python
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.path_predicates import Ranges
@@ -145,7 +144,7 @@ class RangeShardFilter:
         return None if known is None else known.post_images
 
     def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:
-        received = ShardVersion.from_document(bson.decode(shard_version))
+        received = ShardVersion.from_document(document_to_python(shard_version))
         if known is not None and not known.foreign:
             if received.routes_like(known.version):
                 if len(known.accepted) >= _ACCEPTED_VERSIONS:
@@ -253,7 +252,7 @@ class RangeShardFilter:
         found = None if signals is None else signals.by_id(self._node.engine, from_python(routing.namespace))
         if found is None or routing.collection is None:
             return False
-        signal = bson.decode(found[1])
+        signal = document_to_python(found[1])
         least = Lastmod.from_timestamp(signal["lastRefreshedCollectionVersion"])
         return signal["epoch"] == routing.collection.epoch and routing.collection.chunks.version.lastmod < least
 
@@ -270,7 +269,7 @@ class RangeShardFilter:
             raw = await self._pool.command(primary, "admin", {"hello": 1}, timeout=_CATCH_UP_SECONDS)
         except NetworkError as error:
             raise CommandError(Code.HostUnreachable, f"the shard's primary does not answer: {error}") from error
-        target = OpTime.from_document(bson.decode(raw)["lastWrite"]["opTime"])
+        target = OpTime.from_document(document_to_python(raw)["lastWrite"]["opTime"])
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _CATCH_UP_SECONDS
         while (applied := self._node.store.last_optime) < target:
@@ -286,7 +285,7 @@ class RangeShardFilter:
                 for namespace in [known for known in self._known if split_namespace(known)[0] == database]:
                     self.forget(namespace)
             elif change.ns == ROUTING_SIGNALS and change.after is not None:
-                self.forget(bson.decode(change.after)["_id"])
+                self.forget(document_to_python(change.after)["_id"])
 
 
 def _filter_of(routing: Routing, shard: str) -> Predicate | None:

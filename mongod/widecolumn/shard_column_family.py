@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID, uuid4
 
-import bson
 from bson.binary import Binary
 
+from docstore.bson import document_to_python
 from docstore.collection.catalog.options import CollectionOptions, options_of
 from docstore.commands.context import Context
 from docstore.errors import CommandError
@@ -61,7 +61,7 @@ async def _prepare(shard: Shard, keyspace: Keyspace, family: ColumnFamily) -> UU
         namespace, SHARD_KEY, False, Binary.from_uuid(identity), shard.name,
         partitioner=keyspace.partitioner.name, spread=True,
     )  # fmt: skip
-    answer = bson.decode(await config.command(commit))
+    answer = document_to_python(await config.command(commit))
     shard.shard_filter.forget(namespace)
     options = options_of({"columnFamily": family.to_options()})
     await _have_held(

@@ -7,6 +7,7 @@ from typing import Any
 import bson
 from bson.int64 import Int64
 
+from docstore.bson import document_to_python
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -49,7 +50,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         stages = [*filter_stages(args["query"]), *range_stages(skip, limit), _COUNT]
         counted = first_document(await read_below(context, error, stages))
         context.progress.whole_ok = True
-        return {"n": 0} if counted is None else bson.decode(counted)
+        return {"n": 0} if counted is None else document_to_python(counted)
     return {"n": count if count <= _INT32_MAX else Int64(count)}
 
 

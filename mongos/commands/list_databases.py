@@ -7,6 +7,7 @@ from typing import Any
 import bson
 from bson.int64 import Int64
 
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import LIST_DATABASES
@@ -27,7 +28,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     answers = await each(shards, lambda shard: shard.command("admin", body, repeatable=True))
     found: dict[str, dict[str, Any]] = {}
     for answer in answers:
-        for row in bson.decode(answer.body)["databases"]:
+        for row in document_to_python(answer.body)["databases"]:
             if row["name"] == "local" or (row["name"] in _OF_THE_CLUSTER) != (answer.shard == CONFIG):
                 continue
             size = row.get("sizeOnDisk", 0)

@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import get_field
+from docstore.bson import document_to_python, get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.requests.map_reduce import Mode, Output, check_read_level, counts_document, job_of, output_of
@@ -113,7 +112,7 @@ async def _run_of(remote: RemoteCursor) -> AsyncIterator[list[bytes]]:
 def _counts_of(answer: ShardReply) -> Counts:
     found = get_field(answer.body, "counts")
     assert found is not None, "the internal form answers with counts"
-    return Counts(**{name: int(value) for name, value in bson.decode(found[1]).items()})
+    return Counts(**{name: int(value) for name, value in document_to_python(found[1]).items()})
 
 
 async def _into_collection(merging: _Merging, output: Output) -> None:

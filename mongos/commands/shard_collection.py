@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
@@ -19,7 +18,7 @@ from mongos.routing.targeting import primary_of
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     namespace = args.value
-    key = ShardKey.parse(bson.decode(args["key"]))
+    key = ShardKey.parse(document_to_python(args["key"]))
     if args["collation"] is not None and parse_collation(args["collation"]) is not None:
         raise CommandError(Code.BadValue, "The collation for shardCollection must be {locale: 'simple'}")
     db, _ = split_namespace(namespace)

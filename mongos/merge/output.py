@@ -18,7 +18,7 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.stages.write import Merge, Out, WhenMatched, WhenNotMatched, check_target
-from docstore.bson import document_from, elements, from_python, get_field
+from docstore.bson import document_from, document_to_python, elements, from_python, get_field
 from docstore.bson.walk import OBJECT
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -78,7 +78,7 @@ async def _with_fields(context: Context, stage: Merge, target: Routing) -> Merge
     database, _, collection = target.namespace.partition(".")
     try:
         found = await on_primary(context, target, database, {"listIndexes": collection})
-        indexes = [bson.decode(raw) for raw in cursor_of(found).documents]
+        indexes = [document_to_python(raw) for raw in cursor_of(found).documents]
     except CommandError as error:
         if error.code != Code.NamespaceNotFound:
             raise
@@ -146,7 +146,7 @@ class OutOutput:
         options: dict[str, Any] = {}
         indexes: list[RawBSONDocument] = []
         for raw in cursor_of(found).documents:
-            options = dict(bson.decode(raw)["options"])
+            options = dict(document_to_python(raw)["options"])
             listed = await self._ask({"listIndexes": self._collection})
             indexes = [RawBSONDocument(index) for index in cursor_of(listed).documents]
         if options.get("capped"):

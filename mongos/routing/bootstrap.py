@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.net import NetworkError, Pool
 
@@ -93,7 +92,7 @@ async def find_config_servers(
 
 async def _hello(pool: Pool, host: str) -> dict[str, Any] | None:
     try:
-        return bson.decode(await pool.command(host, "admin", {"hello": 1}, timeout=_HELLO_SECONDS))
+        return document_to_python(await pool.command(host, "admin", {"hello": 1}, timeout=_HELLO_SECONDS))
     except NetworkError:
         return None
 

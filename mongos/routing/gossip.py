@@ -5,10 +5,9 @@ Always true: what is shown never goes back.
 
 from __future__ import annotations
 
-import bson
 from bson.timestamp import Timestamp
 
-from docstore.bson import get_field
+from docstore.bson import document_to_python, get_field
 from docstore.commands.gossip import NO_GOSSIP, encode_gossip
 from docstore.optime import unpack_timestamp
 
@@ -30,4 +29,4 @@ class Gossip:
             return
         self._time = int.from_bytes(stamp[1], "little")
         time: Timestamp = unpack_timestamp(self._time)
-        self.shown = encode_gossip({"operationTime": time, "$clusterTime": bson.decode(found[1])})
+        self.shown = encode_gossip({"operationTime": time, "$clusterTime": document_to_python(found[1])})

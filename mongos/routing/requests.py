@@ -12,7 +12,7 @@ from typing import Any
 
 import bson
 
-from docstore.bson import array_documents, document_from, documents_array, elements, get_field
+from docstore.bson import array_documents, document_from, document_to_python, documents_array, elements, get_field
 from docstore.bson.walk import ARRAY
 from docstore.commands.context import Context
 from docstore.sharding.version import ShardVersion
@@ -34,7 +34,7 @@ class ShardReply:
 
     def decoded(self) -> dict[str, Any]:
         """The reply's own fields."""
-        return bson.decode(self.relayed())
+        return document_to_python(self.relayed())
 
     def relayed(self) -> bytes:
         """The reply without what the dispatcher adds to every reply, for passing it on to the client."""

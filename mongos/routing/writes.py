@@ -15,8 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.chunks import Chunk
@@ -176,7 +175,7 @@ class BatchWrite:
             if is_stale(error.code):
                 return set(request.indexes)
             raise
-        return self._take(request, bson.decode(answer.body))
+        return self._take(request, document_to_python(answer.body))
 
     def _take(self, request: _Request, reply: dict[str, Any]) -> set[int]:
         left: set[int] = set()

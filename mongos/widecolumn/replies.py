@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import bson
-
 from docstore.bson import (
     ARRAY,
     array_documents,
@@ -51,4 +49,4 @@ def _added(explained: Sequence[dict[str, Any]], answers: Sequence[ShardReply]) -
 def warnings_of(answers: Iterable[ShardReply]) -> list[str]:
     """The warnings of all shards."""
     found = [get_field(answer.body, "warnings") for answer in answers]
-    return [text for value in found if value is not None for text in bson.decode(value[1]).values()]
+    return [text for value in found if value is not None for text in document_to_python(value[1]).values()]

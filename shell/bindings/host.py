@@ -17,6 +17,7 @@ from typing import Any
 import bson
 
 import docstore
+from docstore.bson import document_to_python
 from shell.address import MECHANISMS, Credentials, parse_address
 from shell.bindings import files
 from shell.bindings.screen import Screen
@@ -93,7 +94,7 @@ class Host:
         connection = self._deployment(int(self._control[_CONNECTION]))
         preference = None
         if self._control[_BY_PREFERENCE]:
-            preference = bson.decode(request).get("$readPreference", ANY_MEMBER)
+            preference = document_to_python(request).get("$readPreference", ANY_MEMBER)
         with self._watcher(connection, request):
             answer = connection.run(request, preference=preference, server=int(self._control[_SERVER]))
         self._control[_SERVER] = connection.last_server
@@ -102,11 +103,11 @@ class Host:
     def _watcher(self, connection: Deployment, request: bytes) -> OperationWatcher | nullcontext[None]:
         name = request[5 : request.index(b"\0", 5)]
         if self._screen.live and name in WATCHED:
-            return OperationWatcher(connection, bson.decode(request), self._screen)
+            return OperationWatcher(connection, document_to_python(request), self._screen)
         return nullcontext()
 
     def _call(self, request: bytes) -> bytes:
-        fields = bson.decode(request)
+        fields = document_to_python(request)
         return bson.encode({"value": self._functions[fields["name"]](*fields["values"])})
 
     def _deployment(self, number: int) -> Deployment:

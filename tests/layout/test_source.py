@@ -96,3 +96,14 @@ def test_nothing_is_left_for_later(path: Path) -> None:
     assert not UNFINISHED.search(text)
     caught = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ExceptHandler) and node.type is None]
     assert not caught, "a bare except"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if "shell" not in path.parts], ids=name_of)
+def test_documents_are_decoded_so_that_every_date_that_bson_has_comes_through(path: Path) -> None:
+    """`bson.decode` without options refuses dates before year 1 and after year 9999: `docstore.bson` has one that
+    does not."""
+    for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+        plain = (
+            ast.unparse(call.func) in ("bson.decode", "bson.BSON.decode") and len(call.args) + len(call.keywords) < 2
+        )
+        assert not plain, f"line {call.lineno}: use document_to_python"

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import bson
-
 from docstore.bson import document_to_python, get_field
 from docstore.collection.collection import pack_counters, unpack_counters
 from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog, entry_optime
@@ -66,7 +64,7 @@ def _tell(
             assert merger is not None, "the store has the mode of its records"
             kept = None if present is None or o is None else merger.rolled_back(o[1], key, present)
             if kept is not None:
-                on_removed(bson.decode(entry)["ns"], kept)
+                on_removed(document_to_python(entry)["ns"], kept)
         elif family is Family.RECORDS and key not in told:
             told.add(key)
             present = engine.get(Family.RECORDS, key)

@@ -15,8 +15,17 @@ from typing import Any
 
 import bson
 from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import append_fields, array_documents, document_from, elements, get_field, get_path
+from docstore.bson import (
+    append_fields,
+    array_documents,
+    document_from,
+    document_to_python,
+    elements,
+    get_field,
+    get_path,
+)
 from docstore.bson.walk import ARRAY, OBJECT, STRING
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher, Outcome, Pending
@@ -123,7 +132,7 @@ def _create_indexes(db: str, documents: tuple[bytes, ...]) -> bytes:
     if len(collections) != 1:
         raise CommandError(Code.BadValue, "one insert describes indexes of one collection")
     body = bson.encode({"createIndexes": collections.pop()})
-    indexes = bson.encode({"indexes": [bson.decode(each) for each in specifications], "$db": db})
+    indexes = bson.encode({"indexes": [RawBSONDocument(each) for each in specifications], "$db": db})
     return append_fields(body, indexes[4:-1])
 
 
@@ -214,7 +223,7 @@ def _last_error(dispatcher: Dispatcher, request: Message, peer: ClientConnection
 
 def _waited(reply: bytes) -> dict[str, Any]:
     """The fields of getLastError that a wait adds."""
-    body = bson.decode(reply)
+    body = document_to_python(reply)
     error = body.get("writeConcernError") or (body if body.get("ok") == 0 else None)
     if error is None:
         return {}

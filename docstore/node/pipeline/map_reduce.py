@@ -20,6 +20,7 @@ from uuid import UUID
 import bson
 from bson.objectid import ObjectId
 
+from docstore.bson import document_to_python
 from docstore.bson.walk import ARRAY
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -216,7 +217,7 @@ def _notes(node: DataNode) -> list[dict[str, Any]]:
     collection = node.store.collection(UNFINISHED)
     if collection is None:
         return []
-    return [bson.decode(raw) for raw in node.engine.values(Family.RECORDS, collection.prefix, collection.end)]
+    return [document_to_python(raw) for raw in node.engine.values(Family.RECORDS, collection.prefix, collection.end)]
 
 
 def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:
@@ -231,5 +232,5 @@ def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:
         node.store.drop_collection(unit, UNFINISHED)
         return
     for record_id, raw in left:
-        if bson.decode(raw)["_id"] == temporary:
+        if document_to_python(raw)["_id"] == temporary:
             unit.remove(notes, record_id, raw)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Response, Role, Type
@@ -14,7 +13,7 @@ from docstore.replicaset.administration import initiate
 def run(context: Context, arguments: Arguments) -> Response:
     # The shell of 2012 sends a number when it was called without an argument.
     given = arguments.value
-    return initiate(replica_set_of(context), bson.decode(given) if isinstance(given, bytes) else {})
+    return initiate(replica_set_of(context), document_to_python(given) if isinstance(given, bytes) else {})
 
 
 COMMAND = Command(

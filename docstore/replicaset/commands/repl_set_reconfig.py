@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Response, Role, Type
@@ -12,7 +11,7 @@ from docstore.replicaset.administration import reconfigure
 
 
 def run(context: Context, arguments: Arguments) -> Response:
-    document = bson.decode(arguments.value)
+    document = document_to_python(arguments.value)
     return reconfigure(replica_set_of(context), document, force=arguments["force"], deadline=context.deadline)
 
 

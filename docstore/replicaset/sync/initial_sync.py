@@ -24,7 +24,7 @@ import bson
 from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-from docstore.bson import get_field
+from docstore.bson import document_to_python, get_field
 from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions, parse_options
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.oplog.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
@@ -148,7 +148,7 @@ class InitialSync:
         """Views are not among them: what defines them is in `system.views`, which is."""
         found = []
         reply = await self._remote.command("admin", {"listDatabases": 1, "nameOnly": True})
-        for database in bson.decode(reply)["databases"]:
+        for database in document_to_python(reply)["databases"]:
             name = database["name"]
             if name == "local":
                 continue
@@ -194,7 +194,7 @@ class InitialSync:
         mode = mode_of(self._store, collection)
         request = mode.page_request(collection.name, None)
         while request is not None:
-            page = bson.decode(await self._remote.command(collection.database, request))
+            page = document_to_python(await self._remote.command(collection.database, request))
             with self._store.unit(replicated=False) as unit:
                 self._progress.documents += mode.store_page(unit, collection, page)
                 unit.commit()

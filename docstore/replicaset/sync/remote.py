@@ -13,7 +13,7 @@ from bson.codec_options import CodecOptions
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import array_documents, get_field
+from docstore.bson import array_documents, document_to_python, get_field
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime, unpack_timestamp
 
@@ -41,7 +41,7 @@ class RemoteMember:
         return await self._pool.command(self.address, database, body, timeout=timeout or self._timeout)
 
     async def rollback_id(self) -> int:
-        return int(bson.decode(await self.command("admin", {"replSetGetRBID": 1}))["rbid"])
+        return int(document_to_python(await self.command("admin", {"replSetGetRBID": 1}))["rbid"])
 
     async def last_optime(self) -> OpTime | None:
         """The newest entry of its log."""
@@ -123,5 +123,5 @@ def batch_of(reply: bytes) -> tuple[int, list[bytes]]:
 
 def optime_of(document: bytes) -> OpTime:
     """`(t, ts)` of an entry or of a projection of one."""
-    decoded = bson.decode(document)
+    decoded = document_to_python(document)
     return OpTime(int(decoded.get("t", -1)), (decoded["ts"].time << 32) | decoded["ts"].inc)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import bson
 from bson.binary import Binary
 
+from docstore.bson import document_to_python
 from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.storage import Batch, Family
 
@@ -37,7 +37,7 @@ async def copy_rows(store: Store, remote: RemoteMember) -> int:
     """Copy all of the source's rows; how many. Errors: NetworkError, CommandError."""
     copied, key, more = 0, b"", True
     while more:
-        reply = bson.decode(await remote.command("admin", {COMMAND_NAME: 1, "after": Binary(key)}))
+        reply = document_to_python(await remote.command("admin", {COMMAND_NAME: 1, "after": Binary(key)}))
         rows, more = reply["rows"], reply["more"]
         batch = Batch()
         for key, row in zip(rows[::2], rows[1::2], strict=True):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-import bson
-
-from docstore.bson import BINARY, Value, get_field
+from docstore.bson import BINARY, Value, document_to_python, get_field
 from docstore.errors import Code, CommandError
 from docstore.kernel.columns.encoding import WHOLE
 from docstore.query.value.values import TYPE_NAMES
@@ -63,8 +61,8 @@ def _is_sound(entry: Entry) -> bool:
 def seen_parts(documents: Sequence[bytes], write: RowWrite) -> list[ObservedPage]:
     """What was read of the row of a write. BadValue."""
     try:
-        return [seen_of(bson.decode(raw), write.keyspace, write.family, write.key) for raw in documents]
-    except (KeyError, TypeError, ValueError, struct.error, bson.errors.BSONError):
+        return [seen_of(document_to_python(raw), write.keyspace, write.family, write.key) for raw in documents]
+    except (KeyError, TypeError, ValueError, struct.error, CommandError):
         raise _malformed() from None
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
@@ -31,7 +30,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         raise CommandError(
             Code.IllegalOperation, f"this is already the shard {known.name} of the cluster {known.cluster}"
         )
-    document = bson.decode(arguments["shardIdentity"])
+    document = document_to_python(arguments["shardIdentity"])
     await shard.records.committed(shard.records.write((SYSTEM_VERSION, document)))
     return {}
 

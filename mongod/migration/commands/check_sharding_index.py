@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
@@ -19,7 +18,7 @@ def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     collection = node_of(context).store.collection(arguments.value)
     if collection is None:
         raise CommandError(Code.NamespaceNotFound, "ns not found")
-    key_index(collection, ShardKey.parse(bson.decode(arguments["keyPattern"])))
+    key_index(collection, ShardKey.parse(document_to_python(arguments["keyPattern"])))
     return {}
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
@@ -15,7 +14,7 @@ from mongod.migration.shard import shard_of
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     shard = shard_of(context)
-    version = ShardVersion.from_document(bson.decode(arguments["version"]))
+    version = ShardVersion.from_document(document_to_python(arguments["version"]))
     identity = await shard.move(
         arguments.value, arguments["min"], arguments["max"], version.epoch, arguments["toShard"]
     )

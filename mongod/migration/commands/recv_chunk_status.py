@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
@@ -25,8 +24,8 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         "state": status.state.name.lower(),
         "reason": status.reason,
         "ns": migration.namespace,
-        "min": bson.decode(migration.range.min.raw),
-        "max": bson.decode(migration.range.max.raw),
+        "min": document_to_python(migration.range.min.raw),
+        "max": document_to_python(migration.range.max.raw),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import bson
 from bson.binary import Binary
 
+from docstore.bson import document_to_python
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
@@ -27,7 +28,7 @@ from mongod.migration.shard import Shard, shard_of
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     shard = shard_of(context)
     namespace: str = arguments.value
-    key = ShardKey.parse(bson.decode(arguments["key"]))
+    key = ShardKey.parse(document_to_python(arguments["key"]))
     if split_namespace(namespace)[1].startswith("system.") or split_namespace(namespace)[0] in ("admin", "local"):
         raise CommandError(Code.IllegalOperation, f"{namespace} cannot be sharded")
     await log(shard, "shardCollection.start", namespace, {"shardKey": key.document(), "primary": shard.name})

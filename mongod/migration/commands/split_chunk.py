@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
@@ -19,11 +18,11 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     shard = shard_of(context)
     if arguments["from"] != shard.name:
         raise CommandError(Code.ConflictingOperationInProgress, f"this is {shard.name}, not {arguments['from']}")
-    key = ShardKey.parse(bson.decode(arguments["keyPattern"]))
+    key = ShardKey.parse(document_to_python(arguments["keyPattern"]))
     bounds = key.range(arguments["min"], arguments["max"])
     points = [key.bound(raw) for raw in arguments["splitKeys"]]
     shard.check_not_moving(arguments.value, bounds)
-    reply = bson.decode(
+    reply = document_to_python(
         await shard.config_servers().command(
             requests.commit_chunk_split(arguments.value, arguments["epoch"], shard.name, bounds, points)
         )

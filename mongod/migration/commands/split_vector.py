@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.collection.collection import Collection
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -27,7 +26,7 @@ _NO_LIMIT = 1 << 62
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     node = node_of(context)
-    key = ShardKey.parse(bson.decode(arguments["keyPattern"]))
+    key = ShardKey.parse(document_to_python(arguments["keyPattern"]))
     low = key.min if arguments["min"] is None else key.prefix_bound(arguments["min"])
     high = key.max if arguments["max"] is None else key.prefix_bound(arguments["max"])
     if low.key >= high.key:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import bson
-
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.sharding import requests
@@ -43,7 +42,7 @@ async def find_out(config: ConfigServers, migration: Migration) -> ConfigAnswere
 
 async def _ask(config: ConfigServers, migration: Migration, command: dict[str, Any]) -> dict[str, Any] | ConfigAnswered:
     try:
-        return bson.decode(await config.command(command))
+        return document_to_python(await config.command(command))
     except CommandError as error:
         if error.code in _REFUSED:
             return ConfigAnswered(CommitOutcome.NOT_DONE)

@@ -10,7 +10,7 @@ import bson
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import Value, append_fields, array_from
+from docstore.bson import Value, append_fields, array_from, document_to_python
 from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
 from docstore.net import ReplicaSetClient
@@ -49,7 +49,7 @@ class RecipientLink:
 
         OperationFailed when it refuses or takes too long.
         """
-        indexes = [bson.decode(index.spec.raw) for index in collection.indexes.values() if not index.is_id]
+        indexes = [RawBSONDocument(index.spec.raw) for index in collection.indexes.values() if not index.is_id]
         command = {"_recvChunkStart": 1, **migration_fields(self._migration), "indexes": indexes}
         command |= {"options": RawBSONDocument(collection.options.raw)}
         if mark is not None:
@@ -58,7 +58,7 @@ class RecipientLink:
         status = {"_recvChunkStatus": 1, "migrationId": self._migration.id, "waitMillis": 1000}
         deadline = asyncio.get_running_loop().time() + PREPARE_SECONDS
         while True:
-            found = bson.decode(await self._ask(status, retry=True))
+            found = document_to_python(await self._ask(status, retry=True))
             if found["state"] == "receiving":
                 return
             if found["state"] == "ended" or asyncio.get_running_loop().time() > deadline:

@@ -16,6 +16,7 @@ from typing import Any
 
 import bson
 
+from docstore.bson import document_to_python
 from docstore.commands.parameters import ServerParameter
 from docstore.errors import Code, CommandError
 from docstore.log import component
@@ -137,7 +138,7 @@ def aged(command: bytes, seconds: int) -> bytes:
     """
     if not seconds or b"ttl\0" not in command:
         return command
-    fields = bson.decode(command)
+    fields = document_to_python(command)
     columns = [fields]
     for mutation in fields.get("mutations", ()):
         columns.append(mutation.get("insert", {}))

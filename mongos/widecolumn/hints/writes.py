@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import bson
 from bson.int64 import Int64
 
-from docstore.bson import NULL, UNDEFINED, append_fields, documents_array
+from docstore.bson import NULL, UNDEFINED, append_fields, document_to_python, documents_array
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -69,6 +68,6 @@ async def _keep_request(context: Context, arguments: Arguments, level: Level) ->
     batch = context.command.name == "wcBatchMutate"
     if batch:
         body = append_fields(body, b"\x04mutations\0" + documents_array(arguments["mutations"]))
-    written = bson.decode(body)["timestamp"]
+    written = document_to_python(body)["timestamp"]
     reply: dict[str, Any] = {"n": len(arguments["mutations"])} if batch else {"timestamp": Int64(written)}
     return {**reply, "hinted": True} if await keep(router_of(context), context.db, body, level) else reply

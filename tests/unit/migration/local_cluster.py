@@ -19,6 +19,7 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from configsvr.composition import extension as config_extension
+from docstore.bson import document_to_python
 from docstore.collection.store import Store
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
@@ -123,7 +124,7 @@ class Network:
         check: bool = True,
     ) -> bytes:
         body = command if isinstance(command, bytes) else bson.encode(command)
-        name = next(iter(bson.decode(body)))
+        name = next(iter(document_to_python(body)))
         member = self.members.get(address)
         if member is None:
             raise NetworkError(address, "nobody listens", sent=False)
@@ -290,7 +291,7 @@ class Cluster:
 
     async def ask(self, name: str, command: Mapping[str, Any], db: str = "admin") -> dict[str, Any]:
         """The reply of a member; CommandError or NetworkError."""
-        return bson.decode(await self.network.command(f"{name}:1", db, command))
+        return document_to_python(await self.network.command(f"{name}:1", db, command))
 
     async def refresh(self) -> Routing:
         reply = await self.network.command("config:1", "admin", routing_request(NAMESPACE, None))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
+from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 
 from docstore.commands.concerns import ReadMode, ReadPreference
@@ -184,5 +184,5 @@ def test_secondaries_that_are_too_far_behind_are_left_out() -> None:
 
 
 def test_a_members_last_write_is_read_from_hello() -> None:
-    hello = {"setName": "s", "secondary": True, "lastWrite": {"lastWriteDate": datetime(1970, 1, 2)}}
+    hello = {"setName": "s", "secondary": True, "lastWrite": {"lastWriteDate": DatetimeMS(86_400_000)}}
     assert member_from_hello("a:1", hello, 0.001, 7.0).last_write == 86400.0
