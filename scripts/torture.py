@@ -1,0 +1,98 @@
+"""A cluster of real processes under faults, and a judgement of what its clients saw.
+
+    scripts/torture set3|set5|shards --minutes N [--seed S] [--reference] [--judge-w1-as-majority] [--keep DIRECTORY]
+
+The run has namespaces of its own for network, mounts and processes (made with `unshare`; who is not root gets a user
+namespace too), so every server has an address of its own, any direction between two can be cut, and nothing outlives
+the run. The seed decides which faults come in which order, not when each packet arrives: a run cannot be replayed, but
+its kind can. Exit status 1 when there was an anomaly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.torture.report import Report
+from tests.torture.sets import Plan, torture_set
+
+INSIDE = "DOCSTORE_TORTURE_DIRECTORY"
+"""Set for the process inside the namespaces: the directory of the run."""
+MEMBERS = {"set3": 3, "set5": 5}
+
+
+def main() -> int:
+    arguments = _arguments()
+    directory = os.environ.get(INSIDE)
+    if directory is not None:
+        return _run(arguments, Path(directory))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if arguments.keep is not None:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        return _enter(arguments.keep.absolute())
+    temporary = Path(tempfile.mkdtemp(prefix="docstore-torture-"))
+    try:
+        return _enter(temporary)
+    finally:
+        shutil.rmtree(temporary)
+
+
+def namespaces() -> list[str]:
+    """What goes in front of a command that is to have network, mounts and processes of its own."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+def _arguments() -> Any:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("configuration", choices=sorted(MEMBERS))
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--reference", action="store_true", help="run on what DOCSTORE_REFERENCE starts")
+    parser.add_argument("--judge-w1-as-majority", action="store_true", help="must find anomalies: shows that we look")
+    parser.add_argument("--keep", type=Path, help="leave data, logs, history and faults in this directory")
+    return parser.parse_args()
+
+
+def _enter(directory: Path) -> int:
+    """This script again, in namespaces of its own."""
+    process = subprocess.Popen(
+        [*namespaces(), sys.executable, *sys.argv], env={**os.environ, INSIDE: str(directory)}, stdin=subprocess.DEVNULL
+    )
+    try:
+        return process.wait()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _run(arguments: Any, directory: Path) -> int:
+    reference = os.environ.get("DOCSTORE_REFERENCE") if arguments.reference else None
+    if arguments.reference and reference is None:
+        print("DOCSTORE_REFERENCE names no reference", file=sys.stderr)
+        return 2
+    plan = Plan(
+        members=MEMBERS[arguments.configuration],
+        seconds=arguments.minutes * 60,
+        seed=arguments.seed,
+        directory=directory,
+        reference=reference,
+        judge_w1_as_majority=arguments.judge_w1_as_majority,
+    )
+    print(f"{arguments.configuration}, {arguments.minutes} minutes, seed {arguments.seed}", flush=True)
+    report: Report = asyncio.run(torture_set(plan))
+    print(report, flush=True)
+    return 1 if report.anomalies else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""A replica set of three or five under faults, and the judgement of what its clients saw."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests.checkers.availability import longest_unavailability
+from tests.checkers.durability import check_counters, check_inserts, check_rollback_files
+from tests.checkers.history import Anomaly, History, Operation, of_majority
+from tests.checkers.lists import check_lists
+from tests.checkers.members import check_hashes
+from tests.checkers.registers import Undecided, check_registers
+from tests.checkers.sessions import check_sessions
+from tests.torture.clients import DATABASE, Client, World
+from tests.torture.faults import FAILURES, Nemesis, full_members, primary_of, reconfigure
+from tests.torture.final_state import NotReached, documents, eventually, hashes, rolled_back, settled
+from tests.torture.network import Network
+from tests.torture.processes import Processes, Server
+from tests.torture.report import Report
+
+SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 400}
+QUIET_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run. `judge_w1_as_majority` takes every acknowledged write for durable, which must show anomalies."""
+
+    members: int
+    seconds: float
+    seed: int
+    directory: Path
+    reference: str | None = None
+    judge_w1_as_majority: bool = False
+    clients: int = 12
+    pause: float = 0.04
+
+
+async def torture_set(plan: Plan) -> Report:
+    """Run, heal, judge."""
+    processes = Processes(plan.directory, Network(), plan.reference)
+    try:
+        group = [processes.add(f"member{number}", "mongod", ["--replSet", "torture"]) for number in range(plan.members)]
+        await processes.start(*group)
+        await initiate("torture", group)
+        nemesis = Nemesis(processes, [group], plan.seed)
+        world = World(History(time.monotonic), [server.address for server in group], plan.seed, time.monotonic())
+        clients = [asyncio.create_task(Client(n, world, plan.pause).run()) for n in range(plan.clients)]
+        await asyncio.sleep(QUIET_SECONDS)
+        await nemesis.run(plan.seconds)
+        await nemesis.heal()
+        await asyncio.sleep(QUIET_SECONDS)
+        world.stopped = True
+        ended = time.monotonic()
+        await asyncio.gather(*clients)
+        report = Report(
+            title=f"set of {plan.members}, seed {plan.seed}" + (", reference" if plan.reference else ""),
+            operations=world.history.operations,
+            faults=nemesis.done,
+            errors=world.errors,
+            seconds=ended - world.started,
+            unavailable=longest_unavailability(world.history, world.started, ended),
+            anomalies=nemesis.anomalies,
+        )
+        await _judge(report, plan, processes, group)
+        _keep(plan, world.history, nemesis, report)
+        return report
+    finally:
+        processes.stop()
+
+
+async def initiate(name: str, group: list[Server], **fields: Any) -> None:
+    members = [{"_id": number, "host": server.address} for number, server in enumerate(group)]
+    config = {"_id": name, "members": members, "settings": SETTINGS, **fields}
+    await group[0].ask({"replSetInitiate": config}, timeout=30)
+
+    async def wrong() -> str:
+        hellos = await asyncio.gather(*[server.ask({"hello": 1}) for server in group])
+        up = [hello for hello in hellos if hello.get("isWritablePrimary") or hello.get("secondary")]
+        return "" if len(up) == len(group) and await primary_of(group) else f"{len(up)} members are up"
+
+    await eventually(f"{name} begins", wrong, 60)
+
+
+async def full_strength(group: list[Server]) -> None:
+    """Return when every server of the group is a full member again. NotReached."""
+
+    async def wrong() -> str:
+        await reconfigure(group, lambda members: full_members(group, members))
+        primary = await primary_of(group)
+        if primary is None:
+            return "no primary"
+        members = (await primary.ask({"replSetGetConfig": 1}))["config"]["members"]
+        return "" if full_members(group, members) == members else "members are missing"
+
+    await eventually(f"{group[0].name} and others are full members", wrong, 90)
+
+
+async def _judge(report: Report, plan: Plan, processes: Processes, group: list[Server]) -> None:
+    try:
+        await full_strength(group)
+        await settled(group, DATABASE)
+        primary = await primary_of(group)
+        if primary is None:
+            raise NotReached("the primary is gone again")
+        state = {name: await documents(primary.address, DATABASE, name) for name in ("lists", "counters", "inserts")}
+        found = dict(zip([each.name for each in group], [await hashes(each, DATABASE) for each in group], strict=True))
+    except (NotReached, *FAILURES) as error:
+        report.anomalies.append(Anomaly("not live", f"all faults are mended, and yet: {error!r}"))
+        return
+    kept = [document for server in group for document in rolled_back(plan.directory / server.name)]
+    report.notes.append(f"documents in rollback files: {len(kept)}")
+    report.anomalies += check_hashes(found)
+    judge_history(report, plan, state, kept)
+
+
+def judge_history(
+    report: Report, plan: Plan, state: dict[str, list[dict[str, Any]]], kept: list[dict[str, Any]]
+) -> None:
+    """`state`: the documents of each collection in the end; `kept`: those of all rollback files."""
+    operations = [_believed(each) for each in report.operations] if plan.judge_w1_as_majority else report.operations
+    lists = {row["_id"]: row["v"] for row in state["lists"]}
+    inserts = {row["_id"] for row in state["inserts"]}
+    found = check_lists(operations, lists) + check_sessions(operations, lists)
+    found += check_counters(operations, {row["_id"]: row["v"] for row in state["counters"]})
+    found += check_inserts(operations, inserts)
+    try:
+        found += check_registers(of_majority(operations))
+    except Undecided as error:
+        report.undecided.append(str(error))
+    if plan.reference is None:
+        # A reference that is killed may lose what no majority acknowledged and what its journal did not have yet.
+        elements = {(row["_id"], value) for row in kept if isinstance(row.get("v"), list) for value in row["v"]}
+        found += check_rollback_files(
+            operations,
+            final_ids=inserts,
+            final_lists=lists,
+            kept_ids={row["_id"] for row in kept},
+            kept_elements=elements,
+        )
+    report.anomalies += found
+
+
+def _believed(operation: Operation) -> Operation:
+    return replace(operation, w="majority") if operation.w == 1 else operation
+
+
+def _keep(plan: Plan, history: History, nemesis: Nemesis, report: Report) -> None:
+    """Into the directory of the run, for whoever looks into it afterwards."""
+    history.save(plan.directory / "history.jsonl")
+    (plan.directory / "faults.txt").write_text("\n".join(nemesis.story) + "\n")
+    (plan.directory / "report.txt").write_text(f"{report}\n")
