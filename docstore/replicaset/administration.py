@@ -1,13 +1,11 @@
 """The administrator's commands that take more than one event: initiate, reconfigure, step down.
 
-Initiating asks every proposed member before anything is installed: each must answer, be of the same set name, have
-no configuration and no data. Reconfiguring waits for the configuration before to settle, and after the change until
-the new one is on a majority of its voters.
+Before anything is installed the members are asked (`quorum_check`). Reconfiguring waits for the configuration before to
+settle, and after the change until the new one is on a majority of its voters.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from time import monotonic
@@ -15,34 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
 
-from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
-from docstore.net.errors import NetworkError
-from docstore.replicaset.codec import encode_request
+from docstore.replicaset.quorum_check import check_change, check_initiation
 from docstore.replication.config import (
     MemberConfig,
     ReplicaSetConfig,
     Settings,
     parse_config,
-    validate,
 )
 from docstore.replication.messages import (
-    NO_CONFIG,
     FollowerState,
-    HeartbeatRequest,
     Initiate,
     Progress,
     Reconfigure,
     StepDown,
 )
 from docstore.replication.progress import on_majority
-from docstore.replication.reconfig import check_first, unsettled
+from docstore.replication.reconfig import check_first, check_rules, proposed, unsettled
 from docstore.replication.states import MemberState
 
 if TYPE_CHECKING:
     from docstore.replicaset.replicaset import ReplicaSet
 
-QUORUM_CHECK_SECONDS = 5.0
 SETTLE_SECONDS = 10.0
 
 
@@ -70,7 +62,7 @@ async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict
             else "Nodes being used for config servers must be started with the --configsvr flag",
         )
     check_first(config, membership.state.set_name, membership.state.own_hosts)
-    await _check_quorum(replica_set, config)
+    await check_initiation(membership, config)
     if membership.state.config is not None:
         raise CommandError(Code.AlreadyInitialized, "already initialized")
     seed = membership.seed_log()
@@ -90,11 +82,17 @@ async def reconfigure(
     if state.config is None:
         raise CommandError(Code.NotYetInitialized, "no replset config has been received")
     config = parse_config(document)
-    validate(config)
+    if any(member.newly_added for member in config.members):
+        raise CommandError(
+            Code.InvalidReplicaSetConfig, "Cannot provide newlyAdded field to member config during reconfig."
+        )
+    check_rules(config)
     await membership.find_own_hosts(config)
     limit = _seconds_left(deadline)
     if not force and state.writable:
         await replica_set.wait_for(lambda: not state.writable or not unsettled(state), limit)
+    if not force:
+        await check_change(membership, state.config, proposed(state, config, force=False))
     installed = await membership.request(lambda token: Reconfigure(config=config, force=force, token=token))
     if force:
         return {}
@@ -160,37 +158,3 @@ def _completed(config: ReplicaSetConfig) -> ReplicaSetConfig:
         settings = replace(settings, replica_set_id=ObjectId())
     members = tuple(replace(member, newly_added=False) for member in config.members)
     return replace(config, term=0, settings=settings, members=members)
-
-
-async def _check_quorum(replica_set: ReplicaSet, config: ReplicaSetConfig) -> None:
-    own = replica_set.membership.state.own_hosts
-    others = [member.host for member in config.members if member.host not in own]
-    why = await asyncio.gather(*[_refusal(replica_set, config, host) for host in others])
-    failed = [f"{host} failed with {reason}" for host, reason in zip(others, why, strict=True) if reason]
-    if failed:
-        raise CommandError(
-            Code.NodeNotFound,
-            "replSetInitiate quorum check failed because not all proposed set members responded affirmatively: "
-            + ", ".join(failed),
-        )
-
-
-async def _refusal(replica_set: ReplicaSet, config: ReplicaSetConfig, host: str) -> str:
-    """Why `host` cannot be a member; empty when it can. Errors: those that name a state of the set."""
-    request = HeartbeatRequest(
-        set_name=config.set_name, sender=replica_set.host, sender_id=-1, config=NO_CONFIG, term=0
-    )
-    try:
-        raw = await replica_set.membership.pool.command(
-            host, "admin", encode_request(request), timeout=QUORUM_CHECK_SECONDS
-        )
-    except (NetworkError, CommandError) as error:
-        return str(error)
-    reply = document_to_python(raw)
-    if reply.get("v", NO_CONFIG.version) != NO_CONFIG.version:
-        raise CommandError(
-            Code.AlreadyInitialized, f"'{host}' is already initiated with a configuration of set {reply.get('set')}"
-        )
-    if reply.get("hasData"):
-        raise CommandError(Code.CannotInitializeNodeWithData, f"'{host}' has data already, cannot initiate set.")
-    return ""

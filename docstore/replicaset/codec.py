@@ -1,7 +1,8 @@
 """The core's messages as commands between members: `replSetHeartbeat`, `replSetRequestVotes`, `replSetUpdatePosition`,
 `replSetStepUp`. Names and shapes are MongoDB's where it has the field.
 
-Departures: a heartbeat also carries the sender's commit point (`lastOpCommitted`), and the reply to an update of
+Departures: all carry the sender's `replicaSetId`, a heartbeat also its commit point (`lastOpCommitted`), a position the
+member's host, and the reply to an update of
 positions carries what MongoDB sends as metadata of the oplog cursor.
 """
 
@@ -11,11 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from bson.int64 import Int64
+from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime, pack_timestamp, unpack_timestamp
-from docstore.replication.config import ConfigVersion, parse_config
+from docstore.replication.config import ConfigVersion, ReplicaSetConfig, parse_config, validate
 from docstore.replication.messages import (
     NO_MEMBER,
     HeartbeatReply,
@@ -45,6 +47,7 @@ def encode_request(request: Request) -> Document:
                 "configTerm": Int64(request.config.term),
                 "term": Int64(request.term),
                 "lastOpCommitted": request.commit_point.to_document(),
+                **_of_set(request.replica_set_id),
             }
         case VoteRequest():
             return {
@@ -56,6 +59,7 @@ def encode_request(request: Request) -> Document:
                 "configVersion": Int64(request.config.version),
                 "configTerm": Int64(request.config.term),
                 "lastAppliedOpTime": request.last_op.to_document(),
+                **_of_set(request.replica_set_id),
             }
         case PositionUpdate():
             return {
@@ -63,6 +67,7 @@ def encode_request(request: Request) -> Document:
                 "optimes": [
                     {
                         "memberId": Int64(position.member),
+                        "host": position.host,
                         "appliedOpTime": position.applied.to_document(),
                         "durableOpTime": position.durable.to_document(),
                     }
@@ -71,6 +76,7 @@ def encode_request(request: Request) -> Document:
                 "term": Int64(request.term),
                 "configVersion": Int64(request.config.version),
                 "configTerm": Int64(request.config.term),
+                **_of_set(request.replica_set_id),
             }
         case StepUpRequest():
             return {"replSetStepUp": 1, "skipDryRun": True}
@@ -84,6 +90,7 @@ def decode_heartbeat(body: Mapping[str, Any], token: int) -> HeartbeatRequest:
         config=_config_version(body),
         term=_number(body, "term"),
         commit_point=_optime(body, "lastOpCommitted"),
+        replica_set_id=_set_id(body),
         token=token,
     )
 
@@ -96,6 +103,7 @@ def decode_vote_request(body: Mapping[str, Any], token: int) -> VoteRequest:
         candidate=_number(body, "candidateIndex"),
         config=_config_version(body),
         last_op=_optime(body, "lastAppliedOpTime"),
+        replica_set_id=_set_id(body),
         token=token,
     )
 
@@ -110,11 +118,13 @@ def decode_positions(body: Mapping[str, Any], token: int) -> PositionUpdate:
         positions=tuple(
             Position(
                 member=_number(entry, "memberId"),
+                host=str(entry.get("host", "")),
                 applied=_optime(entry, "appliedOpTime"),
                 durable=_optime(entry, "durableOpTime"),
             )
             for entry in optimes
         ),
+        replica_set_id=_set_id(body),
         token=token,
     )
 
@@ -135,6 +145,7 @@ def encode_reply(reply: HeartbeatReply | VoteReply | PositionReply) -> Document:
                 "lastOpCommitted": reply.commit_point.to_document(),
                 "syncingTo": reply.sync_source,
                 "electable": reply.electable,
+                **_of_set(reply.replica_set_id),
             }
             if reply.election_time:
                 document["electionTime"] = unpack_timestamp(reply.election_time)
@@ -162,7 +173,7 @@ def decode_reply(request: Request, body: Mapping[str, Any]) -> HeartbeatReply | 
             config = body.get("config")
             return HeartbeatReply(
                 set_name=_text(body, "set"),
-                state=MemberState(_number(body, "state")),
+                state=_state(body),
                 term=_number(body, "term"),
                 config=ConfigVersion(_number(body, "configTerm"), _number(body, "v")),
                 applied=_optime(body, "appliedOpTime"),
@@ -171,8 +182,9 @@ def decode_reply(request: Request, body: Mapping[str, Any]) -> HeartbeatReply | 
                 primary_id=_number(body, "primaryId", NO_MEMBER),
                 sync_source=str(body.get("syncingTo", "")),
                 electable=bool(body.get("electable", False)),
-                election_time=pack_timestamp(body.get("electionTime", Timestamp(0, 0))),
-                config_document=None if config is None else parse_config(config),
+                election_time=_timestamp(body, "electionTime"),
+                replica_set_id=_set_id(body),
+                config_document=None if config is None else _config(config),
             )
         case VoteRequest():
             return VoteReply(
@@ -190,6 +202,41 @@ def decode_reply(request: Request, body: Mapping[str, Any]) -> HeartbeatReply | 
             )
         case StepUpRequest():
             return None
+
+
+def _config(document: object) -> ReplicaSetConfig:
+    """A whole configuration that may be installed as it is."""
+    if not isinstance(document, Mapping):
+        raise CommandError(Code.TypeMismatch, "field 'config' must be a document")
+    config = parse_config(document)
+    validate(config)
+    return config
+
+
+def _of_set(replica_set_id: ObjectId | None) -> Document:
+    return {} if replica_set_id is None else {"replicaSetId": replica_set_id}
+
+
+def _set_id(body: Mapping[str, Any]) -> ObjectId | None:
+    value = body.get("replicaSetId")
+    if value is not None and not isinstance(value, ObjectId):
+        raise CommandError(Code.TypeMismatch, "field 'replicaSetId' must be an ObjectId")
+    return value
+
+
+def _state(body: Mapping[str, Any]) -> MemberState:
+    number = _number(body, "state")
+    try:
+        return MemberState(number)
+    except ValueError:
+        raise CommandError(Code.BadValue, f"{number} is no state of a member that is known here") from None
+
+
+def _timestamp(body: Mapping[str, Any], name: str) -> int:
+    value = body.get(name, Timestamp(0, 0))
+    if not isinstance(value, Timestamp):
+        raise CommandError(Code.TypeMismatch, f"field '{name}' must be a timestamp")
+    return pack_timestamp(value)
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bson.errors import BSONError
+
 from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.log import component
@@ -20,12 +22,20 @@ from docstore.replicaset.local_state import LocalState
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
 from docstore.replication.effects import BecomePrimary, Drain, EffectQueue, Follow, Persist, Reply, Send, SteppedDown
-from docstore.replication.messages import Answered, Event, HeartbeatReply
+from docstore.replication.messages import (
+    Answered,
+    Event,
+    HeartbeatReply,
+    PositionReply,
+    VoteReply,
+)
 
 if TYPE_CHECKING:
     from docstore.net.pool import Pool
 
 LOG = component("REPL")
+UNREADABLE = (BSONError, ValueError, TypeError, LookupError, ArithmeticError)
+"""What reading a broken document raises."""
 
 
 class ExternalState(Protocol):
@@ -70,6 +80,8 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._misunderstood: set[str] = set()
+        """Members whose last reply could not be read."""
         self._closed = False
 
     def now(self) -> float:
@@ -173,13 +185,32 @@ class Driver:
         try:
             command = encode_request(effect.request)
             body = await self._pool.command(effect.to, "admin", command, timeout=effect.timeout)
-            reply = decode_reply(effect.request, document_to_python(body))
+            reply = self._readable(effect, body)
         except (NetworkError, CommandError) as failure:
             error = str(failure)
+        except UNREADABLE as failure:
+            error = f"the reply cannot be read: {failure!r}"
+            self._unreadable(effect.to, error)
         if isinstance(reply, HeartbeatReply) and reply.config_document is not None:
             await self._external.find_own_hosts(reply.config_document)
         took = self.now() - started
         self.deliver(Answered(peer=effect.to, request=effect.request, reply=reply, round_trip=took, error=error))
+
+    def _readable(self, effect: Send, body: bytes) -> HeartbeatReply | VoteReply | PositionReply | None:
+        """What the reply says. Errors: CommandError, logged here, for one that says nothing that we know."""
+        try:
+            reply = decode_reply(effect.request, document_to_python(body))
+        except CommandError as failure:
+            self._unreadable(effect.to, str(failure))
+            raise
+        self._misunderstood.discard(effect.to)
+        return reply
+
+    def _unreadable(self, host: str, reason: str) -> None:
+        """Whatever another member sends is no reason to end: it has not answered, which is said once."""
+        if host not in self._misunderstood:
+            self._misunderstood.add(host)
+            LOG.warning("The reply of a member cannot be read", hostAndPort=host, reason=reason)
 
     def _set_timer(self) -> None:
         wakeup = self._core.next_wakeup()

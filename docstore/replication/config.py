@@ -59,6 +59,11 @@ class MemberConfig:
     newly_added: bool = False
 
     @property
+    def identity(self) -> tuple[int, str]:
+        """Who it is: another host under the same id is another member, with another log."""
+        return self.id, self.host
+
+    @property
     def voter(self) -> bool:
         return self.votes == 1 and not self.newly_added
 
@@ -195,6 +200,16 @@ class ReplicaSetConfig:
             settings=self.settings.to_document(),
         )
         return document
+
+
+def is_foreign(ours: ObjectId | None, theirs: ObjectId | None) -> bool:
+    """Whether two `replica_set_id`s are of different sets. Before a configuration a member is of none."""
+    return ours is not None and theirs is not None and ours != theirs
+
+
+def different_sets(ours: ObjectId | None, theirs: ObjectId | None) -> str:
+    """Says so."""
+    return f"replica set IDs do not match, ours: {ours}; remote node's: {theirs}"
 
 
 def parse_config(document: Mapping[str, Any]) -> ReplicaSetConfig:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication import elections, following, heartbeats, leadership, reconfig
-from docstore.replication.config import ReplicaSetConfig
+from docstore.replication.config import ReplicaSetConfig, different_sets, is_foreign
 from docstore.replication.effects import Effects, Reply
 from docstore.replication.messages import (
     NO_VOTE,
@@ -152,6 +152,12 @@ class Core:
             refusal = CommandError(Code.NotYetInitialized, "no replset config has been received")
             out.append(Reply(token=event.token, result=refusal))
             return
+        if is_foreign(state.replica_set_id, event.replica_set_id):
+            refusal = CommandError(
+                Code.InvalidReplicaSetConfig, different_sets(state.replica_set_id, event.replica_set_id)
+            )
+            out.append(Reply(token=event.token, result=refusal))
+            return
         adopt_term(state, event.term, now, out)
         leadership.take_positions(state, event, now, out)
 
@@ -167,7 +173,9 @@ class Core:
             case PositionUpdate():
                 if isinstance(event.reply, PositionReply):
                     adopt_term(state, event.reply.term, now, out)
-                    heartbeats.note_living_primary(state, event.reply.primary_id, event.reply.term, now)
+                    if event.reply.config == state.config_version:
+                        # Else its ids may mean others.
+                        heartbeats.note_living_primary(state, event.reply.primary_id, event.reply.term, now)
                     following.learn_commit_point(state, event.reply.commit_point)
                 following.answered(state, event, now, out)
             case StepUpRequest():

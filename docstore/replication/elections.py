@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
-from docstore.replication.config import MemberConfig, ReplicaSetConfig
+from docstore.optime import NULL_OPTIME
+from docstore.replication.config import MemberConfig, ReplicaSetConfig, different_sets, is_foreign
 from docstore.replication.effects import Effects, Persist, Reply, Send
 from docstore.replication.leadership import begin_primary
 from docstore.replication.messages import (
@@ -50,6 +51,7 @@ TIMEOUT_SPREAD = 0.15
 """Random part of the election timeout, as a fraction of it."""
 RETRY_FRACTION = 0.5
 """After a lost election: wait between this fraction of the timeout and all of it."""
+_WITHOUT_DATA = (MemberState.STARTUP, MemberState.STARTUP2)
 
 
 @dataclass(slots=True)
@@ -73,7 +75,8 @@ class Candidacy:
     takeover_reason: str = ""
     frozen_until: float = -math.inf
     eager_until: float = -math.inf
-    """After initiation: run as soon as a majority has the configuration, instead of waiting for the timeout."""
+    """After initiation: run as soon as a majority has the configuration and the data that members begin with, without
+    the timeout."""
     maintenance: int = 0
     """How often maintenance mode was asked for and not taken back."""
 
@@ -127,6 +130,8 @@ def unelectable(state: State, now: float) -> str:
         return "it is an arbiter" if state.me.arbiter_only else "its priority is 0"
     if state.follower_state is not MemberState.SECONDARY:
         return f"it is in state {state.follower_state.label}"
+    if state.applied == NULL_OPTIME:
+        return "it has no data"
     if state.candidacy.maintenance:
         return "it is in maintenance mode"
     if state.candidacy.frozen_until > now:
@@ -191,7 +196,12 @@ def consider_takeover(state: State, now: float) -> None:
 
 def vote(state: State, request: VoteRequest, now: float, out: Effects) -> None:
     """Answer a candidate; a real vote is durable before the answer (rule 5)."""
-    if request.set_name == state.set_name and state.config is not None:
+    if _of_another_set(state, request):
+        # Its terms are not ours, and ours are no news to it.
+        reply = VoteReply(term=request.term, granted=False, reason=refusal(state, request))
+        out.append(Reply(token=request.token, result=reply))
+        return
+    if state.config is not None:
         adopt_term(state, request.term, now, out)
     reason = refusal(state, request)
     if not reason and not request.dry_run:
@@ -203,13 +213,22 @@ def vote(state: State, request: VoteRequest, now: float, out: Effects) -> None:
     out.append(Reply(token=request.token, result=VoteReply(term=state.term, granted=not reason, reason=reason)))
 
 
+def _of_another_set(state: State, request: VoteRequest) -> bool:
+    return request.set_name != state.set_name or is_foreign(state.replica_set_id, request.replica_set_id)
+
+
 def refusal(state: State, request: VoteRequest) -> str:
     """Why not to vote for the candidate; empty for yes (rule 5)."""
     if request.set_name != state.set_name:
         return f"candidate's set name ({request.set_name}) differs from mine ({state.set_name})"
+    if _of_another_set(state, request):
+        return different_sets(state.replica_set_id, request.replica_set_id)
     config = state.config
     if config is None or state.me is None:
         return "I have no configuration that names me"
+    if state.me.data_bearing and (state.applied == NULL_OPTIME or state.follower_state in _WITHOUT_DATA):
+        # It cannot tell what it acknowledged before, so it must not say that the candidate has it.
+        return "I have no complete copy of the data"
     if request.term < state.term:
         return f"candidate's term ({request.term}) is lower than mine ({state.term})"
     if config.config_version.newer_than(request.config):
@@ -304,6 +323,7 @@ def _canvass(state: State, now: float, out: Effects) -> None:
         candidate=state.my_id,
         config=config.config_version,
         last_op=state.applied,
+        replica_set_id=state.replica_set_id,
     )
     for peer in state.voting_peers():
         out.append(Send(to=peer.host, request=request, timeout=config.settings.election_timeout))
@@ -337,7 +357,13 @@ def _conclude(state: State, now: float, out: Effects) -> None:
 def _majority_has_config(state: State) -> bool:
     assert state.config is not None
     ours = state.config.config_version
-    installed = [m.id for m in state.config.voters if m.host in state.peers and state.peers[m.host].config == ours]
+    installed = [
+        member.id
+        for member in state.config.voters
+        if (peer := state.peers.get(member.host)) is not None
+        and peer.config == ours
+        and (member.arbiter_only or peer.applied != NULL_OPTIME)
+    ]
     return on_majority(state.config, [state.my_id, *installed])
 
 

@@ -273,11 +273,16 @@ def _checked_target(state: State, host: str) -> Peer:
 def _update(state: State, now: float) -> PositionUpdate:
     assert state.me is not None
     assert state.config is not None
-    mine = Position(member=state.me.id, applied=state.applied, durable=state.durable)
+    mine = Position(member=state.me.id, host=state.me.host, applied=state.applied, durable=state.durable)
     fresh = now - state.config.settings.election_timeout
     behind = tuple(
-        Position(member=member.id, applied=peer.applied, durable=peer.durable)
+        Position(member=member.id, host=member.host, applied=peer.applied, durable=peer.durable)
         for member in state.config.members
         if (peer := state.peers.get(member.host)) is not None and peer.reported_at >= fresh
     )
-    return PositionUpdate(term=state.term, config=state.config_version, positions=(mine, *behind))
+    return PositionUpdate(
+        term=state.term,
+        config=state.config_version,
+        positions=(mine, *behind),
+        replica_set_id=state.replica_set_id,
+    )

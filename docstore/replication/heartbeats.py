@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
-from docstore.optime import NULL_OPTIME
 from docstore.replication import elections, following, leadership, reconfig
+from docstore.replication.config import different_sets, is_foreign
 from docstore.replication.effects import Effects, Reply, Send
 from docstore.replication.messages import NO_MEMBER, Answered, HeartbeatReply, HeartbeatRequest
 from docstore.replication.states import MemberState, Role
@@ -48,9 +48,13 @@ def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> 
     if request.set_name != state.set_name:
         refusal = CommandError(
             Code.InconsistentReplicaSetNames,
-            f"Our set name of {state.set_name} does not match the set name {request.set_name} reported by remote node",
+            f"Our set name of {state.set_name} does not match name {request.set_name} reported by remote node",
         )
         out.append(Reply(token=request.token, result=refusal))
+        return
+    if is_foreign(state.replica_set_id, request.replica_set_id):
+        # It sees by our id that we are not of its set. Nothing that it says means anything here.
+        out.append(Reply(token=request.token, result=_reply(state, now, with_config=False)))
         return
     peer = state.peers.get(request.sender)
     if state.config is not None:
@@ -60,25 +64,7 @@ def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> 
         peer.request_at = now
         peer.config = request.config
     newer_here = state.config is not None and state.config_version.newer_than(request.config)
-    out.append(
-        Reply(
-            token=request.token,
-            result=HeartbeatReply(
-                set_name=state.set_name,
-                state=state.member_state,
-                term=state.term,
-                config=state.config_version,
-                applied=state.applied,
-                durable=state.durable,
-                commit_point=state.commit_point,
-                primary_id=state.my_id if state.role is Role.LEADER else state.primary_id,
-                sync_source=state.sync_source.host or "",
-                electable=not elections.unelectable(state, now),
-                election_time=state.leadership.election_time if state.role is Role.LEADER else 0,
-                config_document=state.config if newer_here else None,
-            ),
-        )
-    )
+    out.append(Reply(token=request.token, result=_reply(state, now, with_config=newer_here)))
     if request.config.newer_than(state.config_version):
         _ask_for_config(state, request.sender, peer, now, out)
 
@@ -92,6 +78,11 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
     if not isinstance(reply, HeartbeatReply):
         if peer is not None:
             _lost(state, peer, event.error)
+        return
+    if is_foreign(state.replica_set_id, reply.replica_set_id):
+        if peer is not None:
+            peer.has_nothing()
+            _lost(state, peer, different_sets(state.replica_set_id, reply.replica_set_id))
         return
     if state.config is not None:
         adopt_term(state, reply.term, now, out)
@@ -145,7 +136,7 @@ def _learn(state: State, peer: Peer, reply: HeartbeatReply, round_trip: float, n
     peer.config = reply.config
     if reply.state in (MemberState.STARTUP, MemberState.STARTUP2):
         # A member that starts from nothing does not have what it had before (SERVER-47852).
-        peer.applied = peer.durable = NULL_OPTIME
+        peer.has_nothing()
     else:
         peer.advance(reply.applied, reply.durable)
     peer.primary_id = reply.primary_id
@@ -183,4 +174,23 @@ def _request(state: State) -> HeartbeatRequest:
         config=state.config_version,
         term=state.term,
         commit_point=state.commit_point,
+        replica_set_id=state.replica_set_id,
+    )
+
+
+def _reply(state: State, now: float, *, with_config: bool) -> HeartbeatReply:
+    return HeartbeatReply(
+        set_name=state.set_name,
+        state=state.member_state,
+        term=state.term,
+        config=state.config_version,
+        applied=state.applied,
+        durable=state.durable,
+        commit_point=state.commit_point,
+        primary_id=state.my_id if state.role is Role.LEADER else state.primary_id,
+        sync_source=state.sync_source.host or "",
+        electable=not elections.unelectable(state, now),
+        election_time=state.leadership.election_time if state.role is Role.LEADER else 0,
+        replica_set_id=state.replica_set_id,
+        config_document=state.config if with_config else None,
     )

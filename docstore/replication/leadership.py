@@ -159,9 +159,13 @@ def positions(state: State) -> dict[int, Position]:
         for member in state.config.members:
             peer = state.peers.get(member.host)
             if member.id == state.my_id:
-                known[member.id] = Position(member=member.id, applied=state.applied, durable=state.durable)
+                known[member.id] = Position(
+                    member=member.id, host=member.host, applied=state.applied, durable=state.durable
+                )
             elif peer is not None:
-                known[member.id] = Position(member=member.id, applied=peer.applied, durable=peer.durable)
+                known[member.id] = Position(
+                    member=member.id, host=member.host, applied=peer.applied, durable=peer.durable
+                )
     return known
 
 
@@ -170,7 +174,8 @@ def take_positions(state: State, update: PositionUpdate, now: float, out: Effect
     assert state.config is not None
     for position in update.positions:
         member = state.config.member(position.member)
-        peer = None if member is None else state.peers.get(member.host)
+        # The sender's configuration may not be ours: the same id at another host is another member.
+        peer = None if member is None or member.host != position.host else state.peers.get(member.host)
         if peer is not None:
             peer.report(position.applied, position.durable, now)
     if state.role is Role.LEADER:

@@ -1,13 +1,16 @@
 """What goes into the core: requests of other members, answers to our own, progress of the local log, commands.
 
-Members are known by host ("name:port"); positions in the set are reported by member id, as ids survive a change of
-host. A request that wants an answer carries a `token`, the driver's own name for the conversation; the answer comes
-back as a `Reply` effect with the same token.
+Members are known by host ("name:port") and by an id that another host may have in another configuration: positions
+name both. Requests and replies carry the `replica_set_id` of their sender's configuration, None before the first: what
+comes from another set of the same name is never counted. A request that wants an answer carries a `token`, the driver's
+own name for the conversation; the answer comes back as a `Reply` effect with the same token.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from bson.objectid import ObjectId
 
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ConfigVersion, ReplicaSetConfig
@@ -40,6 +43,7 @@ class HeartbeatRequest:
     config: ConfigVersion
     term: Term
     commit_point: OpTime = NULL_OPTIME
+    replica_set_id: ObjectId | None = None
     token: int = field(default=0, compare=False)
 
 
@@ -58,6 +62,7 @@ class HeartbeatReply:
     sync_source: str = ""
     electable: bool = False
     election_time: int = 0
+    replica_set_id: ObjectId | None = None
     config_document: ReplicaSetConfig | None = None
 
 
@@ -71,6 +76,7 @@ class VoteRequest:
     candidate: int
     config: ConfigVersion
     last_op: OpTime
+    replica_set_id: ObjectId | None = None
     token: int = field(default=0, compare=False)
 
 
@@ -88,6 +94,7 @@ class Position:
     """How far one member has come. `durable <= applied`."""
 
     member: int
+    host: str
     applied: OpTime
     durable: OpTime
 
@@ -99,6 +106,7 @@ class PositionUpdate:
     term: Term
     config: ConfigVersion
     positions: tuple[Position, ...]
+    replica_set_id: ObjectId | None = None
     token: int = field(default=0, compare=False)
 
 

@@ -45,6 +45,10 @@ class Peer:
         self.applied = max(self.applied, applied)
         self.durable = max(self.durable, durable)
 
+    def has_nothing(self) -> None:
+        """Whatever it held before, it does not hold it now."""
+        self.applied = self.durable = NULL_OPTIME
+
     def report(self, applied: OpTime, durable: OpTime, now: float) -> None:
         """Its position came through an update: it lives."""
         self.advance(applied, durable)

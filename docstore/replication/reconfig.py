@@ -2,12 +2,14 @@
 
 A safe change happens on the writable primary only, one at a time:
 
-* the version grows; at most one voter is added or removed, so the majorities of the old and the new one overlap;
+* the version grows; at most one voter is added or removed, so the majorities of the old and the new one overlap. A
+  voter is an id and a host: what stands at another host is another member, whatever it is called;
 * the current configuration is on a majority of its own voters, and what was committed before it is on a majority of it;
 * a new voter is stored as `newly_added` and does not count until it has caught up, so that adding an empty member never
   takes the majority away; the primary then promotes it by a change of its own.
 
 A forced change may run on any member and skips all of that; its term is -1 and its version jumps, so that it wins.
+Whatever comes, a configuration of another set (`replica_set_id`) never becomes ours.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
-from docstore.replication.config import MemberConfig, ReplicaSetConfig, validate
+from docstore.replication.config import MemberConfig, ReplicaSetConfig, is_foreign, validate
 from docstore.replication.effects import Effects, Persist, Reply
 from docstore.replication.messages import NO_MEMBER, Initiate, Reconfigure
 from docstore.replication.peers import picture
@@ -25,6 +27,7 @@ from docstore.replication.progress import on_majority
 from docstore.replication.states import MemberState, PrimaryState, Role
 from docstore.replication.terms import (
     abandon_election,
+    adopt_term,
     refuse_unless_initiated,
     restart_election_timer,
     stop_being_primary,
@@ -66,14 +69,13 @@ def check_first(config: ReplicaSetConfig, set_name: str, own_hosts: Set[str]) ->
             Code.NewReplicaSetConfigurationIncompatible,
             f"Configuration used to initiate a replica set must have version 1, but found {config.version}",
         )
-    _find_electable_me(config, own_hosts)
+    _check_electable(_find_me(config, own_hosts), config)
 
 
 def reconfigure(state: State, event: Reconfigure, now: float, out: Effects) -> None:
     """`replSetReconfig`: check, complete and install the next configuration."""
     try:
-        refuse_unless_initiated(state)
-        config = _next_forced(state, event.config) if event.force else _next_safe(state, event.config)
+        config = proposed(state, event.config, force=event.force)
     except CommandError as refusal:
         out.append(Reply(token=event.token, result=refusal))
         return
@@ -81,15 +83,26 @@ def reconfigure(state: State, event: Reconfigure, now: float, out: Effects) -> N
     out.append(Reply(token=event.token, result=config.config_version))
 
 
+def proposed(state: State, config: ReplicaSetConfig, *, force: bool) -> ReplicaSetConfig:
+    """The configuration as it would be installed now. Errors: CommandError says why it may not be."""
+    refuse_unless_initiated(state)
+    return _next_forced(state, config) if force else _next_safe(state, config)
+
+
 def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
     """Make a configuration ours, durably first. A primary that it leaves out or makes unelectable steps down."""
     out.append(Persist(config=config))
     state.config_target = state.commit_point
+    before, my_id = state.config, state.my_id
     adopt(state, config, now)
-    if state.role is Role.LEADER and (state.me is None or not state.me.electable):
+    if state.role is Role.LEADER and (state.me is None or not state.me.electable or state.me.id != my_id):
         stop_being_primary(state, now, out, "the new configuration does not let this member be primary")
     elif state.role is Role.CANDIDATE:
         abandon_election(state, now)
+    if state.role is not Role.LEADER and before is not None and _moved(before, config, state.vote.candidate):
+        # The vote of this term is given; whoever has that id now did not get it.
+        state.vote = replace(state.vote, candidate=NO_MEMBER)
+        out.append(Persist(vote=state.vote))
     if state.role is not Role.LEADER:
         restart_election_timer(state, now)
         if state.me is not None and config.majority_votes == 1 and state.me.voter:
@@ -99,17 +112,28 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
 def adopt(state: State, config: ReplicaSetConfig, now: float) -> None:
     """Make `config`, which is on disk or on its way there, the current one."""
     assert state.config is None or config.config_version.newer_than(state.config.config_version)
+    if state.config is not None and _moved(state.config, config, state.primary_id):
+        state.primary_id = NO_MEMBER
     state.config = config
     state.me = next((member for member in config.members if member.host in state.own_hosts), None)
     state.peers = picture(config, state.me, state.peers, now)
-    if config.member(state.primary_id) is None:
-        state.primary_id = NO_MEMBER
+
+
+def _moved(before: ReplicaSetConfig, after: ReplicaSetConfig, member_id: int) -> bool:
+    """Whether the member of that id has gone, or stands for another host now."""
+    old, new = before.member(member_id), after.member(member_id)
+    return old is not None and (new is None or new.host != old.host)
 
 
 def heard_of(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
-    """A newer configuration came with a heartbeat reply (rule 21)."""
-    if config.set_name == state.set_name and config.config_version.newer_than(state.config_version):
-        install(state, config, now, out)
+    """A newer configuration of our set came with a heartbeat reply (rule 21). Its term was somebody's before, so a
+    member whom it makes eligible cannot run in a term whose votes were given under the ids of another one."""
+    if config.set_name != state.set_name or not config.config_version.newer_than(state.config_version):
+        return
+    if is_foreign(state.replica_set_id, config.settings.replica_set_id):
+        return
+    install(state, config, now, out)
+    adopt_term(state, config.term, now, out)
 
 
 def stamp_term(state: State, now: float, out: Effects) -> None:
@@ -163,24 +187,26 @@ def _members_with_config(state: State, config: ReplicaSetConfig) -> Iterable[int
             yield member.id
 
 
-def _find_me(config: ReplicaSetConfig, own_hosts: Set[str]) -> MemberConfig:
+def _find_me(
+    config: ReplicaSetConfig, own_hosts: Set[str], *, absent: Code = Code.InvalidReplicaSetConfig
+) -> MemberConfig:
     mine = [member for member in config.members if member.host in own_hosts]
     if len(mine) != 1:
         what = "No host described" if not mine else f"{len(mine)} hosts described"
         raise CommandError(
-            Code.InvalidReplicaSetConfig,
+            Code.InvalidReplicaSetConfig if mine else absent,
             f"{what} in new configuration with {config.config_version} for replica set {config.set_name} "
             f"map{'s' if len(mine) < 2 else ''} to this node",
         )
     return mine[0]
 
 
-def _find_electable_me(config: ReplicaSetConfig, own_hosts: Set[str]) -> None:
-    me = _find_me(config, own_hosts)
+def _check_electable(me: MemberConfig, config: ReplicaSetConfig) -> None:
     if not me.electable:
         raise CommandError(
             Code.NodeNotElectable,
-            f"This node, {me.host}, with _id {me.id} is not electable under the new configuration",
+            f"This node, {me.host}, with _id MemberId({me.id}) is not electable under the new configuration with "
+            f"{config.config_version} for replica set {config.set_name}",
         )
 
 
@@ -188,9 +214,10 @@ def _next_forced(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
     assert state.config is not None
     _check_pair(state.config, config)
     version = max(config.version, state.config.version) + FORCED_VERSION_JUMP + int(state.rng() * FORCED_VERSION_JUMP)
-    config = replace(config, version=version, term=-1)
-    validate(config)
-    _find_me(config, state.own_hosts)
+    members = tuple(replace(member, newly_added=False) for member in config.members)
+    config = replace(_of_this_set(state.config, config), version=version, term=-1, members=members)
+    check_rules(config)
+    _find_me(config, state.own_hosts, absent=Code.NodeNotFound)
     return config
 
 
@@ -211,9 +238,11 @@ def _next_safe(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
             "New replica set configuration version and term must be greater than old, but "
             f"{config.config_version} is not greater than {current.config_version} for replica set {current.set_name}",
         )
-    validate(config)
-    _find_electable_me(config, state.own_hosts)
-    _check_one_voter(current, config)
+    check_rules(config)
+    me = _find_me(config, state.own_hosts, absent=Code.NodeNotFound)
+    config = _mark_newly_added(current, config, state.my_id, me)
+    _check_electable(_find_me(config, state.own_hosts), config)
+    _check_one_voter(current, config, state.my_id)
     if config.defaults_to_majority != current.defaults_to_majority:
         raise CommandError(
             Code.NewReplicaSetConfigurationIncompatible,
@@ -223,7 +252,15 @@ def _next_safe(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
     why = unsettled(state)
     if why:
         raise CommandError(CONFIG_NOT_COMMITTED, f"Cannot run replSetReconfig because {why}")
-    return _mark_newly_added(current, config)
+    return config
+
+
+def check_rules(config: ReplicaSetConfig) -> None:
+    """A next configuration that breaks the rules by itself is refused as one that does not fit."""
+    try:
+        validate(config)
+    except CommandError as refusal:
+        raise CommandError(Code.NewReplicaSetConfigurationIncompatible, refusal.message) from None
 
 
 def _check_pair(current: ReplicaSetConfig, config: ReplicaSetConfig) -> None:
@@ -233,40 +270,58 @@ def _check_pair(current: ReplicaSetConfig, config: ReplicaSetConfig) -> None:
         return CommandError(Code.NewReplicaSetConfigurationIncompatible, message)
 
     if config.set_name != current.set_name:
-        raise refuse(
-            f"New and old configurations differ in replica set name; old was {current.set_name}, "
-            f"and new is {config.set_name}"
+        raise CommandError(
+            Code.InvalidReplicaSetConfig,
+            "Rejecting reconfig where new config set name differs from command line set name, new config set name: "
+            f"{config.set_name}, old config set name: {current.set_name}",
         )
     new_id, old_id = config.settings.replica_set_id, current.settings.replica_set_id
-    if new_id is not None and old_id is not None and new_id != old_id:
+    if is_foreign(new_id, old_id):
         raise refuse(f"New and old configurations differ in replica set ID; old was {old_id}, and new is {new_id}")
     if config.config_server != current.config_server:
         raise refuse("New and old configurations differ in the setting of the 'configsvr' field")
     for member in config.members:
-        old = next((other for other in current.members if other.host == member.host), None)
-        if old is not None and old.arbiter_only != member.arbiter_only:
-            raise refuse(f"New and old configurations differ in the setting of the arbiterOnly field for {member.host}")
+        old = current.member_at(member.host)
         if old is not None and old.id != member.id:
-            raise refuse(f"New and old configurations both have {member.host}, but with different _id fields")
+            raise refuse(
+                f"New and old configurations both have members with host of {member.host} but in the new configuration "
+                f"the _id field is MemberId({member.id}) and in the old configuration it is MemberId({old.id}) for "
+                f"replica set {current.set_name}"
+            )
+        if old is not None and old.arbiter_only != member.arbiter_only:
+            raise refuse(
+                "New and old configurations differ in the setting of the arbiterOnly field for member "
+                f"{member.host}; to make this change, remove then re-add the member"
+            )
 
 
-def _check_one_voter(current: ReplicaSetConfig, config: ReplicaSetConfig) -> None:
-    before = {member.id for member in current.members if member.votes}
-    after = {member.id for member in config.members if member.votes}
+def _check_one_voter(current: ReplicaSetConfig, config: ReplicaSetConfig, my_id: int) -> None:
+    """Majorities of the two overlap when their effective voters differ in one at most. We are we under any name."""
+    before, after = (
+        {member.identity if member.id != my_id else (my_id, "") for member in voters}
+        for voters in (current.voters, config.voters)
+    )
     if len(before ^ after) > 1:
         raise CommandError(
-            Code.InvalidReplicaSetConfig,
+            Code.NewReplicaSetConfigurationIncompatible,
             "Non force replica set reconfig can only add or remove at most 1 voting member.",
         )
 
 
-def _mark_newly_added(current: ReplicaSetConfig, config: ReplicaSetConfig) -> ReplicaSetConfig:
-    settings = config.settings
-    if settings.replica_set_id is None:
-        settings = replace(settings, replica_set_id=current.settings.replica_set_id)
+def _mark_newly_added(
+    current: ReplicaSetConfig, config: ReplicaSetConfig, my_id: int, me: MemberConfig
+) -> ReplicaSetConfig:
+    """Whoever would vote and was not there, at that host, has to catch up first. We are we under any name."""
     members = []
     for member in config.members:
         old = current.member_at(member.host)
         fresh = member.votes == 1 and not member.arbiter_only and (old is None or old.newly_added)
-        members.append(replace(member, newly_added=fresh))
-    return replace(config, settings=settings, members=tuple(members))
+        members.append(replace(member, newly_added=fresh and not (member is me and member.id == my_id)))
+    return replace(_of_this_set(current, config), members=tuple(members))
+
+
+def _of_this_set(current: ReplicaSetConfig, config: ReplicaSetConfig) -> ReplicaSetConfig:
+    """With the set's id, if it was left out."""
+    if config.settings.replica_set_id is not None:
+        return config
+    return replace(config, settings=replace(config.settings, replica_set_id=current.settings.replica_set_id))

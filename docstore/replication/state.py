@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bson.objectid import ObjectId
+
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig
 from docstore.replication.elections import Candidacy
@@ -74,6 +76,11 @@ class State:
     @property
     def config_version(self) -> ConfigVersion:
         return NO_CONFIG if self.config is None else self.config.config_version
+
+    @property
+    def replica_set_id(self) -> ObjectId | None:
+        """Which of all the sets of our name is ours."""
+        return None if self.config is None else self.config.settings.replica_set_id
 
     @property
     def my_id(self) -> int:

@@ -9,7 +9,11 @@ from docstore.replicaset.access import initiated_set_of
 
 
 def run(context: Context, arguments: Arguments) -> Result:
-    return {"rbid": initiated_set_of(context).membership.local.rollback_id}
+    membership = initiated_set_of(context).membership
+    reply: dict[str, object] = {"rbid": membership.local.rollback_id}
+    if membership.state.replica_set_id is not None:
+        reply["replicaSetId"] = membership.state.replica_set_id
+    return reply
 
 
 COMMAND = Command(

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import bson
 from bson.codec_options import CodecOptions
 from bson.int64 import Int64
+from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import array_documents, document_to_python, get_field
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime, unpack_timestamp
+from docstore.replication.config import different_sets, is_foreign
 
 if TYPE_CHECKING:
     from docstore.net.pool import Pool
@@ -29,9 +31,10 @@ _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocumen
 class RemoteMember:
     """One member as a source of data."""
 
-    def __init__(self, pool: Pool, address: str, *, timeout: float) -> None:
-        """`timeout`: seconds for each command, waiting for new data not counted."""
+    def __init__(self, pool: Pool, address: str, *, timeout: float, replica_set_id: ObjectId | None = None) -> None:
+        """`timeout`: seconds for each command, waiting for new data not counted. `replica_set_id`: of our set."""
         self._pool = pool
+        self._replica_set_id = replica_set_id
         self.address = address
         self._timeout = timeout
 
@@ -41,7 +44,15 @@ class RemoteMember:
         return await self._pool.command(self.address, database, body, timeout=timeout or self._timeout)
 
     async def rollback_id(self) -> int:
-        return int(document_to_python(await self.command("admin", {"replSetGetRBID": 1}))["rbid"])
+        """Asked before anything is fetched. Errors: InvalidReplicaSetConfig from a member of another set: the same
+        positions in its log are other entries.
+        """
+        reply = document_to_python(await self.command("admin", {"replSetGetRBID": 1}))
+        if is_foreign(self._replica_set_id, reply.get("replicaSetId")):
+            raise CommandError(
+                Code.InvalidReplicaSetConfig, different_sets(self._replica_set_id, reply["replicaSetId"])
+            )
+        return int(reply["rbid"])
 
     async def last_optime(self) -> OpTime | None:
         """The newest entry of its log."""

@@ -138,8 +138,15 @@ class SyncSourceFollower:
         try:
             settings = self._member.state.config
             assert settings is not None
-            remote = RemoteMember(self._pool, source, timeout=max(settings.settings.election_timeout, RETRY_SECONDS))
+            remote = RemoteMember(
+                self._pool,
+                source,
+                timeout=max(settings.settings.election_timeout, RETRY_SECONDS),
+                replica_set_id=settings.settings.replica_set_id,
+            )
             if self.needs_initial_sync:
+                # Nothing is deleted here for the sake of a member of another set.
+                await remote.rollback_id()
                 await self._initial_sync(remote)
             seconds, reason = await self._tail(remote)
         except (NetworkError, CommandError) as error:

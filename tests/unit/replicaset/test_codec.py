@@ -37,7 +37,7 @@ HEARTBEAT = HeartbeatRequest(
 )
 VOTE = VoteRequest(set_name="set", dry_run=True, term=4, candidate=1, config=NO_CONFIG, last_op=NULL_OPTIME)
 POSITIONS = PositionUpdate(
-    term=3, config=ConfigVersion(-1, 2), positions=(Position(member=0, applied=op(3, 9), durable=op(2, 8)),)
+    term=3, config=ConfigVersion(-1, 2), positions=(Position(member=0, host="a:1", applied=op(3, 9), durable=op(2, 8)),)
 )
 
 

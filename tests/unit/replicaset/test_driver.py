@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import bson
 import pytest
+from bson.timestamp import Timestamp
 
 from docstore.collection.store import Store
 from docstore.net.errors import NetworkError
 from docstore.net.pool import Pool
 from docstore.replicaset.driver import Driver
 from docstore.replicaset.local_state import LocalState
-from docstore.replication.config import ReplicaSetConfig
+from docstore.replication.config import ConfigVersion, ReplicaSetConfig
 from docstore.replication.core import Core
 from docstore.replication.effects import (
     BecomePrimary,
@@ -26,7 +28,8 @@ from docstore.replication.effects import (
     Send,
     SteppedDown,
 )
-from docstore.replication.messages import LastVote, Progress, StepUpRequest
+from docstore.replication.messages import Answered, HeartbeatRequest, LastVote, Progress, StepUpRequest
+from docstore.replication.states import MemberState
 from docstore.storage import open_engine
 from tests.unit.replication.members import op
 
@@ -40,8 +43,10 @@ class ScriptedCore:
 
     def __init__(self, *scripts: list[Effect]) -> None:
         self.scripts = list(scripts)
+        self.heard: list[Any] = []
 
     def receive(self, event: Any, now: float) -> list[Effect]:
+        self.heard.append(event)
         return self.scripts.pop(0) if self.scripts else []
 
     def next_wakeup(self) -> float:
@@ -55,11 +60,12 @@ class World:
 
     def __init__(self, *scripts: list[Effect]) -> None:
         self.done: list[Any] = []
+        self.reply: bytes | None = None
         self.on_disk = asyncio.Event()
         self.flushed: list[LastVote] = []
         self.local = LocalState(Store(open_engine("inMemory", ""), clock=lambda: 0.0))
-        core, pool = cast(Core, ScriptedCore(*scripts)), cast(Pool, self)
-        self.driver = Driver(core, self, self.local, pool, flush=self.flush)
+        self.core, pool = ScriptedCore(*scripts), cast(Pool, self)
+        self.driver = Driver(cast(Core, self.core), self, self.local, pool, flush=self.flush)
 
     async def flush(self) -> None:
         self.flushed.append(self.local.vote)
@@ -68,7 +74,9 @@ class World:
 
     async def command(self, to: str, *args: Any, **options: Any) -> bytes:
         self.done.append(("sent", to))
-        raise NetworkError(to, "nobody is there", sent=False)
+        if self.reply is None:
+            raise NetworkError(to, "nobody is there", sent=False)
+        return self.reply
 
     def follow(self, source: str | None) -> None:
         self.done.append(("follow", source))
@@ -166,6 +174,49 @@ def test_a_held_queue_gives_nothing_out_and_keeps_the_order() -> None:
         queue.hold()
     queue.release()
     assert [queue.next(), queue.next(), queue.next()] == [SEND, Follow(source=None), None]
+
+
+HEALTHY = {
+    "set": "set", "state": 2, "term": 1, "v": 1, "configTerm": 1, "appliedOpTime": {"ts": Timestamp(1, 1), "t": 1},
+    "durableOpTime": {"ts": Timestamp(1, 1), "t": 1}, "lastOpCommitted": {"ts": Timestamp(1, 1), "t": 1}, "ok": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        bson.encode(HEALTHY | {"state": 99}),
+        bson.encode(HEALTHY | {"electionTime": "now"}),
+        bson.encode(HEALTHY | {"replicaSetId": 5}),
+        bson.encode(HEALTHY | {"config": 5}),
+        bson.encode(HEALTHY | {"config": {"_id": "set", "version": 1, "members": []}}),
+        bson.encode(HEALTHY | {"config": {"_id": "set", "version": 1, "members": [{"_id": 0, "host": "a:b"}]}}),
+        bson.encode(HEALTHY)[:-9] + b"\xff" * 9,
+        b"\x05\0\0\0\0",
+        b"",
+    ],
+)
+def test_a_reply_that_cannot_be_read_is_no_answer_and_said_once(reply: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        request = HeartbeatRequest(set_name="set", sender="a:1", sender_id=0, config=ConfigVersion(1, 1), term=1)
+        heartbeat = Send(to="b:1", request=request, timeout=1.0)
+        world = World([heartbeat], [heartbeat], [])
+        world.reply = reply
+        for _ in range(2):
+            world.driver.deliver(EVENT)
+            await turns()
+        answers = [event for event in world.core.heard if isinstance(event, Answered)]
+        assert answers
+        assert all(answer.reply is None and answer.error for answer in answers)
+        assert [record.levelname for record in caplog.records if record.name.endswith("REPL")].count("WARNING") <= 1
+        world.reply = bson.encode(HEALTHY)
+        world.core.scripts.append([heartbeat])
+        world.driver.deliver(EVENT)
+        await turns()
+        assert world.core.heard[-1].reply.state is MemberState.SECONDARY
+        await world.driver.close()
+
+    run(test)
 
 
 async def _ask(world: World) -> Any:

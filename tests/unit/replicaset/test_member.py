@@ -334,7 +334,11 @@ def test_the_administrators_commands_refuse_what_makes_no_sense(tmp_path: Path) 
         (0, {"replSetAbortPrimaryCatchUp": 1}, Code.IllegalOperation),
         (0, {"replSetSyncFrom": "127.0.0.1:1"}, Code.NotSecondary),
         (1, {"replSetSyncFrom": "127.0.0.1:1"}, Code.NodeNotFound),
-        (0, {"replSetReconfig": {"_id": "rs", "version": 1, "members": []}}, Code.InvalidReplicaSetConfig),
+        (
+            0,
+            {"replSetReconfig": {"_id": "rs", "version": 1, "members": []}},
+            Code.NewReplicaSetConfigurationIncompatible,
+        ),
         (0, {"replSetHeartbeat": "other", "from": "x:1", "configVersion": 1, "term": 1}, 108),
         (0, {"replSetUpdatePosition": 1}, Code.FailedToParse),
     ]

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from bson.objectid import ObjectId
+
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig, Settings
 from docstore.replication.core import Core
@@ -30,6 +32,8 @@ from docstore.replication.states import MemberState
 NOW = 1000.0
 SETTINGS = Settings(heartbeat_interval_millis=200, election_timeout_millis=1000)
 E = TypeVar("E")
+OURS, THEIRS = ObjectId("0" * 24), ObjectId("f" * 24)
+"""The ids of two sets of one name."""
 
 
 def op(term: int, timestamp: int) -> OpTime:
@@ -42,6 +46,11 @@ def config_of(*hosts: str, **fields: Any) -> ReplicaSetConfig:
     return ReplicaSetConfig(
         **{"set_name": "set", "version": 1, "term": 0, "members": members, "settings": SETTINGS} | fields
     )
+
+
+def of_set(config: ReplicaSetConfig, replica_set_id: ObjectId) -> ReplicaSetConfig:
+    """The configuration in one of all the sets of its name."""
+    return replace(config, settings=replace(config.settings, replica_set_id=replica_set_id))
 
 
 def with_member(config: ReplicaSetConfig, member_id: int, **changes: Any) -> ReplicaSetConfig:
@@ -143,11 +152,14 @@ def report(
     core: Core, member: int, applied: OpTime, durable: OpTime | None = None, term: int | None = None
 ) -> list[Effect]:
     """A member behind us tells how far it is."""
+    assert core.state.config is not None
+    host = next(each.host for each in core.state.config.members if each.id == member)
+    durable = applied if durable is None else durable
     return core.receive(
         PositionUpdate(
             term=core.state.term if term is None else term,
             config=core.state.config_version,
-            positions=(Position(member=member, applied=applied, durable=applied if durable is None else durable),),
+            positions=(Position(member=member, host=host, applied=applied, durable=durable),),
             token=9,
         ),
         NOW,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docstore.errors import Code, CommandError
+from docstore.optime import NULL_OPTIME
 from docstore.replication.config import ConfigVersion
 from docstore.replication.effects import BecomePrimary, Persist, Reply, Send, SteppedDown
 from docstore.replication.messages import (
@@ -84,6 +85,28 @@ def test_a_vote_is_refused_by_the_rules(fields: dict[str, object], reason: str) 
     reply = answer(effects)
     assert not reply.granted
     assert reason in reply.reason
+
+
+@pytest.mark.parametrize("state", [MemberState.STARTUP, MemberState.STARTUP2, MemberState.SECONDARY])
+def test_a_member_without_its_data_never_votes_yes(state: MemberState) -> None:
+    core = follower(THREE, last=NULL_OPTIME if state is MemberState.SECONDARY else op(1, 5))
+    core.state.follower_state = state
+    for dry_run in (True, False):
+        effects = core.receive(asking(dry_run=dry_run), NOW)
+        assert "no complete copy" in answer(effects).reason
+        assert not every(effects, Persist)
+
+
+def test_an_arbiter_votes_although_it_has_no_data() -> None:
+    core = follower(with_member(THREE, 0, arbiter_only=True, priority=0.0))
+    assert answer(core.receive(asking(), NOW)).granted
+
+
+def test_a_member_without_data_does_not_run() -> None:
+    core = follower(THREE)
+    core.state.candidacy.election_at = NOW
+    core.tick(NOW)
+    assert core.state.role is Role.FOLLOWER
 
 
 def test_one_vote_a_term_but_the_same_one_again() -> None:

@@ -17,7 +17,7 @@ THREE = config_of("a", "b", "c")
 def at(*durable: OpTime, applied: tuple[OpTime, ...] = ()) -> dict[int, Position]:
     """Positions of members 0, 1, ...; applied as far as durable unless given."""
     return {
-        number: Position(member=number, applied=applied[number] if applied else optime, durable=optime)
+        number: Position(member=number, host="", applied=applied[number] if applied else optime, durable=optime)
         for number, optime in enumerate(durable)
     }
 
@@ -57,7 +57,7 @@ def test_the_commit_point_never_falls() -> None:
 
 def test_arbiters_and_members_never_heard_of_commit_nothing() -> None:
     psa = with_member(THREE, 2, arbiter_only=True, priority=0.0)
-    positions = {0: Position(member=0, applied=op(2, 5), durable=op(2, 5))}
+    positions = {0: Position(member=0, host="", applied=op(2, 5), durable=op(2, 5))}
     assert commit_point(psa, positions, 2, NULL_OPTIME) == NULL_OPTIME
     assert commit_point(psa, at(op(2, 5), op(2, 4)), 2, NULL_OPTIME) == op(2, 4)
 

@@ -7,33 +7,42 @@ from dataclasses import replace
 import pytest
 
 from docstore.errors import Code, CommandError
+from docstore.optime import NULL_OPTIME
 from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig
 from docstore.replication.core import Core
 from docstore.replication.effects import Persist, Reply, Send, SteppedDown
 from docstore.replication.messages import (
     NO_CONFIG,
+    NO_MEMBER,
     Answered,
     FollowerState,
     HeartbeatReply,
     HeartbeatRequest,
     Initiate,
+    LastVote,
+    Position,
+    PositionUpdate,
     Progress,
     Reconfigure,
+    VoteRequest,
 )
 from docstore.replication.reconfig import CONFIG_NOT_COMMITTED
 from docstore.replication.states import MemberState, Role
 from tests.unit.replication.members import (
     NOW,
+    OURS,
     answer,
     config_of,
     every,
     follower,
     hear,
     leader,
+    of_set,
     only,
     op,
     report,
     with_member,
+    write,
 )
 
 THREE = config_of("a", "b", "c")
@@ -138,10 +147,11 @@ def test_a_change_is_refused_until_an_entry_of_the_own_term_is_committed() -> No
 @pytest.mark.parametrize(
     ("make", "code"),
     [
-        (lambda c: replace(c, set_name="x", version=9), Code.NewReplicaSetConfigurationIncompatible),
+        (lambda c: replace(c, set_name="x", version=9), Code.InvalidReplicaSetConfig),
         (lambda c: c, Code.NewReplicaSetConfigurationIncompatible),
-        (lambda c: replace(c, version=9, members=c.members[:1]), Code.InvalidReplicaSetConfig),
-        (lambda c: replace(c, version=9, members=c.members[1:]), Code.InvalidReplicaSetConfig),
+        (lambda c: replace(c, version=9, members=c.members[:1]), Code.NewReplicaSetConfigurationIncompatible),
+        (lambda c: replace(c, version=9, members=c.members[1:]), Code.NodeNotFound),
+        (lambda c: replace(c, version=9, members=()), Code.NewReplicaSetConfigurationIncompatible),
         (lambda c: replace(with_member(c, 0, priority=0.0), version=9), Code.NodeNotElectable),
         (lambda c: replace(with_member(c, 1, id=7), version=9), Code.NewReplicaSetConfigurationIncompatible),
         (lambda c: replace(c, version=9, config_server=True), Code.NewReplicaSetConfigurationIncompatible),
@@ -223,3 +233,101 @@ def test_a_heartbeat_of_another_set_is_refused() -> None:
     core = follower(THREE)
     assert answer(core.receive(asking, NOW)).code == Code.InconsistentReplicaSetNames
     assert core.state.term == 0
+
+
+def test_a_member_at_another_host_is_another_voter_under_the_same_id() -> None:
+    core = settled()
+    config = core.state.config
+    assert config is not None
+    two = tuple(replace(m, host=f"{m.host[0]}{m.host[0]}:1") if m.id else m for m in config.members)
+    refused = changed(core, next_of(core, *two))
+    assert isinstance(refused, CommandError)
+    assert refused.code == Code.NewReplicaSetConfigurationIncompatible
+    assert isinstance(changed(core, next_of(core, *two[:2], config.members[2])), ConfigVersion)
+    assert core.state.config is not None
+    assert [m.identity for m in core.state.config.voters] == [(0, "a:1"), (2, "c:1")]
+    assert core.state.config.members[1].newly_added
+    assert core.state.peers["bb:1"].applied == NULL_OPTIME
+
+
+def test_several_members_may_be_added_at_once_as_none_of_them_counts_yet() -> None:
+    core = settled()
+    assert core.state.config is not None
+    more = [MemberConfig(id=number, host=f"{number}:1") for number in (3, 4)]
+    assert isinstance(changed(core, next_of(core, *core.state.config.members, *more)), ConfigVersion)
+    assert core.state.config.majority_votes == 2
+
+
+def test_hosts_are_not_exchanged_between_ids() -> None:
+    core = settled()
+    assert core.state.config is not None
+    a, b, c = core.state.config.members
+    refused = changed(core, next_of(core, a, replace(b, host=c.host), replace(c, host=b.host)))
+    assert isinstance(refused, CommandError)
+    assert "both have members with host of c:1" in refused.message
+
+
+def test_a_primary_may_be_called_by_another_of_its_names() -> None:
+    core = settled()
+    core.learn_own_hosts(["alias:1"])
+    assert core.state.config is not None
+    a, b, c = core.state.config.members
+    assert isinstance(changed(core, next_of(core, replace(a, host="alias:1"), b, c)), ConfigVersion)
+    assert core.state.writable
+    assert len(core.state.config.voters) == 3
+
+
+def test_a_primary_that_becomes_another_member_leaves_office() -> None:
+    core = settled()
+    core.learn_own_hosts(["alias:1"])
+    assert core.state.config is not None
+    _, b, c = core.state.config.members
+    forced = next_of(core, MemberConfig(id=7, host="alias:1"), b, c)
+    assert isinstance(changed(core, forced, force=True), ConfigVersion)
+    assert core.state.role is Role.FOLLOWER
+    core.check()
+
+
+def test_a_forced_change_keeps_the_id_of_the_set_and_marks_nobody() -> None:
+    core = follower(of_set(THREE, OURS), last=op(1, 10))
+    bare = replace(THREE, version=2, members=(*THREE.members[:2], MemberConfig(id=8, host="x:1", newly_added=True)))
+    assert isinstance(changed(core, bare, force=True), ConfigVersion)
+    assert core.state.replica_set_id == OURS
+    assert core.state.config is not None
+    assert not any(member.newly_added for member in core.state.config.members)
+
+
+def test_positions_count_for_the_member_at_that_host_only() -> None:
+    core = settled()
+    write(core)
+    moved = Position(member=1, host="bb:1", applied=core.state.applied, durable=core.state.applied)
+    update = PositionUpdate(term=core.state.term, config=core.state.config_version, positions=(moved,), token=9)
+    core.receive(update, NOW)
+    assert core.state.commit_point < core.state.applied
+
+
+def test_who_gets_the_id_of_a_candidate_does_not_get_its_vote() -> None:
+    core = follower(THREE, last=op(1, 10), vote=LastVote(term=2, candidate=1))
+    moved = replace(with_member(THREE, 1, host="bb:1"), version=10_000, term=-1)
+    effects = hear(core, "c:1", config=moved.config_version, config_document=moved)
+    assert [persist.vote for persist in every(effects, Persist)] == [None, LastVote(term=2, candidate=NO_MEMBER)]
+    asks = VoteRequest(
+        set_name="set", dry_run=False, term=2, candidate=1, config=moved.config_version, last_op=op(1, 10), token=7
+    )
+    assert "already voted" in answer(core.receive(asks, NOW)).reason
+
+
+def test_a_configuration_brings_its_term() -> None:
+    core = follower(THREE, last=op(1, 10))
+    newer = replace(THREE, version=5, term=4)
+    hear(core, "b:1", term=1, config=newer.config_version, config_document=newer)
+    assert core.state.term == 4
+
+
+def test_a_primary_whose_host_changes_is_not_known_as_primary_any_more() -> None:
+    core = follower(THREE, last=op(1, 10))
+    hear(core, "b:1", state=MemberState.PRIMARY)
+    assert core.state.primary_id == 1
+    newer = replace(with_member(THREE, 1, host="bb:1"), version=5)
+    hear(core, "c:1", config=newer.config_version, config_document=newer)
+    assert core.state.primary_id == NO_MEMBER
