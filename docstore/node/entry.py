@@ -23,7 +23,14 @@ class SlicedWrite(Protocol):
     """Something that is written slice by slice."""
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
-        """Do at least one step and whatever else fits before `until`, and commit it; True when all is done."""
+        """Do at least one step and whatever else fits before `until`, and commit it; True when all is done.
+
+        Errors: MustWait before a step that cannot begin yet.
+        """
+
+    def outlives(self, error: CommandError) -> bool:
+        """Whether what has begun goes on although its routing is stale now; `advance` is then told nothing of what is
+        owned, and does that alone."""
 
     def fail_rest(self, error: CommandError) -> None:
         """What is left may not be written here any more (StaleConfig): note that, or raise the error."""
@@ -37,6 +44,9 @@ class Repeated:
     """A write that is one function, and ends with the error that refuses the rest."""
 
     advance: Callable[[Predicate | None, float], bool]
+
+    def outlives(self, _error: CommandError) -> bool:
+        return False
 
     def fail_rest(self, error: CommandError) -> None:
         raise error
@@ -60,19 +70,29 @@ def write_in_slices(
     try:
         while True:
             try:
-                owned = _may_write(node, namespace, shard_version)
-            except MustWait as section:
-                yield section.over()
-                continue
+                try:
+                    owned = _may_write(node, namespace, shard_version)
+                except MustWait as section:
+                    yield section.over()
+                    continue
             except CommandError as error:
+                # Also what the waiting ended with: what is done must not be done again by whoever hears of it.
                 if not begun or error.code != Code.StaleConfig:
                     raise
-                writing.fail_rest(error)
-                return
-            if writing.advance(owned, slice_end(node)):
-                return
+                if not writing.outlives(error):
+                    writing.fail_rest(error)
+                    return
+                owned = None
+                if replicates(namespace):
+                    node.replication.check_write()
             begun = True
-            yield PAUSE
+            try:
+                if writing.advance(owned, slice_end(node)):
+                    return
+            except MustWait as others:
+                yield others.over()
+            else:
+                yield PAUSE
     finally:
         writing.close()
 

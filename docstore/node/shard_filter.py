@@ -15,6 +15,7 @@ from typing import Protocol
 
 from docstore.kernel.match.predicate import Predicate
 from docstore.sharding.post_images import PostImages
+from docstore.sharding.targeting import KeyRanges
 
 
 class MustWait(Exception):
@@ -32,6 +33,19 @@ class Owned(Protocol):
     def owned(self) -> Predicate | None: ...
 
 
+class Hold(Protocol):
+    """A statement over many documents that runs. `owned`: which of them it is about, as when it began."""
+
+    @property
+    def owned(self) -> Predicate | None: ...
+
+    def kept(self) -> bool:
+        """Whether this node still owns those, after it was told that the routing it came by is stale."""
+
+    def close(self) -> None:
+        """It has ended."""
+
+
 class ShardFilter(Protocol):
     """Implemented by the driver of migrations."""
 
@@ -44,6 +58,12 @@ class ShardFilter(Protocol):
     def post_images(self, namespace: str) -> PostImages | None:
         """The rules for what a write that `check_version` has just let in with a version may make of documents; None
         where there are none.
+        """
+
+    def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
+        """A statement over many documents begins, which `check_version` has just let in with a version.
+
+        `within`: the shard keys that it is about; None for all that this node owns. Errors: MustWait.
         """
 
     async def known(self, namespace: str) -> Owned | None:

@@ -3,7 +3,7 @@
     STARTING      the coordinator document and the pending range deletion are being written (majority)
     PREPARING     the recipient makes its collection ready and deletes leftovers in the range
     CLONING       batches of the range, read from a snapshot taken when the capture of changes began
-    CATCHING_UP   captured changes, round by round, until few are left
+    CATCHING_UP   captured changes, round by round, until few are left and no statement over many documents runs
     CRITICAL      writes to the collection wait; the last changes are sent
     HANDING_OVER  the recipient makes all of it majority-committed
     COMMITTING    reads wait too; the config servers are asked to commit, again and again until they say yes or no
@@ -217,9 +217,12 @@ class CloneSent:
 
 @dataclass(frozen=True, slots=True)
 class ChangesSent:
-    """Changes have been stored by the recipient; `left`: captured and not sent yet."""
+    """Changes have been stored by the recipient; `left`: captured and not sent yet. `statements`: some over many
+    documents run on the donor, which the chunk must not leave in their midst.
+    """
 
     left: int
+    statements: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +332,7 @@ class Donor:
                 return [SendClone()]
             case State.CLONING, CloneSent():
                 return self._to(State.CATCHING_UP, SendChanges(majority=True))
-            case State.CATCHING_UP, ChangesSent(left) if left > STEADY_CHANGES:
+            case State.CATCHING_UP, ChangesSent(left, statements) if left > STEADY_CHANGES or statements:
                 return [SendChanges(majority=True)]
             case State.CATCHING_UP, ChangesSent():
                 return self._to(State.CRITICAL, BlockWrites(), SendChanges(majority=False))

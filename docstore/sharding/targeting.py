@@ -7,7 +7,7 @@ so all that a filter says about one path may be used together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from docstore.bson.walk import ARRAY
 from docstore.kernel.keys.encoding import encode_key
@@ -58,3 +58,45 @@ def shards_for(chunks: ChunkMap, ranges: KeyRanges) -> list[str]:
 def shards_for_filter(chunks: ChunkMap, tree: Filter) -> list[str]:
     """The shards that may hold a document which the filter admits."""
     return shards_for(chunks, key_ranges(chunks.key, tree))
+
+
+def intersection(one: KeyRanges, other: KeyRanges) -> list[tuple[bytes, bytes]]:
+    """What lies in ranges of both; each in order and without overlaps."""
+    found: list[tuple[bytes, bytes]] = []
+    here = there = 0
+    while here < len(one) and there < len(other):
+        low = max(one[here][0], other[there][0])
+        high = min(one[here][1], other[there][1])
+        if low < high:
+            found.append((low, high))
+        if one[here][1] <= other[there][1]:
+            here += 1
+        else:
+            there += 1
+    return found
+
+
+def without(ranges: KeyRanges, taken: KeyRanges) -> list[tuple[bytes, bytes]]:
+    """What is left of ranges; both in order and without overlaps."""
+    left: list[tuple[bytes, bytes]] = []
+    for low, high in ranges:
+        for gone_low, gone_high in taken:
+            if gone_high <= low or gone_low >= high:
+                continue
+            if gone_low > low:
+                left.append((low, gone_low))
+            low = max(low, gone_high)
+        if low < high:
+            left.append((low, high))
+    return left
+
+
+def joined(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The same keys in order and without overlaps, neighbours joined."""
+    found: list[tuple[bytes, bytes]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found

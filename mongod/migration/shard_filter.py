@@ -39,10 +39,12 @@ from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding.post_images import PostImages
 from docstore.sharding.routing import Routing
+from docstore.sharding.targeting import KeyRanges
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.identity import ShardIdentity
 from mongod.migration.records import ROUTING_SIGNALS
+from mongod.migration.statements import Hold, RunningStatements
 
 LOG = component("SHARDING")
 _ACCEPTED_VERSIONS = 16
@@ -110,6 +112,7 @@ class RangeShardFilter:
         self._refreshing: dict[str, asyncio.Task[FilteringMetadata]] = {}
         self._sections: dict[str, CriticalSection] = {}
         self._term = -1
+        self.statements = RunningStatements()
         self.on_term: Callable[[], None] = lambda: None
         self._unsubscribe = node.store.subscribe(self._committed)
 
@@ -142,6 +145,17 @@ class RangeShardFilter:
         """See the protocol."""
         known = self._known.get(namespace)
         return None if known is None else known.post_images
+
+    def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
+        """See the protocol."""
+        known = self._known.get(namespace)
+        if known is None:
+            # Forgotten while a statement before this one waited for its scripts.
+            raise MustWait(partial(self._await_refresh, namespace))
+        return self.statements.begin(namespace, known, self.shard_name, within, lambda: self._known.get(namespace))
+
+    async def _await_refresh(self, namespace: str) -> None:
+        await self.refresh(namespace)
 
     def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:
         received = ShardVersion.from_document(document_to_python(shard_version))

@@ -7,6 +7,7 @@ goes to the shards that may hold a match.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from docstore.aggregation.expression_context import with_constants
 from docstore.bson import OBJECT, elements, get_field, get_path
@@ -20,18 +21,31 @@ from docstore.query.plan.bounds import equalities
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
-from docstore.sharding.targeting import exact_key, shards_for_filter
+from docstore.sharding.targeting import KeyRanges, exact_key, key_ranges, shards_for, shards_for_filter
 from mongos.routing.query_context import under
 
 _ARRAY = 0x04
 
 
+class Reach(Enum):
+    """What a statement that goes to several shards is about."""
+
+    ONE = auto()
+    """One document, wherever it is: the statement is done once a shard has found it."""
+    EACH = auto()
+    """All that match: the statement is done once each range of keys has been seen to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The shards to reach; `chunk` when the statement writes to exactly one chunk."""
+    """The shards to reach; `chunk` when the statement writes to exactly one chunk. `keys`: those that a statement over
+    many documents admits, where the collection is sharded.
+    """
 
     shards: tuple[str, ...]
     chunk: Chunk | None = None
+    reach: Reach = Reach.ONE
+    keys: KeyRanges = ()
 
 
 def primary_of(routing: Routing) -> str:
@@ -89,8 +103,9 @@ def update_target(routing: Routing, statement: bytes, query_context: QueryContex
         raise CommandError(
             Code.ShardKeyNotFound, "Failed to target upsert by query :: could not extract exact shard key"
         )
-    if not _flag(statement, "multi"):
-        _require_exact_id(tree, "update")
+    if _flag(statement, "multi"):
+        return _each(routing.collection, tree)
+    _require_exact_id(tree, "update")
     return Target(tuple(filter_shards(routing, tree)))
 
 
@@ -102,9 +117,15 @@ def delete_target(routing: Routing, statement: bytes, query_context: QueryContex
     chunk = _single_chunk(routing.collection, tree, None)
     if chunk is not None:
         return Target((chunk.shard,))
-    if _flag(statement, "limit"):
-        _require_exact_id(tree, "delete")
+    if not _flag(statement, "limit"):
+        return _each(routing.collection, tree)
+    _require_exact_id(tree, "delete")
     return Target(tuple(filter_shards(routing, tree)))
+
+
+def _each(collection: CollectionRouting, tree: Filter) -> Target:
+    ranges = key_ranges(collection.key, tree)
+    return Target(tuple(shards_for(collection.chunks, ranges)), reach=Reach.EACH, keys=ranges)
 
 
 def exact_shard(routing: Routing, tree: Filter, what: str) -> str:

@@ -2,7 +2,7 @@
 
 Statements keep their order where the client asked for it: a run of statements for one shard is one request, and nothing
 after a failed statement is sent. Unordered batches go to all their shards side by side. A statement that a shard calls
-stale is routed again; one that a shard has carried out is not sent to that shard again.
+stale is routed again; what is left of one that goes to several shards says `mongos.routing.progress`.
 
 The autosplit accounting counts the bytes written statement by statement: a batch is cut where a chunk is due for a
 check, so single inserts and bulk loads leave the same chunks.
@@ -20,7 +20,9 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.routing import Routing
+from docstore.sharding.targeting import KeyRanges
 from mongos.routing.cache import MAX_ATTEMPTS, RoutingCache, is_stale, version_for
+from mongos.routing.progress import Part, Progress
 from mongos.routing.requests import forwarded, versioned
 from mongos.routing.shards import Shards, each
 from mongos.routing.targeting import Target
@@ -62,7 +64,7 @@ class Outcome:
         if self.errors:
             body["writeErrors"] = sorted(self.errors, key=lambda row: row["index"])
         if self.retried:
-            body["retriedStmtIds"] = sorted(self.retried)
+            body["retriedStmtIds"] = sorted(set(self.retried))
         if self.upserted:
             body["upserted"] = sorted(self.upserted, key=lambda row: row["index"])
         if self.modified is not None:
@@ -72,12 +74,15 @@ class Outcome:
         return body
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Request:
-    """Statements for one shard: their indexes in the client's batch."""
+    """Statements for one shard: their indexes in the client's batch. `keys`: the ranges that the only one is about."""
 
     shard: str
-    indexes: tuple[int, ...]
+    indexes: list[int]
+    keys: KeyRanges | None = None
+    stale: list[int] = field(default_factory=list)
+    """Those that the shard has not carried out, once it was asked."""
 
 
 class BatchWrite:
@@ -96,7 +101,8 @@ class BatchWrite:
         self._accounting = accounting
         self._ensure_database = ensure_database
         self._pending = list(range(len(statements)))
-        self._done_on: dict[int, set[str]] = {}
+        self._progress: dict[int, Progress] = {}
+        self._failed: set[int] = set()
         self._counted: set[int] = set()
         self._begun: set[int] = set()
         self._outcome = Outcome(modified=0 if kind.field == "updates" else None)
@@ -113,7 +119,8 @@ class BatchWrite:
                 await self._ensure_database(namespace)
                 continue
             requests, due = self._next_requests(routing)
-            left = set().union(*await each(requests, functools.partial(self._send, routing)))
+            await each(requests, functools.partial(self._send, routing))
+            left = self._left(routing, requests)
             self._pending = [index for index in self._pending if index not in self._begun or index in left]
             if left and not (self._ordered and self._outcome.errors):
                 stale_rounds += 1
@@ -127,8 +134,10 @@ class BatchWrite:
         return self._outcome.reply()
 
     def _next_requests(self, routing: Routing) -> tuple[list[_Request], Chunk | None]:
-        """What to send next, one request a shard; and the chunk that is due for a look after it."""
-        groups: dict[str, list[int]] = {}
+        """What to send next, one request a shard, and one for each statement of which a part has been done; and the
+        chunk that is due for a look after it."""
+        groups: dict[str, _Request] = {}
+        partial: list[_Request] = []
         due: Chunk | None = None
         self._begun = set()
         for index in self._pending:
@@ -141,28 +150,45 @@ class BatchWrite:
                 if self._ordered:
                     break
                 continue
-            shards = [shard for shard in target.shards if shard not in self._done_on.get(index, ())]
-            if self._ordered and groups and (len(shards) != 1 or shards[0] not in groups):
+            parts = self._parts(routing, index, target)
+            if self._ordered and groups and (len(parts) != 1 or parts[0].shard not in groups or parts[0].keys):
                 break
             self._begun.add(index)
-            for shard in shards:
-                groups.setdefault(shard, []).append(index)
+            for part in parts:
+                if part.keys is not None:
+                    partial.append(_Request(part.shard, [index], part.keys))
+                elif part.shard in groups:
+                    groups[part.shard].indexes.append(index)
+                else:
+                    groups[part.shard] = _Request(part.shard, [index])
             if target.chunk is not None and index not in self._counted:
                 self._counted.add(index)
                 if self._accounting.add(routing, target.chunk, self._kind.size(self._statements[index])):
                     due = target.chunk
                     break
-            if self._ordered and len(shards) > 1:
+            if self._ordered and (len(parts) > 1 or partial):
                 break
-        return [_Request(shard, tuple(indexes)) for shard, indexes in groups.items()], due
+        return [*groups.values(), *partial], due
 
-    async def _send(self, routing: Routing, request: _Request) -> set[int]:
-        """Send one request and take in its reply; the indexes of statements that are still to be done."""
+    def _parts(self, routing: Routing, index: int, target: Target) -> Sequence[Part]:
+        progress = self._progress.get(index)
+        if progress is None:
+            if len(target.shards) == 1:
+                return (Part(target.shards[0]),)
+            progress = self._progress[index] = Progress()
+        return progress.parts(routing, target)
+
+    async def _send(self, routing: Routing, request: _Request) -> None:
+        """Send one request and take in its reply, or note that all of it is stale."""
         add: dict[str, Any] = {}
         session = self._context.session
         repeatable = session is not None and session.txn_number is not None
         if session is not None and repeatable:
             add["stmtIds"] = [session.statement_id(index) for index in request.indexes]
+        if request.keys is not None:
+            add["within"] = [{"min": low, "max": high} for low, high in request.keys]
+        if len(request.indexes) > 1 and not self._progress.keys().isdisjoint(request.indexes):
+            add["statementCounts"] = True
         body = versioned(forwarded(self._base, add=add), version_for(routing, request.shard))
         shard = await self._shards.get(request.shard)
         try:
@@ -172,23 +198,21 @@ class BatchWrite:
                 repeatable=repeatable, deadline=self._context.deadline,
             )  # fmt: skip
         except CommandError as error:
-            if is_stale(error.code):
-                return set(request.indexes)
-            raise
-        return self._take(request, document_to_python(answer.body))
+            if not is_stale(error.code):
+                raise
+            request.stale = request.indexes
+            return
+        self._take(request, document_to_python(answer.body))
 
-    def _take(self, request: _Request, reply: dict[str, Any]) -> set[int]:
-        left: set[int] = set()
+    def _take(self, request: _Request, reply: dict[str, Any]) -> None:
         failed = {row["index"]: row for row in reply.get("writeErrors", ())}
         first_failure = min(failed, default=len(request.indexes))
         for position, index in enumerate(request.indexes):
             row = failed.get(position)
             if (row is not None and is_stale(row["code"])) or (self._ordered and position > first_failure):
-                left.add(index)
-                continue
-            if row is not None:
-                self._outcome.errors.append({**row, "index": index})
-            self._done_on.setdefault(index, set()).add(request.shard)
+                request.stale.append(index)
+            elif row is not None:
+                self._fail_once(index, {**row, "index": index})
         self._outcome.n += reply["n"]
         if self._outcome.modified is not None:
             self._outcome.modified += reply.get("nModified", 0)
@@ -196,9 +220,41 @@ class BatchWrite:
             self._outcome.upserted.append({**row, "index": request.indexes[row["index"]]})
         self._outcome.concern_error = self._outcome.concern_error or reply.get("writeConcernError")
         self._outcome.retried += reply.get("retriedStmtIds", ())
+        if self._progress:
+            self._note_progress(request, reply)
+
+    def _note_progress(self, request: _Request, reply: dict[str, Any]) -> None:
+        counts = reply["counts"] if len(request.indexes) > 1 and "counts" in reply else [reply["n"]]
+        retried = frozenset(reply.get("retriedStmtIds", ()))
+        session = self._context.session
+        for index, count in zip(request.indexes, counts, strict=False):
+            progress = self._progress.get(index)
+            if progress is None or index in request.stale:
+                continue
+            again = session is not None and bool(retried) and session.statement_id(index) in retried
+            if not progress.answered(Part(request.shard, request.keys), count, retried=again):
+                self._outcome.n -= count
+                if self._outcome.modified is not None:
+                    self._outcome.modified -= count
+
+    def _left(self, routing: Routing, requests: Sequence[_Request]) -> set[int]:
+        """The statements that are still to be done, at least in part."""
+        stale: dict[int, list[Part]] = {}
+        for request in requests:
+            for index in request.stale:
+                stale.setdefault(index, []).append(Part(request.shard, request.keys))
+        left = set(stale)
+        for index in self._begun & self._progress.keys():
+            if not self._progress[index].end_round(routing, stale.get(index, ())) or index in self._failed:
+                left.discard(index)
         return left
 
     def _fail(self, index: int, error: CommandError) -> None:
-        row = {"index": index, "code": error.code, "errmsg": error.message, **error.extra}
-        self._outcome.errors.append(row)
+        self._fail_once(index, {"index": index, "code": error.code, "errmsg": error.message, **error.extra})
         self._pending.remove(index)
+
+    def _fail_once(self, index: int, row: dict[str, Any]) -> None:
+        """Note the error of a statement; that of the first shard where several refuse it."""
+        if index not in self._failed:
+            self._failed.add(index)
+            self._outcome.errors.append(row)

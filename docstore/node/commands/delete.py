@@ -17,6 +17,7 @@ from docstore.node.write.driver import (
     session_write,
 )
 from docstore.node.write.fast_path import delete_one
+from docstore.node.write.of_routers import OF_ROUTERS, within_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
 
 
@@ -34,7 +35,14 @@ def run(context: Context, arguments: Arguments) -> Response:
     statements = [delete_statement(raw) for raw in documents]
     outcome = Outcome()
     target = WriteTarget(
-        node, context.namespace, outcome, context.session, session_write(context, node), arguments["let"]
+        node,
+        context.namespace,
+        outcome,
+        context.session,
+        session_write(context, node),
+        arguments["let"],
+        shard_version=context.shard_version,
+        within=within_of(arguments),
     )
     loop = StatementLoop(
         outcome,
@@ -42,8 +50,9 @@ def run(context: Context, arguments: Arguments) -> Response:
         len(statements),
         ordered=arguments["ordered"],
         clock=node.clock,
+        counted=arguments["statementCounts"],
     )
     return run_statements(context, loop)
 
 
-COMMAND = DELETE.command(run)
+COMMAND = DELETE.command(run, OF_ROUTERS)

@@ -16,6 +16,7 @@ from docstore.node.write.driver import (
     session_write,
 )
 from docstore.node.write.fast_path import update_one
+from docstore.node.write.of_routers import OF_ROUTERS, within_of
 from docstore.node.write.statement_loop import StatementLoop, WriteTarget
 from docstore.node.write.update import UpdateWork, update_statement
 
@@ -42,6 +43,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         arguments["let"],
         bypass_validation=arguments["bypassDocumentValidation"],
         shard_version=context.shard_version,
+        within=within_of(arguments),
     )
     loop = StatementLoop(
         outcome,
@@ -49,8 +51,9 @@ def run(context: Context, arguments: Arguments) -> Response:
         len(statements),
         ordered=arguments["ordered"],
         clock=node.clock,
+        counted=arguments["statementCounts"],
     )
     return run_statements(context, loop)
 
 
-COMMAND = UPDATE.command(run)
+COMMAND = UPDATE.command(run, OF_ROUTERS)

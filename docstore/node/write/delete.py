@@ -13,6 +13,7 @@ from docstore.commands.specs.options import COLLATION
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.read.requests import hint_of
+from docstore.node.shard_filter import Hold
 from docstore.node.write.search import Match, Search, identity_filter, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget
 from docstore.query.filter.parse import parse_filter
@@ -62,6 +63,7 @@ class DeleteWork:
         self._tree: Filter | None = None
         self._search: Search | None = None
         self._collection: Collection | None = None
+        self._hold: Hold | None = None
         if statement.multi and self._stmt_id is not None:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with limit=0")
 
@@ -83,12 +85,13 @@ class DeleteWork:
             return True
         if self._search is None or collection is not self._collection:
             identity = identity_of(self._tree, collection.collation)
-            if identity is not None and self._statement.hint is None:
+            if identity is not None and self._statement.hint is None and target.within is None:
                 found = collection.look_up(target.node.engine, identity)
                 if found is not None and (owned is None or owned.matches(found[1])):
                     self._remove(collection, [found])
                 return True
-            self.close()
+            self._close_search()
+            self._hold = self._hold or target.hold(self._tree, multi=self._statement.multi)
             self._collection = collection
             self._search = open_search(
                 target.node,
@@ -97,17 +100,27 @@ class DeleteWork:
                 hint=hint_of(self._statement.hint),
                 once=not self._statement.multi,
             )
-        matches = self._search.take(UNIT_DOCUMENTS if self._statement.multi else 1, owned, until)
+        wanted = UNIT_DOCUMENTS if self._statement.multi else 1
+        matches = self._search.take(wanted, owned if self._hold is None else self._hold.owned, until)
         if matches:
             self._remove(collection, matches)
             return not self._statement.multi or self._search.exhausted
         return self._search.exhausted
+
+    def outlives(self) -> bool:
+        return self._hold is not None and self._hold.kept()
 
     def pause(self) -> None:
         if self._search is not None:
             self._search.pause()
 
     def close(self) -> None:
+        self._close_search()
+        if self._hold is not None:
+            self._hold.close()
+            self._hold = None
+
+    def _close_search(self) -> None:
         if self._search is not None:
             self._search.close()
             self._search = None

@@ -8,7 +8,7 @@ Always true:
 * an upsert reads and inserts in one step, so two of them never insert the same document twice;
 * what a stale router sent is refused before anything is written (StaleConfig as the command's error); when the
   ownership changes between two slices, the statements not yet done fail as write errors with StaleConfig, and those
-  done stay done;
+  done stay done; one over many documents that has begun goes on as long as its documents are still the node's;
 * a node that stops being primary between two slices fails the command; a retry with the same statement ids repeats
   nothing.
 
@@ -59,6 +59,8 @@ class Outcome:
     errors: list[tuple[int, CommandError]] = field(default_factory=list)
     retried: list[int] = field(default_factory=list)
     last: OpTime | None = None
+    counts: list[int] | None = None
+    """By statement, where a router has asked for it."""
 
     def fail(self, index: int, error: CommandError) -> None:
         """Note the error of the statement at `index`.
@@ -179,7 +181,7 @@ def optime_fields(node: DataNode, last: OpTime | None) -> bytes:
 
 def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | None) -> bytes:
     optime = optime_fields(node_of(context), outcome.last)
-    if not (optime or outcome.errors or outcome.retried or outcome.upserted or concern_error):
+    if not (optime or outcome.counts or outcome.errors or outcome.retried or outcome.upserted or concern_error):
         return _counts(outcome.n, outcome.modified)
     parts = [b"\x10n\0" + _INT.pack(outcome.n), optime]
     if outcome.errors:
@@ -195,6 +197,8 @@ def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | N
         parts += (b"\x04upserted\0", array_from(made))
     if outcome.modified is not None:
         parts.append(b"\x10nModified\0" + _INT.pack(outcome.modified))
+    if outcome.counts:
+        parts += (b"\x04counts\0", array_from((INT32, _INT.pack(count)) for count in outcome.counts))
     if concern_error is not None:
         parts += (b"\x03writeConcernError\0", from_python(concern_error)[1])
     return enclosed(b"".join(parts))

@@ -16,6 +16,7 @@ from docstore.collection.oplog.journal import Image
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
+from docstore.node.shard_filter import Hold
 from docstore.node.write.modification import Modification
 from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import WriteTarget, entry_operation
@@ -64,6 +65,7 @@ class FindAndModifyWork:
         self._checked = False
         self._search: Search | None = None
         self._collection: Collection | None = None
+        self._hold: Hold | None = None
 
     @property
     def result(self) -> FindAndModifyResult:
@@ -89,10 +91,11 @@ class FindAndModifyWork:
                 else:
                     self._without_match(collection)
                 return True
-            self.close()
+            self._close_search()
+            self._hold = self._hold or target.hold(request.tree, multi=False)
             self._collection = collection
             self._search = open_search(target.node, collection, request.tree, sort=request.sort, hint=request.hint)
-        matches = self._search.take(1, owned, until)
+        matches = self._search.take(1, owned if self._hold is None else self._hold.owned, until)
         if matches:
             self._with_match(collection, matches[0])
             return True
@@ -101,11 +104,20 @@ class FindAndModifyWork:
             return True
         return False
 
+    def outlives(self) -> bool:
+        return self._hold is not None and self._hold.kept()
+
     def pause(self) -> None:
         if self._search is not None:
             self._search.pause()
 
     def close(self) -> None:
+        self._close_search()
+        if self._hold is not None:
+            self._hold.close()
+            self._hold = None
+
+    def _close_search(self) -> None:
         if self._search is not None:
             self._search.close()
             self._search = None

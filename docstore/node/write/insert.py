@@ -66,6 +66,9 @@ class Inserts:
                 break
         return self._at >= len(self._documents)
 
+    def outlives(self, _error: CommandError) -> bool:
+        return False
+
     def fail_rest(self, error: CommandError) -> None:
         rest = range(self._at, self._at + 1 if self._ordered else len(self._documents))
         for index in rest:

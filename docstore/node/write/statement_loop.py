@@ -10,19 +10,22 @@ from docstore.bson import get_field
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.sessions import SessionWrite
+from docstore.collection.read.script_filter import has_scripts
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.requests import query_context_at, under
-from docstore.node.shard_filter import post_images_of
+from docstore.node.shard_filter import Hold, post_images_of
 from docstore.node.write.driver import Outcome
 from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.context import QueryContext
+from docstore.query.filter.tree import Filter
 from docstore.query.value.collation import Collation
 from docstore.sharding.post_images import PostImages
+from docstore.sharding.targeting import KeyRanges
 
 UNIT_DOCUMENTS = 64
 """Documents that one unit of a statement over many documents changes at most."""
@@ -40,6 +43,8 @@ class WriteTarget:
     let: bytes | None = None
     bypass_validation: bool = False
     shard_version: bytes | None = None
+    within: KeyRanges | None = None
+    """The shard keys that a statement over many documents is about; None for all that are owned."""
     _query_context: QueryContext | None = None
 
     def query_context(self, collation: bytes | None = None) -> QueryContext:
@@ -69,6 +74,14 @@ class WriteTarget:
     def post_images(self) -> PostImages | None:
         """What the statement may make of documents where they are sharded, in the step that was let in."""
         return post_images_of(self.node.shard_filter, self.namespace, self.shard_version)
+
+    def hold(self, tree: Filter, *, multi: bool) -> Hold | None:
+        """What keeps that of a statement which it is about, in the step that was let in: of one over many documents,
+        and of one whose scripts are waited for within a step. Errors: MustWait.
+        """
+        if self.node.shard_filter is None or self.shard_version is None or not (multi or has_scripts(tree)):
+            return None
+        return self.node.shard_filter.hold(self.namespace, self.within)
 
     def check_new(self, made: bytes) -> None:
         """Refuse what an upsert may not insert here. Errors: those of the shard key."""
@@ -121,6 +134,9 @@ class Work(Protocol):
     def step(self, owned: Predicate | None, until: float) -> bool:
         """Do what fits before `until`, at least something; True when the statement is done."""
 
+    def outlives(self) -> bool:
+        """Whether it goes on after the routing that it came by has become stale."""
+
     def pause(self) -> None:
         """Others run before the next step."""
 
@@ -132,11 +148,15 @@ class Work(Protocol):
 
 
 class StatementLoop:
-    """The statements of one command: `make(index)` begins one. Implements `docstore.node.write.driver.Statements`."""
+    """The statements of one command: `make(index)` begins one. Implements `docstore.node.write.driver.Statements`.
+
+    `counted`: the outcome says of each statement, in order, how many documents it concerned.
+    """
 
     def __init__(
-        self, outcome: Outcome, make: Callable[[int], Work], count: int, *, ordered: bool, clock: Callable[[], float]
-    ) -> None:
+        self, outcome: Outcome, make: Callable[[int], Work], count: int, *, ordered: bool, clock: Callable[[], float],
+        counted: bool = False,
+    ) -> None:  # fmt: skip
         self.outcome = outcome
         self._make = make
         self._count = count
@@ -144,11 +164,19 @@ class StatementLoop:
         self._clock = clock
         self._at = 0
         self._running: Work | None = None
+        self._stale: CommandError | None = None
+        self._before = 0
+        if counted:
+            outcome.counts = []
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
         while self._at < self._count:
+            if self._running is None and self._stale is not None:
+                self.fail_rest(self._stale)
+                break
             try:
                 if self._running is None:
+                    self._before = self.outcome.n
                     self._running = self._make(self._at)
                 if self._running.step(owned, until):
                     self._end()
@@ -158,6 +186,12 @@ class StatementLoop:
                 if self._running is not None:
                     self._running.pause()
                 return False
+        return True
+
+    def outlives(self, error: CommandError) -> bool:
+        if self._running is None or not self._running.outlives():
+            return False
+        self._stale = error
         return True
 
     def fail_rest(self, error: CommandError) -> None:
@@ -174,6 +208,8 @@ class StatementLoop:
     def _end(self) -> None:
         self.close()
         self._at += 1
+        if self.outcome.counts is not None:
+            self.outcome.counts.append(self.outcome.n - self._before)
 
     def _fail(self, error: CommandError) -> None:
         self.outcome.fail(self._at, error)

@@ -19,6 +19,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
 from docstore.node.read.requests import hint_of
+from docstore.node.shard_filter import Hold
 from docstore.node.write.modification import Modification, check_form, direct_modification, update_of
 from docstore.node.write.search import Match, Search, identity_of, open_search
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entry_operation
@@ -92,6 +93,7 @@ class UpdateWork:
         self._modification: Modification | None = None
         self._search: Search | None = None
         self._collection: Collection | None = None
+        self._hold: Hold | None = None
         self._changed = False
         if statement.multi and self._stmt_id is not None:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
@@ -131,11 +133,20 @@ class UpdateWork:
             refuse_expressions(tree)
         return Modification(target.node, tree, update)
 
+    def outlives(self) -> bool:
+        return self._hold is not None and self._hold.kept()
+
     def pause(self) -> None:
         if self._search is not None:
             self._search.pause()
 
     def close(self) -> None:
+        self._close_search()
+        if self._hold is not None:
+            self._hold.close()
+            self._hold = None
+
+    def _close_search(self) -> None:
         if self._search is not None:
             self._search.close()
             self._search = None
@@ -150,19 +161,20 @@ class UpdateWork:
     def _begin(
         self, collection: Collection | None, modification: Modification, owned: Predicate | None, until: float
     ) -> bool:
-        self.close()
+        self._close_search()
         if collection is None:
             if self._statement.upsert and not self._changed:
                 self._upsert(make_collection(self._target.node.store, self._target.namespace), modification)
             return True
         identity = identity_of(modification.tree, collection.collation)
-        if identity is not None and self._statement.hint is None:
+        if identity is not None and self._statement.hint is None and self._target.within is None:
             found = collection.look_up(self._target.node.engine, identity)
             if found is not None and (owned is None or owned.matches(found[1])):
                 self._change(collection, modification, [found])
             elif self._statement.upsert:
                 self._upsert(collection, modification)
             return True
+        self._hold = self._hold or self._target.hold(modification.tree, multi=self._statement.multi)
         self._collection = collection
         self._search = open_search(
             self._target.node,
@@ -182,7 +194,7 @@ class UpdateWork:
         until: float,
     ) -> bool:
         wanted = UNIT_DOCUMENTS if self._statement.multi else 1
-        matches = search.take(wanted, owned, until)
+        matches = search.take(wanted, owned if self._hold is None else self._hold.owned, until)
         if matches:
             self._change(collection, modification, matches)
             self._changed = True

@@ -15,6 +15,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, ReplicaSetClient
 from docstore.sharding.donor import (
+    STEADY_CHANGES,
     Answer,
     AskConfig,
     BlockReads,
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from mongod.migration.shard import Shard
 
 LOG = component("MIGRATE")
+STATEMENT_SECONDS = 10.0
+"""How long a move that is ready waits for the statements over many documents that run."""
+_STATEMENT_LOOK_SECONDS = 0.1
 
 
 class DonorDriver:
@@ -70,6 +74,7 @@ class DonorDriver:
         self._recipient = RecipientLink(shard, migration, client)
         self._cloning = Cloning(shard.node, migration, self._recipient)
         self._section: CriticalSection | None = None
+        self._statements_end: float | None = None
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.finished.add_done_callback(lambda future: future.exception())
 
@@ -150,7 +155,9 @@ class DonorDriver:
             case SendClone():
                 return CloneSent(exhausted=await cloning.send_clone())
             case SendChanges(majority):
-                return ChangesSent(left=await cloning.send_changes(majority=majority))
+                left = await cloning.send_changes(majority=majority)
+                ready = majority and left <= STEADY_CHANGES
+                return ChangesSent(left, statements=ready and not await self._statements_ended())
             case BlockWrites() | BlockReads():
                 self._block(effect)
             case CommitRecipient():
@@ -186,11 +193,23 @@ class DonorDriver:
                 return Forgotten()
         return None
 
+    async def _statements_ended(self) -> bool:
+        """Whether no statement over many documents runs; those that come wait. Errors: LockTimeout."""
+        now = asyncio.get_running_loop().time
+        self._statements_end = self._statements_end or now() + STATEMENT_SECONDS
+        if await self._shard.shard_filter.statements.ended(self.migration.namespace, _STATEMENT_LOOK_SECONDS):
+            return True
+        if now() > self._statements_end:
+            raise CommandError(Code.LockTimeout, "a statement over many documents takes longer than a move waits for")
+        return False
+
     def _block(self, effect: BlockWrites | BlockReads) -> None:
         reads = isinstance(effect, BlockReads)
         self._section = self._shard.shard_filter.block(self.migration.namespace, reads=reads)
+        self._shard.shard_filter.statements.let_begin(self.migration.namespace)
 
     def _unblock(self) -> None:
+        self._shard.shard_filter.statements.let_begin(self.migration.namespace)
         if self._section is not None:
             self._shard.shard_filter.unblock(self.migration.namespace, self._section)
             self._section = None

@@ -10,6 +10,7 @@ import bson
 import pytest
 from bson.objectid import ObjectId
 
+from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
 from docstore.sharding.chunks import Chunk, ChunkMap
 from docstore.sharding.key import KeyRange, ShardKey
@@ -60,6 +61,7 @@ class FakeCluster:
         self.due_at: set[int] = set()
         self.looks: list[int] = []
         self.counted: list[int] = []
+        self.session: Session | None = None
 
     async def get(self, name: str) -> Any:
         return self.routings[0] if name == NAMESPACE else self.shards[name]
@@ -101,8 +103,10 @@ KINDS = {
 def write(
     cluster: FakeCluster, command: str, statements: list[dict[str, Any]], *, ordered: bool = True
 ) -> dict[str, Any]:
+    context = FakeContext({command: "c"})
+    context.session = cluster.session
     batch = BatchWrite(
-        FakeContext({command: "c"}), KINDS[command], [bson.encode(row) for row in statements],
+        context, KINDS[command], [bson.encode(row) for row in statements],
         ordered=ordered, shards=cluster, cache=cluster, accounting=cluster, ensure_database=cluster.ensure,
     )  # type: ignore[arg-type]  # fmt: skip
     return asyncio.run(batch.run())
@@ -175,6 +179,92 @@ def test_a_multi_update_is_repeated_only_where_it_was_stale():
     reply = write(cluster, "update", [{"q": {}, "u": {"$set": {"x": 1}}, "multi": True}])
     assert reply == {"n": 5, "nModified": 5}
     assert len(cluster.shards["a"].requests) == 1
+
+
+BY_ID = {"q": {"_id": 1}, "u": {"$inc": {"x": 1}}}
+STALE = CommandError(Code.StaleConfig, "stale")
+
+
+def test_an_update_by_id_that_found_nothing_asks_all_shards_again_after_a_stale_answer():
+    """The shard that found nothing may have got the document since."""
+    cluster = FakeCluster()
+    cluster.routings = [routing(10), routing(2, major=2)]
+    cluster.shards["a"].replies = [STALE, {"n": 0, "nModified": 0}]
+    cluster.shards["b"].replies = [{"n": 0, "nModified": 0}, {"n": 1, "nModified": 1}]
+    assert write(cluster, "update", [BY_ID]) == {"n": 1, "nModified": 1}
+
+
+def test_an_update_by_id_that_found_its_document_is_not_sent_to_where_that_moved():
+    cluster = FakeCluster()
+    cluster.routings = [routing(10), routing(2, major=2)]
+    cluster.shards["a"].replies = [{"n": 1, "nModified": 1}]
+    cluster.shards["b"].replies = [STALE, {"n": 1, "nModified": 1}]
+    assert write(cluster, "update", [BY_ID]) == {"n": 1, "nModified": 1}
+    assert len(cluster.shards["b"].requests) == 1
+
+
+def test_of_many_statements_by_id_those_are_asked_again_that_found_nothing():
+    cluster = FakeCluster()
+    cluster.routings = [routing(10), routing(2, major=2)]
+    cluster.shards["a"].replies = [STALE, {"n": 0, "counts": [0, 0]}]
+    cluster.shards["b"].replies = [{"n": 1, "counts": [0, 1, 0]}, {"n": 2, "counts": [1, 1]}]
+    deletes = [{"q": {"_id": n}, "limit": 1} for n in range(3)]
+    assert write(cluster, "delete", deletes, ordered=False) == {"n": 3}
+    sent = [[row["q"]["_id"] for row in documents] for documents, _ in cluster.shards["b"].requests]
+    assert sent == [[0, 1, 2], [0, 2]]
+    assert all(body["statementCounts"] for _, body in cluster.shards["b"].requests)
+
+
+def test_a_retried_statement_that_two_shards_remember_counts_once():
+    cluster = FakeCluster()
+    cluster.session = Session(bytes(5), 1, None)
+    for shard in cluster.shards.values():
+        shard.replies = [{"n": 1, "nModified": 1, "retriedStmtIds": [0]}]
+    assert write(cluster, "update", [BY_ID]) == {"n": 1, "retriedStmtIds": [0], "nModified": 1}
+
+
+def test_a_statement_that_every_shard_refuses_has_one_error():
+    cluster = FakeCluster()
+    for shard in cluster.shards.values():
+        shard.replies = [{"n": 0, "nModified": 0, "writeErrors": [{"index": 0, "code": 9, "errmsg": "what?"}]}]
+    assert len(write(cluster, "update", [BY_ID])["writeErrors"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "boundary", "again"),
+    [
+        # What b has called stale, of whoever has it by now.
+        ("b", 2, {"b": [(10, None)]}),
+        ("b", 20, {"a": [(10, 20)], "b": [(20, None)]}),
+        ("a", 2, {"a": [(None, 2)], "b": [(2, 10)]}),
+        ("a", 20, {"a": [(None, 10)]}),
+    ],
+)
+def test_an_update_of_many_documents_looks_at_each_key_once(first: str, boundary: int, again: dict[str, Any]):
+    cluster = FakeCluster()
+    cluster.routings = [routing(10), routing(boundary, major=2)]
+    for name, shard in cluster.shards.items():
+        shard.replies = [STALE, {"n": 1, "nModified": 1}] if name == first else [{"n": 4, "nModified": 4}]
+        shard.replies.append({"n": 1, "nModified": 1})
+    reply = write(cluster, "update", [{"q": {}, "u": {"$inc": {"x": 1}}, "multi": True}])
+    assert reply["n"] == 4 + len(again)
+    ends = {KEY.min.key: None, KEY.max.key: None, **{KEY.key_of(bson.encode({"k": k})): k for k in (2, 10, 20)}}
+    for name, shard in cluster.shards.items():
+        asked = [body["within"] for _, body in shard.requests if "within" in body]
+        ranges = [[(ends[row["min"]], ends[row["max"]]) for row in within] for within in asked]
+        assert ranges == ([again[name]] if name in again else [])
+
+
+def test_an_update_of_many_documents_begins_anew_where_the_collection_is_another():
+    cluster = FakeCluster()
+    other = ChunkMap(KEY, ObjectId(), list(routing(10).collection.chunks))
+    collection = CollectionRouting(NAMESPACE, bson.Binary(bytes(16), 4), False, other)
+    cluster.routings = [routing(10), Routing(NAMESPACE, "a", collection)]
+    cluster.shards["a"].replies = [{"n": 4, "nModified": 4}]
+    cluster.shards["b"].replies = [STALE]
+    write(cluster, "update", [{"q": {}, "u": {"$inc": {"x": 1}}, "multi": True}])
+    assert [len(shard.requests) for shard in cluster.shards.values()] == [2, 2]
+    assert all("within" not in body for shard in cluster.shards.values() for _, body in shard.requests)
 
 
 def test_a_batch_is_cut_where_a_chunk_is_due_for_a_look():

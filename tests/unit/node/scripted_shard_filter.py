@@ -11,6 +11,21 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.node.shard_filter import MustWait
 
 
+class ScriptedHold:
+    """One statement over many documents; `open` until it was closed."""
+
+    def __init__(self, shard_filter: ScriptedShardFilter) -> None:
+        self.open = True
+        self.owned = shard_filter.owned
+        self._filter = shard_filter
+
+    def kept(self) -> bool:
+        return self._filter.keeps
+
+    def close(self) -> None:
+        self.open = False
+
+
 class ScriptedShardFilter:
     """It remembers who entered. `answer` gives the error for the n-th of them, `held` keeps them waiting."""
 
@@ -19,6 +34,11 @@ class ScriptedShardFilter:
         self.owned: Predicate | None = None
         self.answer: Callable[[int], Any] = lambda _count: None
         self.held: asyncio.Event | None = None
+        self.keeps = False
+        """Whether statements over many documents keep what they are about."""
+        self.holds: list[ScriptedHold] = []
+        self.over: Callable[[], Any] = lambda: None
+        """What the waiting of those that are kept waiting ends with: raise an error there."""
 
     def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         self.entered.append((namespace, shard_version is not None, write))
@@ -32,5 +52,11 @@ class ScriptedShardFilter:
     def post_images(self, namespace: str) -> None:
         """No key is watched."""
 
+    def hold(self, namespace: str, within: Any) -> ScriptedHold:
+        made = ScriptedHold(self)
+        self.holds.append(made)
+        return made
+
     async def _wait(self, held: asyncio.Event) -> None:
         await held.wait()
+        self.over()

@@ -138,3 +138,68 @@ def test_an_update_of_many_documents_that_was_begun_is_not_called_stale() -> Non
         assert [error["code"] for error in reply["writeErrors"]] == [Code.OperationFailed]
 
     loop(work())
+
+
+def test_what_is_done_is_not_called_stale_when_the_waiting_between_slices_ends_so() -> None:
+    """A router takes the error of a whole command to mean that nothing was done, and sends all of it again."""
+
+    async def work() -> None:
+        node, owner = await owned_node(1000)
+        owner.owned = None
+        node.hurry()
+
+        def answer(count: int) -> None:
+            if count == 2:
+                owner.held = asyncio.Event()
+                asyncio.get_running_loop().call_soon(owner.held.set)
+
+        def over() -> None:
+            raise STALE
+
+        owner.answer, owner.over = answer, over
+        statements = [{"q": {"_id": n}, "u": {"$inc": {"x": 1}}} for n in range(1000)]
+        reply = await node.run({"update": "c", "updates": statements, "ordered": False, "shardVersion": VERSION})
+        assert 0 < reply["n"] < 1000
+        assert [error["index"] for error in reply["writeErrors"]] == list(range(reply["n"], 1000))
+        assert {error["code"] for error in reply["writeErrors"]} == {Code.StaleConfig}
+
+    loop(work())
+
+
+@pytest.mark.parametrize("command", ["update", "delete"])
+def test_a_statement_over_many_documents_ends_where_a_version_rose_that_leaves_it_its_documents(command: str) -> None:
+    async def work() -> None:
+        node, owner = await owned_node(1000)
+        node.hurry()
+        owner.keeps = True
+        owner.answer = lambda count: STALE if count > 1 else None
+        if command == "update":
+            statements: list[Any] = [{"q": {}, "u": {"$inc": {"x": 1}}, "multi": True}] * 2
+            request = {"update": "c", "updates": statements, "ordered": False, "shardVersion": VERSION}
+        else:
+            request = {"delete": "c", "deletes": [{"q": {}, "limit": 0}] * 2, "ordered": False, "shardVersion": VERSION}
+        reply = await node.run(request)
+        assert reply["n"] == 50, "the even ones below 100"
+        assert [(error["index"], error["code"]) for error in reply["writeErrors"]] == [(1, Code.StaleConfig)]
+        assert [hold.open for hold in owner.holds] == [False]
+
+    loop(work())
+
+
+def test_a_shard_says_of_each_statement_how_many_documents_it_concerned() -> None:
+    async def work() -> None:
+        node, owner = await owned_node(10)
+        owner.owned = None
+        updates: list[Any] = [
+            {"q": {"_id": 1}, "u": {"$inc": {"x": 1}}},
+            {"q": {"_id": 99}, "u": {"$inc": {"x": 1}}},
+            {"q": {"_id": 2}, "u": {"$inc": {"_id": 1}}},
+            {"q": {"_id": {"$lt": 3}}, "u": {"$inc": {"x": 1}}, "multi": True},
+        ]
+        request = {"update": "c", "ordered": False, "shardVersion": VERSION, "statementCounts": True}
+        assert (await node.run({**request, "updates": updates}))["counts"] == [1, 0, 0, 3]
+        request = {"delete": "c", "ordered": False, "shardVersion": VERSION, "statementCounts": True}
+        deletes = [{"q": {"_id": 1}, "limit": 1}, {"q": {"_id": 1}, "limit": 1}]
+        assert (await node.run({**request, "deletes": deletes}))["counts"] == [1, 0]
+
+    loop(work())
