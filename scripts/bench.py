@@ -8,7 +8,8 @@ on both sides; the servers are alone on their machine but for each other, and on
 Beside the ratio stands the processor time that each server took for a unit of work, in microseconds: unlike the rates
 it does not depend on what else the machine does. `--start` measures the start to the first answer and the memory of an
 idle server instead, `--wide` the wide-column mode beside documents (`bench_wide`), `--saturate` small operations on a
-standalone, a set's primary and a shard (`saturate`).
+standalone, a set's primary and a shard (`saturate`), `--routing` what routing costs by the number of chunks
+(`bench_routing`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import pymongo
 from bson.code import Code
 from pymongo.write_concern import WriteConcern
 
-from scripts import bench_wide, saturate
+from scripts import bench_routing, bench_wide, saturate
 from scripts.deployment import Deployment, Member, stopped_at_end
 from scripts.measuring import processor_seconds, server_pid
 
@@ -312,6 +313,7 @@ def main() -> int:
     parser.add_argument(
         "--saturate", action="store_true", help="measure what an operation costs a standalone, set, shard"
     )
+    parser.add_argument("--routing", action="store_true", help="measure routing, moves and splits by number of chunks")
     options = parser.parse_args()
     with ExitStack() as stack:
         scratch_directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="docstore-bench-")))
@@ -320,6 +322,9 @@ def main() -> int:
             return 0
         if options.saturate:
             saturate.compare(scratch_directory, options.only, options.rounds)
+            return 0
+        if options.routing:
+            bench_routing.measure(scratch_directory / "routing")
             return 0
         if options.wide:
             client = stack.enter_context(pymongo.MongoClient(start_ours(stack, scratch_directory / "ours")))

@@ -25,7 +25,7 @@ from bson.objectid import ObjectId
 
 from configsvr.catalog.records import CHUNKS, COLLECTIONS, DATABASES, ChunkRecord, CollectionRecord, DatabaseRecord
 from configsvr.catalog.tables import Tables
-from docstore.bson import document_to_python
+from docstore.bson import get_field, to_python
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.sharding.chunks import first_chunk, first_chunks, move_chunk, split_chunk
@@ -67,11 +67,6 @@ class Chunks:
         raw = next(self._tables.by_index(CHUNKS, _BY_LASTMOD, (record.uuid,), reverse=True), None)
         return ShardVersion(record.epoch, NO_CHUNKS if raw is None else _lastmod(raw))
 
-    def shard_version(self, record: CollectionRecord, shard: str) -> ShardVersion:
-        """The version of the collection on one shard."""
-        listed = self._tables.by_index(CHUNKS, _BY_SHARD, (record.uuid, shard))
-        return ShardVersion(record.epoch, max(map(_lastmod, listed), default=NO_CHUNKS))
-
     def changed_since(self, record: CollectionRecord, since: ShardVersion | None, reader: Reader) -> Iterator[bytes]:
         """The raw chunks with a lastmod at or above `since` (all without it or when it is of another epoch)."""
         start: tuple[Any, ...] = ()
@@ -98,17 +93,12 @@ class Chunks:
 
     def count_by_shard(self, record: CollectionRecord) -> dict[str, int]:
         """Chunks per shard of one collection."""
-        return Counter(
-            document_to_python(raw)["shard"] for raw in self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))
-        )
+        return Counter(map(_shard, self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))))
 
-    def shards_with_chunks(self) -> dict[str, int]:
-        """Chunks per shard over all collections."""
-        counts: dict[str, int] = {}
-        for raw in self._tables.all(CHUNKS):
-            shard = document_to_python(raw)["shard"]
-            counts[shard] = counts.get(shard, 0) + 1
-        return counts
+    def count_on(self, shard: str) -> int:
+        """How many chunks of all collections a shard has; no chunk is read."""
+        records = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
+        return sum(self._tables.count(CHUNKS, _BY_SHARD, (record.uuid, shard)) for record in records)
 
     # Changing
 
@@ -156,7 +146,7 @@ class Chunks:
             ChunkRecord(id=ObjectId(), namespace=namespace, uuid=uuid, chunk=chunk, history=((stamp, chunk.shard),))
             for chunk in made
         ]
-        leftovers = [document_to_python(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (uuid,))]
+        leftovers = [_field(raw, "_id") for raw in tables.by_index(CHUNKS, _BY_MIN, (uuid,))]
         with tables.store.unit() as unit:
             for identity in leftovers:
                 tables.delete(unit, CHUNKS, identity)
@@ -196,7 +186,7 @@ class Chunks:
     def move(
         self, record: CollectionRecord, bounds: KeyRange, lastmod: Lastmod, donor: str, recipient: str
     ) -> ShardVersion:
-        """Give a chunk away; the donor's version after it. Nothing changes when the recipient has it already.
+        """Give a chunk away; the collection's version after it. Nothing changes when the recipient has it already.
 
         ConflictingOperationInProgress unless the donor has the chunk with exactly this version.
         """
@@ -204,7 +194,7 @@ class Chunks:
         if found is None or not found.chunk.range.same(bounds):
             raise _conflict(f"there is no chunk {bounds} of {record.namespace}")
         if found.chunk.shard == recipient:
-            return self.shard_version(record, donor)
+            return self.version(record)
         if record.dropping or found.chunk.shard != donor or found.chunk.lastmod != lastmod:
             raise _conflict(f"the chunk is {found.chunk}, not on {donor} with version {lastmod}")
         remaining = self._first_remaining(record, donor, found)
@@ -217,7 +207,7 @@ class Chunks:
                 tables.put(unit, CHUNKS, replace(remaining, chunk=bumped).document())
             tables.put(unit, CHUNKS, replace(found, chunk=moved, history=history).document())
             unit.commit()
-        return self.shard_version(record, donor)
+        return ShardVersion(record.epoch, moved.lastmod if bumped is None else bumped.lastmod)
 
     def _first_remaining(self, record: CollectionRecord, shard: str, leaving: ChunkRecord) -> ChunkRecord | None:
         for raw in self._tables.by_index(CHUNKS, _BY_SHARD, (record.uuid, shard)):
@@ -247,7 +237,7 @@ class Chunks:
     def finish_drop(self, record: CollectionRecord) -> None:
         """Remove a collection's record, then its chunks."""
         tables = self._tables
-        chunks = [document_to_python(raw)["_id"] for raw in tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))]
+        chunks = [_field(raw, "_id") for raw in tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))]
         with tables.store.unit() as unit:
             tables.delete(unit, COLLECTIONS, record.namespace)
             for identity in chunks:
@@ -266,7 +256,17 @@ class Chunks:
 
 
 def _lastmod(raw: bytes) -> Lastmod:
-    return Lastmod.from_timestamp(document_to_python(raw)["lastmod"])
+    return Lastmod.from_timestamp(_field(raw, "lastmod"))
+
+
+def _shard(raw: bytes) -> str:
+    return str(_field(raw, "shard"))
+
+
+def _field(raw: bytes, name: str) -> Any:
+    found = get_field(raw, name)
+    assert found is not None, f"a chunk has the field {name}"
+    return to_python(found)
 
 
 def _conflict(message: str) -> CommandError:

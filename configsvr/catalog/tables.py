@@ -121,6 +121,14 @@ class Tables:
             assert raw is not None, f"{namespace}: an index entry leads to no record"
             yield raw
 
+    def count(self, namespace: str, key: Mapping[str, int], prefix: tuple[Any, ...]) -> int:
+        """How many documents have the first key fields `prefix`."""
+        collection = self.store.collection(namespace)
+        if collection is None:
+            return 0
+        low = collection.indexes[index_name(key)].prefix + b"".join(encode_key(from_python(value)) for value in prefix)
+        return sum(1 for _ in self.store.engine.keys(Family.INDEXES, low, low + b"\xff"))
+
     def put(self, unit: WriteUnitOfWork, namespace: str, document: Mapping[str, Any]) -> None:
         """Store a document in the place of the one with its `_id`, or as a new one."""
         collection = self.store.collection(namespace)

@@ -18,13 +18,12 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     donor, recipient = arguments["fromShard"], arguments["toShard"]
     server.cluster.shard(recipient)
     before = server.chunks.version(record)
-    version = server.chunks.move(record, bounds, Lastmod.from_timestamp(arguments["lastmod"]), donor, recipient)
-    after = server.chunks.version(record)
+    after = server.chunks.move(record, bounds, Lastmod.from_timestamp(arguments["lastmod"]), donor, recipient)
     if after != before:
         details = {"min": bounds.min.document(), "max": bounds.max.document(), "from": donor, "to": recipient}
         server.changelog.add("moveChunk.commit", arguments.value, details)
     await server.committed()
-    return {"version": version.to_document(), "collectionVersion": after.to_document()}
+    return {"collectionVersion": after.to_document()}
 
 
 COMMAND = Command(

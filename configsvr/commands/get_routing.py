@@ -7,6 +7,8 @@ Reads what a majority has, so nobody ever routes by a change that is rolled back
 
 from __future__ import annotations
 
+from itertools import islice
+
 from configsvr.catalog.records import COLLECTIONS, DATABASES, CollectionRecord
 from configsvr.server import server_of
 from docstore.bson import document_from, document_to_python, documents_array
@@ -22,7 +24,8 @@ from docstore.sharding.version import ShardVersion
 _MAJORITY = ReadConcern(ReadLevel.MAJORITY)
 _CHUNK = TopFields(("min", "max", "shard", "lastmod", "jumbo"))
 """What routers are told of a chunk."""
-_SLICE = 1000
+PAGE_CHUNKS = 2000
+"""Of one reply, which is made without letting others run."""
 
 
 async def run(context: Context, arguments: Arguments) -> bytes:
@@ -39,15 +42,13 @@ async def run(context: Context, arguments: Arguments) -> bytes:
         if raw is not None:
             record = CollectionRecord.from_raw(raw)
             full = since is None or since.epoch != record.epoch
-            chunks: list[bytes] = []
-            for chunk in server.chunks.changed_since(record, since, reader):
-                chunks.append(_CHUNK.apply(chunk))
-                if len(chunks) % _SLICE == 0:
-                    await server.node.pause()
+            found = list(islice(server.chunks.changed_since(record, since, reader), PAGE_CHUNKS + 1))
+            chunks = [_CHUNK.apply(chunk) for chunk in found[:PAGE_CHUNKS]]
             fields += [
                 ("collection", OBJECT, raw),
                 ("full", BOOL, b"\1" if full else b"\0"),
                 ("chunks", ARRAY, documents_array(chunks)),
+                ("more", BOOL, b"\1" if len(found) > PAGE_CHUNKS else b"\0"),
             ]
         return document_from(fields)
     finally:

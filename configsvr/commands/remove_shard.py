@@ -20,7 +20,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     others = [other for other in server.cluster.shards() if other.name != shard.name and not other.draining]
     if not others:
         raise CommandError(Code.IllegalOperation, "Operation not allowed because it would remove the last shard")
-    chunks = server.chunks.shards_with_chunks().get(shard.name, 0)
+    chunks = server.chunks.count_on(shard.name)
     databases = [database.name for database in server.cluster.databases() if database.primary == shard.name]
     reply: dict[str, Any] = {"msg": "draining ongoing", "state": "ongoing", "shard": shard.name}
     if not shard.draining:

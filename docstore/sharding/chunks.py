@@ -1,22 +1,27 @@
 """The chunk map of one sharded collection, and the versions that splits and moves give to chunks.
 
 Always true (`ChunkMap.check`): the chunks cover the key space from its lowest to its highest end without gap or
-overlap; no two have the same version; all belong to one epoch. A map is never changed: refreshing makes a new one.
+overlap; no two have the same version; all belong to one epoch. A map is never changed: refreshing makes a new one,
+which shares the blocks (`docstore.sharding.chunk_blocks`) that are the same.
 """
 
 from __future__ import annotations
 
 import itertools
+import struct
+import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
-from docstore.bson import document_to_python
+from docstore.bson import elements
 from docstore.errors import Code, CommandError
-from docstore.sharding.key import Bound, KeyRange, ShardKey, raw_field
+from docstore.sharding.chunk_blocks import BLOCK_CHUNKS, Block, blocks_of, joined, totals, totals_after
+from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
+
+_STAMP = struct.Struct("<II")
 
 
 class InconsistentChunks(Exception):
@@ -43,13 +48,7 @@ class Chunk:
     @classmethod
     def from_raw(cls, key: ShardKey, raw: bytes) -> Chunk:
         """From `{min, max, shard, lastmod, [jumbo]}`, other fields ignored: config.chunks and routing replies."""
-        fields = document_to_python(raw)
-        return cls(
-            key.range(raw_field(raw, "min"), raw_field(raw, "max")),
-            str(fields["shard"]),
-            Lastmod.from_timestamp(fields["lastmod"]),
-            bool(fields.get("jumbo", False)),
-        )
+        return chunk_from_raw(key.bound, raw)
 
     def document(self) -> dict[str, Any]:
         """`{min, max, shard, lastmod, [jumbo]}`"""
@@ -67,41 +66,52 @@ class Chunk:
         return f"{self.range} on {self.shard} {self.lastmod}"
 
 
+def chunk_from_raw(bound: Callable[[bytes], Bound], raw: bytes) -> Chunk:
+    """As `Chunk.from_raw`, with bounds as `bound` makes them. BadValue when the range is empty."""
+    fields = {name: data for name, _, data in elements(raw)}
+    low, high = bound(fields["min"]), bound(fields["max"])
+    if low.key >= high.key:
+        raise CommandError(Code.BadValue, f"the range {KeyRange(low, high)} is empty")
+    minor, major = _STAMP.unpack(fields["lastmod"])
+    return Chunk(
+        KeyRange(low, high), sys.intern(fields["shard"][4:-1].decode()), Lastmod(major, minor),
+        any(fields.get("jumbo", b"")),
+    )  # fmt: skip
+
+
 class ChunkMap:
     """All chunks of one incarnation of a collection, by encoded low end."""
 
     def __init__(self, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> None:
         """Takes chunks in any order, unchecked; what was read from a catalog goes through `from_catalog`."""
+        blocks = list(blocks_of(sorted(chunks, key=_low_end), BLOCK_CHUNKS))
+        self._set(key, epoch, blocks, *totals(blocks))
+
+    def _set(
+        self, key: ShardKey, epoch: Any, blocks: list[Block], counts: dict[str, int], highest: dict[str, Lastmod]
+    ) -> None:
         self.key = key
         self.epoch = epoch
-        self._chunks = sorted(chunks, key=_low_end)
-        self._lows = [chunk.range.min.key for chunk in self._chunks]
-        self._highest: dict[str, Lastmod] = {}
-        self._counts: dict[str, int] = {}
-        for chunk in self._chunks:
-            self._highest[chunk.shard] = max(self._highest.get(chunk.shard, NO_CHUNKS), chunk.lastmod)
-            self._counts[chunk.shard] = self._counts.get(chunk.shard, 0) + 1
+        self._blocks = blocks
+        self._lows = [block.low for block in blocks]
+        self._counts = counts
+        self._highest = highest
 
     @classmethod
     def from_catalog(cls, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> ChunkMap:
         """A map from records that may show the first half of a split: the new upper parts are there, the lower part
-        still has its old end. Ownership is the same either way; the lower part is shown cut.
-        InconsistentChunks otherwise."""
-        ordered = sorted(chunks, key=_low_end)
-        for position in range(len(ordered) - 1):
-            chunk, following = ordered[position], ordered[position + 1]
-            if chunk.max.key > following.min.key and chunk.shard == following.shard:
-                ordered[position] = replace(chunk, range=KeyRange(chunk.min, following.min))
-        made = cls(key, epoch, ordered)
+        still has its old end. Ownership is the same either way; the lower part is shown cut. Of several records with
+        one low end the one with the highest version counts. InconsistentChunks otherwise."""
+        made = cls(key, epoch, _cut(chunks))
         made.check()
         return made
 
     def __len__(self) -> int:
-        return len(self._chunks)
+        return sum(self._counts.values())
 
     def __iter__(self) -> Iterator[Chunk]:
         """In key order."""
-        return iter(self._chunks)
+        return itertools.chain.from_iterable(block.chunks for block in self._blocks)
 
     @property
     def version(self) -> ShardVersion:
@@ -124,62 +134,139 @@ class ChunkMap:
 
     def chunk_at(self, key: bytes) -> Chunk:
         """The chunk that holds an encoded key."""
-        return self._chunks[bisect_right(self._lows, key) - 1]
+        block = self._blocks[bisect_right(self._lows, key) - 1]
+        return block.chunks[bisect_right(block.lows, key) - 1]
 
     def overlapping(self, low: bytes, high: bytes) -> Iterator[Chunk]:
         """Chunks that hold any key in `[low, high)`, in key order."""
         if low >= high:
             return
-        for chunk in islice(self._chunks, max(bisect_right(self._lows, low) - 1, 0), None):
-            if chunk.min.key >= high:
+        for block in itertools.islice(self._blocks, self._block_at(low), None):
+            if block.low >= high:
                 return
-            if chunk.max.key > low:
-                yield chunk
+            yield from block.between(low, high)
+
+    def shards_between(self, low: bytes, high: bytes) -> set[str]:
+        """The shards that own any key in `[low, high)`. Takes as long as there are chunks at the ends of the range and
+        blocks between them, and no longer than until every shard is found."""
+        found: set[str] = set()
+        if low >= high:
+            return found
+        for block in itertools.islice(self._blocks, self._block_at(low), None):
+            if block.low >= high or len(found) == len(self._counts):
+                break
+            if low <= block.low and block.end <= high:
+                found.update(block.counts)
+            else:
+                found.update(chunk.shard for chunk in block.between(low, high))
+        return found
 
     def exact(self, bounds: KeyRange) -> Chunk | None:
         """The chunk with exactly these bounds."""
         chunk = self.chunk_at(bounds.min.key)
         return chunk if chunk.range.same(bounds) else None
 
+    def of(self, shard: str) -> Iterator[Chunk]:
+        """The chunks of one shard, in key order."""
+        for block in self._blocks:
+            if shard in block.counts:
+                yield from (chunk for chunk in block.chunks if chunk.shard == shard)
+
+    def ranges_at_most(self, shard: str) -> int:
+        """As many ranges as `owned` gives, or a few more."""
+        return sum(block.runs.get(shard, 0) for block in self._blocks)
+
     def owned(self, shard: str) -> list[tuple[bytes, bytes]]:
         """The encoded ranges that a shard owns, in order, neighbours joined."""
-        joined: list[tuple[bytes, bytes]] = []
-        for chunk in self:
-            if chunk.shard != shard:
-                continue
-            if joined and joined[-1][1] == chunk.min.key:
-                joined[-1] = (joined[-1][0], chunk.max.key)
-            else:
-                joined.append((chunk.min.key, chunk.max.key))
-        return joined
+        return joined(itertools.chain.from_iterable(block.owned(shard) for block in self._blocks))
 
     def owns_any(self, shard: str, bounds: KeyRange) -> bool:
         """Whether the shard owns any key of the range."""
-        return any(chunk.shard == shard for chunk in self.overlapping(bounds.min.key, bounds.max.key))
+        return shard in self.shards_between(bounds.min.key, bounds.max.key)
 
     def updated(self, changed: Sequence[Chunk]) -> ChunkMap:
         """The map after an incremental refresh: `changed` holds every chunk whose lastmod is at or above this map's
-        version. InconsistentChunks when the result would not be a map."""
-        fresh = {chunk.min.key: chunk for chunk in changed}
-        gone = set(fresh)
+        version. Takes as long as `changed` and the blocks that it touches are. InconsistentChunks when the result would
+        not be a map."""
+        if all(chunk == self.chunk_at(chunk.range.min.key) for chunk in changed):
+            return self
+        fresh: dict[int, list[Chunk]] = {}
+        gone: dict[int, set[bytes]] = {}
+        replaced: set[Lastmod] = set()
         for chunk in changed:
-            gone.update(old.min.key for old in self.overlapping(chunk.min.key, chunk.max.key))
-        kept = [chunk for chunk in self._chunks if chunk.range.min.key not in gone]
-        return ChunkMap.from_catalog(self.key, self.epoch, [*kept, *fresh.values()])
+            fresh.setdefault(self._block_at(chunk.range.min.key), []).append(chunk)
+            for old in self.overlapping(chunk.range.min.key, chunk.range.max.key):
+                gone.setdefault(self._block_at(old.range.min.key), set()).add(old.range.min.key)
+                replaced.add(old.lastmod)
+        blocks: list[Block] = []
+        left: list[Block] = []
+        come: list[Block] = []
+        taken = 0
+        for number in sorted(fresh.keys() | gone.keys()):
+            block, without = self._blocks[number], gone.get(number, ())
+            kept = [chunk for chunk in block.chunks if chunk.range.min.key not in without]
+            parts = list(blocks_of(_cut([*kept, *fresh.get(number, ())]), 2 * BLOCK_CHUNKS))
+            blocks += [*self._blocks[taken:number], *parts]
+            left.append(block)
+            come += parts
+            taken = number + 1
+        blocks += self._blocks[taken:]
+        made = ChunkMap.__new__(ChunkMap)
+        made._set(self.key, self.epoch, blocks, *totals_after((self._counts, self._highest), left, come, blocks))
+        made._check_joints()
+        for block in come:
+            _check_chain(block.chunks)
+        version = self.version.lastmod
+        if any(chunk.lastmod <= version and chunk.lastmod not in replaced for chunk in changed):
+            made.check()
+        return made
+
+    def _block_at(self, key: bytes) -> int:
+        return max(bisect_right(self._lows, key) - 1, 0)
 
     def check(self) -> None:
         """InconsistentChunks unless everything in the module's heading holds."""
-        expected = self.key.min.key
-        for chunk in self:
-            if chunk.min.key != expected:
-                raise InconsistentChunks(f"{chunk} does not begin where its neighbour ends")
-            if chunk.max.key <= chunk.min.key:
-                raise InconsistentChunks(f"{chunk} is empty")
-            expected = chunk.max.key
-        if expected != self.key.max.key:
-            raise InconsistentChunks("the chunks do not reach the end of the key space")
+        self._check_joints()
+        for block in self._blocks:
+            _check_chain(block.chunks)
         if len({chunk.lastmod for chunk in self}) != len(self):
             raise InconsistentChunks("two chunks have the same version")
+
+    def _check_joints(self) -> None:
+        expected = self.key.min.key
+        for block in self._blocks:
+            if block.low != expected:
+                raise InconsistentChunks(f"{block.chunks[0]} does not begin where its neighbour ends")
+            expected = block.end
+        if expected != self.key.max.key:
+            raise InconsistentChunks("the chunks do not reach the end of the key space")
+
+
+def _check_chain(chunks: Sequence[Chunk]) -> None:
+    """InconsistentChunks unless each begins where the one before it ends."""
+    expected = chunks[0].range.min.key
+    for chunk in chunks:
+        bounds = chunk.range
+        if bounds.min.key != expected:
+            raise InconsistentChunks(f"{chunk} does not begin where its neighbour ends")
+        expected = bounds.max.key
+        if expected <= bounds.min.key:
+            raise InconsistentChunks(f"{chunk} is empty")
+
+
+def _cut(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """Records in key order: the newest of those with one low end, cut where a part of the same shard begins."""
+    ordered: list[Chunk] = []
+    for chunk in sorted(chunks, key=_low_end):
+        if ordered and ordered[-1].range.min.key == chunk.range.min.key:
+            if chunk.lastmod > ordered[-1].lastmod:
+                ordered[-1] = chunk
+        else:
+            ordered.append(chunk)
+    for position, (chunk, following) in enumerate(itertools.pairwise(ordered)):
+        if chunk.range.max.key > following.range.min.key and chunk.shard == following.shard:
+            ordered[position] = replace(chunk, range=KeyRange(chunk.min, following.min))
+    return ordered
 
 
 def _low_end(chunk: Chunk) -> bytes:

@@ -10,8 +10,7 @@ even a document whose key is MaxKey; all other ranges are half-open.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import bson
 from bson.max_key import MaxKey
@@ -27,8 +26,7 @@ _MISSING = (0x0A, b"")
 _ABOVE_ALL = b"\xff"
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """One end of a range of shard keys: the document as it was given, and its encoded key."""
 
     raw: bytes
@@ -42,15 +40,15 @@ class Bound:
         return str(document_to_python(self.raw))
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRange:
+class KeyRange(NamedTuple):
     """The keys in `[min, max)`."""
 
     min: Bound
     max: Bound
 
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, bytes) and self.min.key <= key < self.max.key
+    def holds(self, key: bytes) -> bool:
+        """Whether an encoded key is in the range."""
+        return self.min.key <= key < self.max.key
 
     def overlaps(self, other: KeyRange) -> bool:
         return self.min.key < other.max.key and other.min.key < self.max.key
@@ -73,8 +71,9 @@ class ShardKey:
         self._extract = self.pattern.shard_key
         lowest = bson.encode(dict.fromkeys(fields, MinKey()))
         highest = bson.encode(dict.fromkeys(fields, MaxKey()))
+        self._highest = b"".join(_encoded_values(highest))
         self.min = Bound(lowest, b"".join(_encoded_values(lowest)))
-        self.max = Bound(highest, b"".join(_encoded_values(highest)) + _ABOVE_ALL)
+        self.max = Bound(highest, self._highest + _ABOVE_ALL)
 
     @classmethod
     def parse(cls, pattern: Mapping[str, Any]) -> ShardKey:
@@ -107,13 +106,14 @@ class ShardKey:
 
     def bound(self, raw: bytes) -> Bound:
         """A bound as commands and records carry it. BadValue unless it has exactly the key's fields in order."""
-        if tuple(name for name, _, _ in elements(raw)) != self.fields:
+        given = elements(raw)
+        if tuple([name for name, _, _ in given]) != self.fields:
             raise CommandError(
                 Code.BadValue,
                 f"bound {document_to_python(raw)} does not have the fields of the shard key {self.document()}",
             )
-        encoded = b"".join(_encoded_values(raw))
-        return Bound(raw, self.max.key if encoded + _ABOVE_ALL == self.max.key else encoded)
+        encoded = b"".join([encode_key((code, data)) for _, code, data in given])
+        return Bound(raw, self.max.key if encoded == self._highest else encoded)
 
     def prefix_bound(self, raw: bytes) -> Bound:
         """A bound that may lack the last fields: they are taken as MinKey."""

@@ -118,8 +118,7 @@ def commit_chunk_migration(
 ) -> dict[str, Any]:
     """Give the chunk that `donor` has at exactly `lastmod` to `recipient`: the one place where ownership changes.
 
-    -> `{version: {v, e}, collectionVersion: {v, e}}`: the donor's and the collection's after it; ok also when it has
-    happened already.
+    -> `{collectionVersion: {v, e}}` after it; ok also when it has happened already.
     StaleEpoch, ConflictingOperationInProgress: it has not happened and, with these arguments, never will.
     """
     return {

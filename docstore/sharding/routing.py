@@ -5,6 +5,7 @@
       collection: {_id: ns, uuid, key, unique, lastmodEpoch, timestamp, [partitioner]}, absent: not sharded
       full: bool,            true: `chunks` is all of them; false: those with lastmod >= the `since` of the request
       chunks: [{min, max, shard, lastmod}, ...],                                        in rising order of lastmod
+      more: bool,            true: there are more chunks; ask again with the last lastmod as `since`
       ok: 1
     }
 
@@ -20,8 +21,8 @@ from bson.binary import Binary
 from bson.objectid import ObjectId
 
 from docstore.bson import array_documents, document_to_python, get_field
-from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks
-from docstore.sharding.key import ShardKey
+from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks, chunk_from_raw
+from docstore.sharding.key import Bound, ShardKey
 from docstore.sharding.partitioners import Partitioner
 from docstore.sharding.version import UNSHARDED, ShardVersion
 
@@ -67,10 +68,7 @@ class Routing:
 
 def routing_request(namespace: str, known: Routing | None) -> dict[str, Any]:
     """The command that brings `known` up to date; all of the routing when there is nothing to build on."""
-    command: dict[str, Any] = {"_configsvrGetRouting": namespace}
-    if known is not None and known.collection is not None:
-        command["since"] = known.version().to_document()
-    return command
+    return RoutingRead(namespace, known).request()
 
 
 def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routing:
@@ -78,24 +76,87 @@ def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routin
 
     InconsistentChunks when the two do not fit together: ask again with `known` None.
     """
-    database = get_field(reply, "database")
-    primary = None if database is None else str(document_to_python(database[1])["primary"])
-    found = get_field(reply, "collection")
-    if found is None:
-        return Routing(namespace, primary, None)
-    record = document_to_python(found[1])
-    key = ShardKey.parse(record["key"])
-    raw_chunks = get_field(reply, "chunks")
-    listed = [Chunk.from_raw(key, raw) for raw in array_documents(raw_chunks[1])] if raw_chunks is not None else []
-    epoch = record["lastmodEpoch"]
-    full = get_field(reply, "full")
-    if full is not None and full[1] == b"\1":
-        chunks = ChunkMap.from_catalog(key, epoch, listed)
-    elif known is None or known.collection is None or known.collection.epoch != epoch:
-        raise InconsistentChunks("an increment to a routing that is not known")
-    else:
-        chunks = known.collection.chunks.updated(listed)
-    name = record.get("partitioner")
-    partitioner = None if name is None else Partitioner(name)
-    unique = bool(record.get("unique", False))
-    return Routing(namespace, primary, CollectionRouting(namespace, record["uuid"], unique, chunks, partitioner))
+    routing = RoutingRead(namespace, known).take(reply)
+    if routing is None:
+        raise InconsistentChunks("there is more to read")
+    return routing
+
+
+class RoutingRead:
+    """One reading of a namespace's routing, page by page: send `request`, `take` the reply, until that gives a routing.
+
+    Pages come in rising order of lastmod, and a chunk that changes gets a higher one than any before. So what changes
+    while pages are read is on a later page, and together they show the chunks as they were at the last.
+    """
+
+    def __init__(self, namespace: str, known: Routing | None) -> None:
+        self._namespace = namespace
+        self._known = known
+        self._since = known.version() if known is not None and known.collection is not None else None
+        self._full = False
+        self._chunks: list[Chunk] = []
+        self._bounds: dict[bytes, Bound] = {}
+
+    def request(self) -> dict[str, Any]:
+        """The command for the next page."""
+        command: dict[str, Any] = {"_configsvrGetRouting": self._namespace}
+        if self._since is not None:
+            command["since"] = self._since.to_document()
+        return command
+
+    def take(self, reply: bytes) -> Routing | None:
+        """The routing once the last page has come, None before.
+
+        InconsistentChunks when pages and what was known do not fit together: begin anew with nothing known.
+        """
+        namespace = self._namespace
+        database = get_field(reply, "database")
+        primary = None if database is None else str(document_to_python(database[1])["primary"])
+        found = get_field(reply, "collection")
+        if found is None:
+            return Routing(namespace, primary, None)
+        record = document_to_python(found[1])
+        key, epoch = ShardKey.parse(record["key"]), record["lastmodEpoch"]
+        self._add(reply, key, epoch)
+        if _is_true(reply, "more"):
+            self._since = ShardVersion(epoch, self._chunks[-1].lastmod)
+            return None
+        name = record.get("partitioner")
+        partitioner = None if name is None else Partitioner(name)
+        unique = bool(record.get("unique", False))
+        return Routing(
+            namespace,
+            primary,
+            CollectionRouting(namespace, record["uuid"], unique, self._made(key, epoch), partitioner),
+        )
+
+    def _add(self, reply: bytes, key: ShardKey, epoch: ObjectId) -> None:
+        if _is_true(reply, "full"):
+            if self._chunks:
+                raise InconsistentChunks("the collection was sharded anew while its routing was read")
+            self._full = True
+        listed = get_field(reply, "chunks")
+        if listed is None:
+            return
+        bounds = self._bounds
+
+        def bound(raw: bytes) -> Bound:
+            made = bounds.get(raw)
+            if made is None:
+                made = bounds[raw] = key.bound(raw)
+            return made
+
+        self._chunks += [chunk_from_raw(bound, raw) for raw in array_documents(listed[1])]
+
+    def _made(self, key: ShardKey, epoch: ObjectId) -> ChunkMap:
+        if self._full:
+            return ChunkMap.from_catalog(key, epoch, self._chunks)
+        known = None if self._known is None else self._known.collection
+        if known is None or known.epoch != epoch:
+            raise InconsistentChunks("an increment to a routing that is not known")
+        return known.chunks.updated(self._chunks)
+
+
+def _is_true(reply: bytes, name: str) -> bool:
+    found = get_field(reply, name)
+    return found is not None and found[1] == b"\1"

@@ -63,9 +63,10 @@ class WriteCounts:
 
     def forget_stale(self, chunks: ChunkMap) -> None:
         """Drop the counts of chunks that are no longer there."""
-        current = {(chunk.min.key, chunk.max.key) for chunk in chunks}
-        for ends in self._written.keys() - current:
-            del self._written[ends]
+        for low, high in list(self._written):
+            bounds = chunks.chunk_at(low).range
+            if (bounds.min.key, bounds.max.key) != (low, high):
+                del self._written[low, high]
 
 
 @dataclass(frozen=True, slots=True)

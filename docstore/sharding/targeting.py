@@ -14,7 +14,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.tree import Filter
 from docstore.query.plan.bounds import equalities
 from docstore.query.plan.bounds import key_ranges as filter_ranges
-from docstore.sharding.chunks import Chunk, ChunkMap
+from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.key import ShardKey
 
 KeyRanges = Sequence[tuple[bytes, bytes]]
@@ -39,20 +39,15 @@ def exact_key(key: ShardKey, tree: Filter) -> bytes | None:
     return encoded
 
 
-def chunks_for(chunks: ChunkMap, ranges: KeyRanges) -> list[Chunk]:
-    """The chunks that hold any key of the ranges, in key order, each once."""
-    found: dict[bytes, Chunk] = {}
-    for low, high in ranges:
-        for chunk in chunks.overlapping(low, high):
-            found[chunk.min.key] = chunk
-    return [found[low] for low in sorted(found)]
-
-
 def shards_for(chunks: ChunkMap, ranges: KeyRanges) -> list[str]:
     """The shards to ask, by name. A filter that nothing can match still goes to one shard, which gives the reply its
     shape (an empty cursor, a count of zero)."""
-    shards = sorted({chunk.shard for chunk in chunks_for(chunks, ranges)})
-    return shards or sorted(chunks.shards)[:1]
+    found: set[str] = set()
+    for low, high in ranges:
+        found |= chunks.shards_between(low, high)
+        if len(found) == len(chunks.counts):
+            break
+    return sorted(found) or sorted(chunks.counts)[:1]
 
 
 def shards_for_filter(chunks: ChunkMap, tree: Filter) -> list[str]:

@@ -11,7 +11,7 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, Pool, ReplicaSetClient
 from docstore.sharding.chunks import InconsistentChunks
-from docstore.sharding.routing import Routing, apply_routing, routing_request
+from docstore.sharding.routing import Routing, RoutingRead
 from mongod.migration.identity import ShardIdentity
 
 LOG = component("SHARDING")
@@ -41,8 +41,11 @@ class ConfigServers:
     async def routing(self, namespace: str, known: Routing | None) -> Routing:
         """`known` brought up to date."""
         for _ in range(10):
+            read = RoutingRead(namespace, known)
             try:
-                return apply_routing(namespace, known, await self.command(routing_request(namespace, known)))
+                while (routing := read.take(await self.command(read.request()))) is None:
+                    pass
+                return routing
             except InconsistentChunks as error:
                 if known is None:
                     LOG.info("Routing was read while it changed", ns=namespace, reason=str(error))

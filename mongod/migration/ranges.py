@@ -72,7 +72,7 @@ def delete_some(node: DataNode, collection: Collection, key: ShardKey, bounds: K
 def in_range(key: ShardKey, bounds: KeyRange, document: bytes) -> bool:
     """Whether a document's shard key is in the range; a document that cannot have one is in none."""
     try:
-        return key.key_of(document) in bounds
+        return bounds.holds(key.key_of(document))
     except CommandError as error:
         if error.code == Code.ShardKeyNotFound:
             return False

@@ -28,7 +28,7 @@ from bson.objectid import ObjectId
 from docstore.bson import document_to_python, from_python
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
-from docstore.kernel.match.path_predicates import Ranges
+from docstore.kernel.match.path_predicates import Call, Ranges
 from docstore.kernel.match.predicate import Always, Predicate
 from docstore.log import component
 from docstore.namespace import split_namespace
@@ -37,6 +37,7 @@ from docstore.node.node import DataNode
 from docstore.node.shard_filter import MustWait, Owned
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
+from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.post_images import PostImages
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import KeyRanges
@@ -51,6 +52,8 @@ _ACCEPTED_VERSIONS = 16
 _CATCH_UP_SECONDS = 10.0
 _LAG_SECONDS = 0.05
 _LAG_ATTEMPTS = 200
+_MOST_RANGES = 4096
+"""A predicate of more ranges takes longer to make than looking into the chunk map, document by document, takes."""
 
 
 class Membership(Protocol):
@@ -306,7 +309,16 @@ def _filter_of(routing: Routing, shard: str) -> Predicate | None:
     if routing.collection is None:
         return None
     chunks = routing.collection.chunks
-    owned = chunks.owned(shard)
-    if owned == [(chunks.key.min.key, chunks.key.max.key)]:
+    if chunks.counts.get(shard, 0) == len(chunks):
         return None
-    return Ranges(chunks.key.pattern, owned) if owned else Always(False)
+    if not chunks.counts.get(shard, 0):
+        return Always(False)
+    if chunks.ranges_at_most(shard) > _MOST_RANGES:
+        return Call(partial(_owns, chunks, shard))
+    return Ranges(chunks.key.pattern, chunks.owned(shard))
+
+
+def _owns(chunks: ChunkMap, shard: str, document: bytes) -> bool:
+    """Whether the document is in a chunk of the shard; one whose shard key runs into an array is in none."""
+    key = chunks.key.pattern.plain_key(document)
+    return key is not None and chunks.chunk_at(key).shard == shard

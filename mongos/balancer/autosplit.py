@@ -69,7 +69,7 @@ class Autosplit:
         collection = routing.collection
         if collection is None or not self._settings.balancing:
             return
-        *_, top = collection.chunks
+        top = collection.chunks.chunk_at(collection.key.max.key)
         candidates = [shard.name for shard in await self._shards.all()]
         receiver = top_chunk_receiver(collection.chunks, top.shard, candidates)
         if receiver is not None:

@@ -17,7 +17,7 @@ from typing import TypeVar
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.sharding.chunks import InconsistentChunks
-from docstore.sharding.routing import Routing, apply_routing, routing_request
+from docstore.sharding.routing import Routing, RoutingRead
 from docstore.sharding.version import ShardVersion
 from mongos.routing.shards import CONFIG, Shard
 
@@ -56,17 +56,20 @@ class RoutingCache:
 
     async def _read(self, namespace: str) -> Routing:
         known = self._known.get(namespace)
+        read = RoutingRead(namespace, known)
         while True:
-            answer = await self._config.command(CONFIG, routing_request(namespace, known), repeatable=True)
+            answer = await self._config.command(CONFIG, read.request(), repeatable=True)
             try:
-                routing = apply_routing(namespace, known, answer.body)
+                routing = read.take(answer.body)
             except InconsistentChunks:
                 if known is None:
                     await asyncio.sleep(0.01)
                 known = None
+                read = RoutingRead(namespace, None)
                 continue
-            self._known[namespace] = routing
-            return routing
+            if routing is not None:
+                self._known[namespace] = routing
+                return routing
 
     def forget(self, namespace: str | None = None) -> None:
         """Drop what is known of a namespace or of all."""
