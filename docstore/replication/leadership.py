@@ -188,10 +188,18 @@ def take_positions(state: State, update: PositionUpdate, now: float, out: Effect
     reply = PositionReply(
         term=state.term,
         commit_point=state.commit_point,
-        primary_id=state.my_id if state.role is Role.LEADER else state.primary_id,
+        primary_id=state.my_id if state.role is Role.LEADER else _primary_seen(state),
         config=state.config_version,
     )
     out.append(Reply(token=update.token, result=reply))
+
+
+def _primary_seen(state: State) -> int:
+    """The primary, as long as it answers us: members that fetch from each other in a circle would go on assuring each
+    other of one that is gone.
+    """
+    primary = state.primary
+    return state.primary_id if primary is not None and primary.up else NO_MEMBER
 
 
 def end_catch_up(state: State, event: CatchUpEnded, out: Effects) -> None:

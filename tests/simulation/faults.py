@@ -1,165 +1,215 @@
-"""Disturbances for a simulated replica set, drawn from a generator of its own."""
+"""What goes wrong: single faults, and schedules of a few of them around dangerous moments.
+
+Every fault ends by itself or is ended by `Nemesis.end`; after that everything must come to rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from docstore.replication.config import MemberConfig
-from docstore.replication.progress import Acknowledgement
-from tests.simulation.cluster import Cluster, Member
+from tests.simulation.process import Incarnation, Machine
+from tests.simulation.world import World
 
-W1 = Acknowledgement(w=1, journal=False)
-MAJORITY = Acknowledgement(w="majority", journal=True)
+MOMENTS = ("candidate", "voter", "leader", "primary", "follower", "undo")
 
 
 class Nemesis:
-    """Breaks something every second or so, and mends it again some time later."""
+    """Does harm to some machines of a world. `clients`: names of hosts that partitions may cut off with a side."""
 
-    def __init__(self, cluster: Cluster, *, reconfigures: bool = False) -> None:
-        self._cluster = cluster
-        self._reconfigures = reconfigures
-        self._stopped = False
-        self.done: dict[str, int] = {}
+    def __init__(self, world: World, machines: Sequence[Machine], primary: Callable[[], Machine | None]) -> None:
+        self._world = world
+        self._machines = list(machines)
+        self._primary = primary
+        self._dice: random.Random = world.fault_dice
+        self._waiting: list[tuple[str, float, Callable[[Machine], None]]] = []
+        self.done = 0
+        self.over = False
+        self.kinds: dict[str, Callable[[Machine], None]] = {
+            "kill": self.kill,
+            "power": self.lose_power,
+            "power of all": self.lose_all_power,
+            "isolate": self.isolate,
+            "halves": self.halves,
+            "one way": self.one_way,
+            "bridge": self.bridge,
+            "pause": self.pause,
+            "die at write": self.die_at_write,
+            "slow disk": self.slow_disk,
+            "slow link": self.slow_link,
+            "clock": self.jump_clock,
+            "resets": self.resets,
+            "blink": self.blink,
+        }
 
-    def start(self) -> None:
-        self._next()
+    # When
 
-    def stop(self) -> None:
-        """No more faults, and everything mended."""
-        self._stopped = True
-        cluster = self._cluster
-        cluster.cut.clear()
-        cluster.loss = 0.0
-        for member in cluster.members.values():
-            if not member.running:
-                member.start()
+    async def run(self, seconds: float, kinds: Sequence[str], *, count: int, moments: Sequence[str] = MOMENTS) -> None:
+        """So many faults of these kinds within the time: some at any moment, most at a dangerous one."""
+        dice = self._dice
+        for _ in range(count):
+            await asyncio.sleep(dice.uniform(0.2, 1.0) * seconds / count)
+            kind = dice.choice(kinds)
+            if dice.random() < 0.5:
+                self.strike(kind, self._someone())
+            else:
+                moment, delay = dice.choice(moments), dice.choice((0.0, 0.0002, 0.001, 0.003, 0.02))
+                self._waiting.append((moment, delay, self.kinds[kind]))
+                # What makes the moment come.
+                self.strike(dice.choice(("isolate", "kill", "pause", "power")), self._primary() or self._someone())
+        await asyncio.sleep(dice.uniform(0.1, 0.5) * seconds / count)
 
-    def _next(self) -> None:
-        if self._stopped:
-            return
-        rng = self._cluster.random
-        choices: list[Callable[[], None]] = [
-            self.kill, self.kill, self.split, self.split, self.isolate_primary, self.cut_one_way, self.lose, self.flap,
-            self.step_down, self.skew, self.power_cut, self.bounce_voters,
-        ]  # fmt: skip
-        if self._reconfigures:
-            choices += [self.reconfigure] * 8
-        fault = rng.choice(choices)
-        self.done[fault.__name__] = self.done.get(fault.__name__, 0) + 1
-        fault()
-        self._cluster.at(rng.uniform(0.1, 2.5), self._next)
+    def moment(self, process: Incarnation, name: str) -> None:
+        """Called by those who watch the members."""
+        for waiting in list(self._waiting):
+            wanted, delay, act = waiting
+            if wanted == name and not self.over:
+                self._waiting.remove(waiting)
+                self._world.after(delay, self._act, act, process.machine)
 
-    def kill(self) -> None:
-        member = self._cluster.random.choice(list(self._cluster.members.values()))
-        if member.running:
-            member.crash()
-            self._start_later(member, self._cluster.random.uniform(0.05, 4))
+    def at_moment(self, moment: str, kind: str) -> None:
+        """A fault of that kind when the moment comes, on whom it comes to."""
+        self._waiting.append((moment, self._dice.choice((0.0, 0.0005, 0.005, 0.02, 0.1)), self.kinds[kind]))
 
-    def power_cut(self) -> None:
-        """All at once lose what is not on disk, and come back."""
-        for member in self._cluster.members.values():
-            if member.running:
-                member.crash()
-                self._start_later(member, self._cluster.random.uniform(0.01, 0.5))
+    def strike(self, kind: str, machine: Machine) -> None:
+        """A fault of that kind on that machine, now."""
+        self._act(self.kinds[kind], machine)
 
-    def bounce_voters(self) -> None:
-        """The primary goes, and while the others elect they die and come back within moments, forgetting what they
-        can."""
-        primary = self._cluster.primary()
-        if primary is None:
-            return
-        primary.crash()
-        self._start_later(primary, 3)
-        for member in self._cluster.running():
-            for _ in range(6):
-                self._cluster.at(self._cluster.random.uniform(0.9, 1.4), lambda member=member: self._bounce(member))
+    def _act(self, act: Callable[[Machine], None], machine: Machine) -> None:
+        if not self.over:
+            self.done += 1
+            act(machine)
 
-    def reconfigure(self) -> None:
-        """Add a process to the set or take one out, as the primary sees it."""
-        primary = self._cluster.primary()
-        config = None if primary is None else primary.core.state.config
-        if primary is None or config is None:
-            return
-        host = self._cluster.random.choice(list(self._cluster.members))
-        members = [member for member in config.members if member.host != host]
-        if len(members) == len(config.members):
-            free = next(number for number in range(20) if config.member(number) is None)
-            members.append(MemberConfig(id=free, host=host))
-        if host != primary.host and members:
-            primary.reconfigure(replace(config, members=tuple(members), version=config.version + 1))
+    def end(self) -> None:
+        """No fault any more: all links whole, all machines up."""
+        self.over = True
+        world = self._world
+        self._waiting.clear()
+        world.tell("nemesis", "ends: everything is healed and started")
+        network = world.network
+        network.slow.clear()
+        network.stall_probability = network.reset_probability = 0.0
+        network.heal()
+        for machine in self._machines:
+            machine.disk.full = machine.disk.failing = False
+            machine.disk.seconds = 0.0005
+            machine.disk.die_at_write = None
+            if machine.process is not None and machine.process.alive:
+                machine.process.resume()
+            machine.start()
 
-    def _bounce(self, member: Member) -> None:
-        if member.running:
-            member.crash()
-            self._start_later(member, 0.001)
+    def _someone(self) -> Machine:
+        """A machine; the primary's more often than others."""
+        primary = self._primary()
+        if primary is not None and self._dice.random() < 0.5:
+            return primary
+        return self._dice.choice(self._machines)
 
-    def _start_later(self, member: Member, delay: float) -> None:
-        def start() -> None:
-            if not member.running:
-                member.start()
+    def _later(self, least: float, most: float, act: Callable[..., Any], *arguments: Any) -> None:
+        def unless_over() -> None:
+            if not self.over:
+                act(*arguments)
 
-        self._cluster.at(delay, start)
+        self._world.after(self._dice.uniform(least, most), unless_over)
 
-    def split(self) -> None:
-        hosts = list(self._cluster.members)
-        self._cluster.random.shuffle(hosts)
-        size = self._cluster.random.randint(1, len(hosts) - 1)
-        self._cut([(a, b) for a in hosts[:size] for b in hosts[size:]])
+    def _tell(self, what: str) -> None:
+        self._world.tell("nemesis", what)
 
-    def isolate_primary(self) -> None:
-        primary = self._cluster.primary()
-        if primary is not None:
-            self._cut([(primary.host, other) for other in self._cluster.members if other != primary.host])
+    # What
 
-    def cut_one_way(self) -> None:
-        a, b = self._cluster.random.sample(list(self._cluster.members), 2)
-        self._cut([(a, b)], both=False)
+    def kill(self, machine: Machine) -> None:
+        machine.kill()
+        self._later(0.02, 2.5, machine.start)
 
-    def flap(self) -> None:
-        for delay in range(5):
-            self._cluster.at(delay * 0.3, self.cut_one_way)
+    def lose_power(self, machine: Machine) -> None:
+        machine.lose_power()
+        self._later(0.05, 2.5, machine.start)
 
-    def lose(self) -> None:
-        self._cluster.loss = self._cluster.random.choice([0.0, 0.05, 0.2])
+    def blink(self, machine: Machine) -> None:
+        """The power goes and comes back before anybody has given the machine up."""
+        machine.lose_power()
+        self._later(0.002, 0.3, machine.start)
 
-    def step_down(self) -> None:
-        primary = self._cluster.primary()
-        if primary is not None:
-            primary.step_down(self._cluster.random.uniform(0.5, 2))
+    def lose_all_power(self, _machine: Machine) -> None:
+        for each in self._machines:
+            each.lose_power("the power goes everywhere")
+            self._later(0.02, 1.0, each.start)
 
-    def skew(self) -> None:
-        """Clocks jump: entries of a later term may carry earlier times."""
-        member = self._cluster.random.choice(list(self._cluster.members.values()))
-        member.skew = self._cluster.random.randint(-50, 50)
+    def isolate(self, machine: Machine) -> None:
+        others = [name for name in self._world.machines if name != machine.name]
+        if self._dice.random() < 0.5:
+            # Its clients stay with it.
+            others = [name for name in others if not name.startswith("client")]
+        self._tell(f"cuts {machine.name} off")
+        self._world.network.partition([[machine.name], others])
+        self._later(0.3, 3.5, self._heal)
 
-    def _cut(self, pairs: list[tuple[str, str]], *, both: bool = True) -> None:
-        links = set(pairs) | ({(b, a) for a, b in pairs} if both else set())
-        self._cluster.cut |= links
-        self._cluster.at(self._cluster.random.uniform(0.2, 4), lambda: self._cluster.cut.difference_update(links))
+    def halves(self, machine: Machine) -> None:
+        names = [each.name for each in self._machines]
+        self._dice.shuffle(names)
+        at = self._dice.randint(1, max(len(names) // 2, 1))
+        self._tell(f"separates {names[:at]} from {names[at:]}")
+        self._world.network.partition([names[:at], names[at:]])
+        self._later(0.3, 3.5, self._heal)
 
+    def one_way(self, machine: Machine) -> None:
+        others = [each.name for each in self._machines if each is not machine]
+        outward = self._dice.random() < 0.5
+        self._tell(f"lets nothing {'out of' if outward else 'in to'} {machine.name}")
+        for other in others:
+            self._world.network.cut.add((machine.name, other) if outward else (other, machine.name))
+        self._later(0.3, 3.0, self._heal)
 
-class Clients:
-    """Write ever new values to whoever takes them, half with w: 1, half with w: "majority"."""
+    def bridge(self, machine: Machine) -> None:
+        """The others do not see each other, all see this one."""
+        others = [each.name for each in self._machines if each is not machine]
+        self._tell(f"leaves {machine.name} as the bridge between {others}")
+        half = len(others) // 2
+        self._world.network.partition([others[:half], others[half:]])
+        self._later(0.3, 3.5, self._heal)
 
-    def __init__(self, cluster: Cluster, interval: float = 0.05) -> None:
-        self._cluster = cluster
-        self._interval = interval
-        self._stopped = False
-        self.written = 0
+    def _heal(self) -> None:
+        if self._world.network.cut:
+            self._tell("heals the network")
+            self._world.network.heal()
 
-    def start(self) -> None:
-        self._next()
+    def pause(self, machine: Machine) -> None:
+        process = machine.process
+        if process is not None and process.alive and not process.paused:
+            process.pause()
+            self._later(0.1, 3.0, process.resume)
 
-    def stop(self) -> None:
-        self._stopped = True
+    def die_at_write(self, machine: Machine) -> None:
+        machine.restart_after = self._dice.uniform(0.02, 1.5)
+        machine.disk.die_at_write = machine.disk.writes + self._dice.choice((1, 1, 2, 3, 5, 10, 30))
+        self._tell(f"will end {machine.name} at write {machine.disk.die_at_write}, now {machine.disk.writes}")
 
-    def _next(self) -> None:
-        if self._stopped:
-            return
-        rng = self._cluster.random
-        writable = [member for member in self._cluster.running() if member.core.state.writable]
-        if writable:
-            self.written += 1
-            rng.choice(writable).write(self.written, rng.choice([W1, MAJORITY]))
-        self._cluster.at(rng.expovariate(1 / self._interval), self._next)
+    def slow_disk(self, machine: Machine) -> None:
+        seconds = self._dice.choice((0.02, 0.1, 0.5))
+        self._tell(f"slows the disk of {machine.name}: {seconds} s a flush")
+        machine.disk.seconds = seconds
+        self._later(0.5, 3.0, setattr, machine.disk, "seconds", 0.0005)
+
+    def slow_link(self, machine: Machine) -> None:
+        seconds = self._dice.choice((0.02, 0.1, 0.6))
+        self._tell(f"slows what leaves {machine.name} by {seconds} s")
+        for other in self._machines:
+            self._world.network.slow[machine.name, other.name] = seconds
+        self._later(0.5, 3.0, self._world.network.slow.clear)
+
+    def jump_clock(self, machine: Machine) -> None:
+        machine.wall_offset += self._dice.choice((-50.0, -3.0, -0.5, 0.5, 3.0, 50.0))
+        machine.drift = self._dice.choice((0.0, 0.001, -0.001))
+        self._tell(f"sets the wall clock of {machine.name} to {machine.wall_offset:+} s")
+
+    def resets(self, _machine: Machine) -> None:
+        network = self._world.network
+        network.reset_probability, network.stall_probability = 0.01, 0.05
+        self._tell("resets and stalls connections")
+
+        def end() -> None:
+            network.reset_probability = network.stall_probability = 0.0
+
+        self._later(0.3, 2.0, end)

@@ -1,84 +1,195 @@
-"""What must hold after every step of a simulated replica set, by the names under which it was model-checked."""
+"""What must hold of a replica set after every step of any of its members, looked at from outside all of them.
+
+* One primary a term, and not the same one twice across a restart.
+* A new primary holds every entry that was committed; the terms of a log never fall.
+* The committed parts of all logs are one history, which only grows; no member gives a part of it up.
+* The majorities of a primary's configuration and of the one that it replaces overlap.
+
+What changed since the last look is compared, nothing else: most steps change nothing.
+"""
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from docstore.collection.oplog.oplog import entry_optime
+from docstore.key_layout import timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
-from tests.simulation.cluster import Checker, Cluster, Entry, Member
+from docstore.replicaset.replicaset import ReplicaSet
+from docstore.replication.states import Role
+from docstore.storage import Family
+
+if TYPE_CHECKING:
+    from docstore.replication.config import ReplicaSetConfig
+    from docstore.replication.state import State
+    from tests.simulation.process import Incarnation
+    from tests.simulation.world import World
 
 
-class Invariants(Checker):
-    """Watches one cluster; an AssertionError names what broke.
+@dataclass(slots=True)
+class _Seen:
+    """What was last seen of one process."""
 
-    `committed` is the one history that all commit points have agreed on so far.
-    """
+    replica_set: ReplicaSet
+    term: int = 0
+    writable: bool = False
+    role: Role = Role.FOLLOWER
+    vote: Any = None
+    reach: OpTime = NULL_OPTIME
+    last: OpTime = NULL_OPTIME
+    commit_point: OpTime = NULL_OPTIME
+    config: ReplicaSetConfig | None = None
 
-    def __init__(self) -> None:
-        self.primaries: dict[int, tuple[str, int]] = {}
-        self.committed: list[Entry] = []
-        self._committed_set: set[Entry] = set()
-        self.acks: list[Entry] = []
-        self._seen: dict[str, tuple[int, OpTime, OpTime]] = {}
-        self.undone = 0
 
-    def became_primary(self, member: Member, term: int) -> None:
-        """NoTwoPrimariesInSameTerm, nor one twice, before and after a crash; and a new primary has every committed
-        entry (leader completeness).
-        """
-        this = (member.host, member.incarnation)
-        holder = self.primaries.setdefault(term, this)
-        assert holder == this, f"two primaries in term {term}: {holder} and {this}"
-        assert member.log[: len(self.committed)] == self.committed, (
-            f"{member.host} became primary of term {term} without {self._missing(member.log)}"
-        )
+class SetInvariants:
+    """Of one replica set. `moment(process, name)` hears of dangerous moments."""
 
-    def stepped(self, member: Member) -> None:
-        """CommitPointMonotonic, and every member's committed prefix is one history (StateMachineSafety)."""
-        point = member.core.state.commit_point
-        known = self._seen.get(member.host)
-        if known == (member.incarnation, point, member.last):
+    def __init__(self, world: World, set_name: str) -> None:
+        self._world = world
+        self._set_name = set_name
+        self.primaries: dict[int, str] = {}
+        self.committed: dict[int, int] = {}
+        """Checksums of committed entries by timestamp; in order."""
+        self._times: list[int] = []
+        self.end = NULL_OPTIME
+        self._configs: ReplicaSetConfig | None = None
+        self.listeners: list[Any] = []
+        self.elections = 0
+        self.rollbacks = 0
+        world.checks.append(self.check)
+
+    def check(self, process: Incarnation) -> None:
+        seen = process.seen
+        if seen is None:
+            seen = self._begin(process)
+            if seen is None:
+                return
+        elif seen.replica_set.set_name != self._set_name:
             return
-        if known is not None and known[0] == member.incarnation:
-            assert point >= known[1], f"the commit point of {member.host} fell from {known[1]} to {point}"
-        self._seen[member.host] = (member.incarnation, point, member.last)
-        reach = min(point, member.last)
-        if reach == NULL_OPTIME:
+        state = seen.replica_set.membership.core.state
+        if state.role is not seen.role:
+            seen.role = state.role
+            self._moment(process, state.role.name.lower())
+        if state.vote != seen.vote:
+            seen.vote = state.vote
+            if state.vote.candidate != state.my_id:
+                self._moment(process, "voter")
+        if state.term != seen.term:
+            self._term(process, seen, state)
+        if state.writable != seen.writable:
+            seen.writable = state.writable
+            if state.writable:
+                self._primary(process, seen, state)
+        if state.config is not seen.config:
+            self._config(process, seen, state)
+        last = seen.replica_set._oplog.last
+        if last != seen.last or state.commit_point != seen.commit_point:
+            self._log(process, seen, state, last)
+
+    def _begin(self, process: Incarnation) -> _Seen | None:
+        node = getattr(process.node, "node", None)
+        replica_set = None if node is None else node.replication
+        if not isinstance(replica_set, ReplicaSet) or replica_set.set_name != self._set_name:
+            return None
+        if not hasattr(replica_set.membership, "syncing"):
+            return None
+        state = replica_set.membership.core.state
+        process.seen = _Seen(replica_set, state.term, vote=state.vote, last=replica_set._oplog.last)
+        return process.seen
+
+    def _moment(self, process: Incarnation, name: str) -> None:
+        self._world.tell(process.name, f"is {name} in term {process.seen.replica_set.membership.core.state.term}")
+        for listener in self.listeners:
+            listener(process, name)
+
+    def _term(self, process: Incarnation, seen: _Seen, state: State) -> None:
+        if state.term < seen.term:
+            self._world.fail(f"the term of {process.name} fell from {seen.term} to {state.term}")
+        seen.term = state.term
+
+    def _primary(self, process: Incarnation, seen: _Seen, state: State) -> None:
+        self._world.tell(process.name, f"takes writes in term {state.term}")
+        self.elections += 1
+        holder = self.primaries.setdefault(state.term, process.name)
+        if holder != process.name:
+            self._world.fail(f"two primaries in term {state.term}: {holder} and {process.name}")
+        missing = self._first_missing(process)
+        if missing is not None:
+            self._world.fail(f"{process.name} is primary of term {state.term} without the committed entry {missing}")
+        for listener in self.listeners:
+            listener(process, "primary")
+
+    def _first_missing(self, process: Incarnation) -> str | None:
+        contents = process.machine.disk.contents
+        for timestamp in reversed(self._times[-20:]):
+            entry = contents.get(Family.OPLOG, timestamp_key(timestamp))
+            if entry is None or zlib.crc32(entry) != self.committed[timestamp]:
+                return f"{timestamp >> 32}:{timestamp & 0xFFFFFFFF}"
+        return None
+
+    def _config(self, process: Incarnation, seen: _Seen, state: State) -> None:
+        before, seen.config = seen.config, state.config
+        now = state.config
+        if before is None or now is None or not state.writable:
             return
-        if member.core.state.writable or not self.committed or reach > self.committed[-1].optime:
-            prefix = [entry for entry in member.log if entry.optime <= reach]
-            shared = min(len(prefix), len(self.committed))
-            assert prefix[:shared] == self.committed[:shared], f"{member.host} committed another history"
-            for entry in prefix[shared:]:
-                self.committed.append(entry)
-                self._committed_set.add(entry)
-        else:
-            held = next((entry for entry in reversed(member.log) if entry.optime <= reach), None)
-            assert held is None or held in self._committed_set, f"{member.host} holds {held} as committed, nobody else"
+        if before.config_version == now.config_version:
+            return
+        self._world.tell(process.name, f"has configuration {now.config_version} of {[m.host for m in now.members]}")
+        if now.term < 0 or before.term < 0 or before.term != now.term:
+            return
+        old, new = {m.host for m in before.voters}, {m.host for m in now.voters}
+        if before.majority_votes + now.majority_votes <= len(old | new):
+            self._world.fail(
+                f"majorities of {sorted(old)} and {sorted(new)} need not overlap: {process.name} went from config "
+                f"{before.config_version} to {now.config_version}"
+            )
 
-    def rolled_back(self, member: Member, undone: list[Entry]) -> None:
-        """NeverRollbackCommitted."""
-        lost = [entry for entry in undone if entry in self._committed_set]
-        assert not lost, f"{member.host} rolled back committed entries {lost}"
-        self.undone += len(undone)
+    def _log(self, process: Incarnation, seen: _Seen, state: State, last: OpTime) -> None:
+        before, seen.last, seen.commit_point = seen.last, last, state.commit_point
+        if seen.replica_set.membership.syncing.needs_initial_sync:
+            seen.reach = NULL_OPTIME
+            return
+        if last < before:
+            self.rollbacks += 1
+            self._world.tell(process.name, f"has gone back from {before} to {last}")
+            for listener in self.listeners:
+                listener(process, "undo")
+            if last < seen.reach:
+                self._world.fail(f"{process.name} gave up committed entries: from {seen.reach} back to {last}")
+        if last.term < before.term and last.timestamp > before.timestamp:
+            self._world.fail(f"the terms of the log of {process.name} fall: {before} then {last}")
+        reach = min(state.commit_point, last)
+        if reach <= seen.reach:
+            return
+        self._committed(process, seen.reach, reach)
+        seen.reach = reach
 
-    def acknowledged(self, entry: Entry) -> None:
-        """A w: "majority" write was acknowledged: it must be committed now and stay so."""
-        assert entry in self._committed_set, f"{entry} acknowledged before it was committed"
-        self.acks.append(entry)
-
-    def check_end(self, cluster: Cluster) -> None:
-        """After everything was healed: one primary, equal logs, every acknowledged write in them."""
-        primary = cluster.primary()
-        assert primary is not None, "no primary although all members can talk"
-        config = primary.core.state.config
-        assert config is not None
-        for member in cluster.members.values():
-            named = config.member_at(member.host)
-            if named is not None and named.data_bearing:
-                assert member.log == primary.log, f"{member.host} has not converged with {primary.host}"
-        held = set(primary.log)
-        lost = [entry for entry in self.acks if entry not in held]
-        assert not lost, f"majority-acknowledged writes lost: {lost}"
-
-    def _missing(self, log: list[Entry]) -> Entry | None:
-        held = set(log)
-        return next((entry for entry in self.committed if entry not in held), None)
+    def _committed(self, process: Incarnation, after: OpTime, reach: OpTime) -> None:
+        """The entries of a member's log up to `reach` are committed: compare or extend the one history."""
+        contents = process.machine.disk.contents
+        low = max(after.timestamp + 1, 0)
+        start = timestamp_key(low)
+        known = self.committed
+        term = -2
+        for entry in contents.values(Family.OPLOG, start, timestamp_key(reach.timestamp + 1)):
+            optime = entry_optime(entry)
+            if optime.term < term:
+                self._world.fail(f"the terms of the log of {process.name} fall at {optime}")
+            term = optime.term
+            checksum = zlib.crc32(entry)
+            there = known.get(optime.timestamp)
+            if there is None:
+                if optime.timestamp <= self.end.timestamp and self._times and optime.timestamp > self._times[0]:
+                    self._world.fail(f"{process.name} holds {optime} as committed, which no other member did")
+                    return
+                known[optime.timestamp] = checksum
+                if optime.timestamp > self.end.timestamp:
+                    self._times.append(optime.timestamp)
+                    self.end = optime
+            elif there != checksum:
+                self._world.fail(f"{process.name} committed another entry at {optime}")
+                return
+        if reach.timestamp <= self.end.timestamp and reach.timestamp not in known and self._times[0] < reach.timestamp:
+            self._world.fail(f"{process.name} reached {reach} as committed, which no other member did")

@@ -10,6 +10,7 @@ from docstore.replication.config import Settings
 from docstore.replication.core import Core
 from docstore.replication.effects import Follow, Reply, Send
 from docstore.replication.messages import (
+    NO_MEMBER,
     Answered,
     FollowerState,
     PositionReply,
@@ -159,6 +160,18 @@ def test_the_sources_answer_is_proof_that_the_primary_lives() -> None:
     reply = PositionReply(term=1, commit_point=NULL_OPTIME, primary_id=1, config=core.state.config_version)
     core.receive(Answered(peer="b:1", request=update, reply=reply), NOW + 0.9)
     assert core.state.candidacy.election_at > NOW + 1.9
+
+
+def test_a_source_vouches_for_the_primary_only_while_the_primary_answers_it() -> None:
+    """Else members that fetch from each other in a circle keep each other from ever electing another."""
+    core = with_primary(follower(THREE, last=op(1, 10)))
+    assert only(report(core, 2, op(1, 9)), Reply).result.primary_id == 1
+    lose(core, "b:1")
+    update = PositionUpdate(term=1, config=core.state.config_version, positions=())
+    reply = PositionReply(term=1, commit_point=NULL_OPTIME, primary_id=1, config=core.state.config_version)
+    core.receive(Answered(peer="c:1", request=update, reply=reply), NOW)
+    assert core.state.primary_id == 1
+    assert only(report(core, 2, op(1, 10)), Reply).result.primary_id == NO_MEMBER
 
 
 def test_a_commit_point_of_our_own_last_term_is_believed_and_no_other() -> None:

@@ -1,0 +1,191 @@
+"""Clients: processes on machines of their own that work through the project's client and record what they were told.
+
+Each follows one operation after the other; what it may say of one that failed follows from the error: a request that
+never left, or that a member refused before doing anything, has failed; everything else is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import bson
+from bson.binary import Binary
+from bson.int64 import Int64
+
+from docstore.commands.concerns import ReadMode, ReadPreference
+from docstore.errors import CommandError
+from docstore.net import NetworkError, Pool, ReplicaSetClient
+from docstore.net.replica_set_client import NOT_DONE_CODES
+from tests.checkers.history import History, Kind, Operation
+
+DATABASE = "test"
+Target = Callable[..., Awaitable[bytes]]
+SECONDARY = ReadPreference(ReadMode.SECONDARY_PREFERRED)
+
+
+class Refused(Exception):
+    """The operation has certainly not happened."""
+
+
+class Unknown(Exception):
+    """Nobody knows."""
+
+
+class Client:
+    """One client. `ask(database, command, retry=..., timeout=...)` sends a command where it belongs."""
+
+    def __init__(self, number: int, history: History, ask: Target, dice: random.Random) -> None:
+        self.number = number
+        self.history = history
+        self.dice = dice
+        self._ask = ask
+        self._session = {"id": Binary(uuid.UUID(int=dice.getrandbits(128)).bytes, 4)}
+        self._transaction = 0
+        self._times: dict[str, Any] = {}
+        self.known: dict[str, int] = {}
+        """What it last read of each register."""
+        self.seconds = 5.0
+        """How long an operation is waited for."""
+
+    # Commands
+
+    async def command(self, command: Mapping[str, Any], *, repeatable: bool = False, **options: Any) -> dict[str, Any]:
+        """The decoded reply. Errors: Refused, Unknown."""
+        try:
+            raw = await self._ask(DATABASE, command, retry=repeatable, timeout=self.seconds, **options)
+        except NetworkError as error:
+            if not error.sent and not repeatable:
+                raise Refused(str(error)) from error
+            raise Unknown(str(error)) from error
+        except CommandError as error:
+            if error.code in NOT_DONE_CODES and not repeatable:
+                raise Refused(str(error)) from error
+            raise Unknown(str(error)) from error
+        reply: dict[str, Any] = bson.decode(raw)
+        if reply.get("writeErrors"):
+            raise Unknown(str(reply["writeErrors"]))
+        if reply.get("writeConcernError"):
+            raise Unknown(str(reply["writeConcernError"]))
+        if "$clusterTime" in reply:
+            self._times = {name: reply[name] for name in ("$clusterTime", "operationTime") if name in reply}
+        return reply
+
+    async def write(self, command: Mapping[str, Any], w: int | str, *, retryable: bool = False) -> dict[str, Any]:
+        """A write command; `retryable`: sent again under one transaction number until its outcome is known."""
+        whole = {**command, "writeConcern": {"w": w, "wtimeout": 2000}}
+        if retryable:
+            self._transaction += 1
+            whole |= {"lsid": self._session, "txnNumber": Int64(self._transaction)}
+        return await self.command(whole, repeatable=retryable)
+
+    async def _record(self, operation: Operation, work: Awaitable[Any]) -> Any:
+        try:
+            result = await work
+        except Refused:
+            self.history.failed(operation)
+            return None
+        except Unknown:
+            self.history.unknown(operation)
+            return None
+        self.history.ok(operation, result)
+        return result
+
+    @staticmethod
+    async def _done(work: Awaitable[Any]) -> None:
+        """What was told but for its success says nothing."""
+        await work
+
+    # Operations
+
+    async def insert(self, collection: str, key: Any, w: int | str, *, retryable: bool = False) -> None:
+        operation = self.history.invoke(self.number, Kind.INSERT, key, w=w)
+        command = {"insert": collection, "documents": [{"_id": key, "by": self.number}]}
+        await self._record(operation, self._done(self.write(command, w, retryable=retryable)))
+
+    async def set_register(self, key: str, value: int, w: int | str = "majority") -> None:
+        operation = self.history.invoke(self.number, Kind.WRITE, key, value, w=w)
+        update = {"q": {"_id": key}, "u": {"$set": {"value": value}}, "upsert": True}
+        command = {"update": "registers", "updates": [update]}
+        await self._record(operation, self._done(self.write(command, w, retryable=True)))
+
+    async def compare_and_set(self, key: str, expected: int, value: int) -> None:
+        operation = self.history.invoke(self.number, Kind.CAS, key, [expected, value], w="majority")
+        update = {"q": {"_id": key, "value": expected}, "u": {"$set": {"value": value}}}
+
+        async def work() -> bool:
+            reply = await self.write({"update": "registers", "updates": [update]}, "majority", retryable=True)
+            if reply["n"]:
+                self.known[key] = value
+            return bool(reply["n"])
+
+        await self._record(operation, work())
+
+    async def read_register(self, key: str, level: str = "linearizable") -> Any:
+        operation = self.history.invoke(self.number, Kind.READ, key, read_concern=level)
+
+        async def work() -> Any:
+            found = await self._find("registers", {"_id": key}, level)
+            return found[0]["value"] if found else None
+
+        return await self._record(operation, work())
+
+    async def append(self, key: str, element: int, w: int | str, *, session: str | None = None) -> None:
+        operation = self.history.invoke(self.number, Kind.APPEND, key, element, w=w, session=session)
+        update = {"q": {"_id": key}, "u": {"$push": {"list": element}}, "upsert": True}
+        command = {"update": "lists", "updates": [update]}
+        await self._record(operation, self._done(self.write(command, w, retryable=True)))
+
+    async def read_list(self, key: str, level: str, *, session: str | None = None, **options: Any) -> None:
+        operation = self.history.invoke(self.number, Kind.READ_LIST, key, read_concern=level, session=session)
+
+        async def work() -> list[Any]:
+            found = await self._find("lists", {"_id": key}, level, causal=session is not None, **options)
+            return list(found[0]["list"]) if found else []
+
+        await self._record(operation, work())
+
+    async def add(self, key: str, w: int | str) -> None:
+        operation = self.history.invoke(self.number, Kind.ADD, key, 1, w=w)
+        update = {"q": {"_id": key}, "u": {"$inc": {"number": 1}}, "upsert": True}
+        command = {"update": "counters", "updates": [update]}
+        await self._record(operation, self._done(self.write(command, w, retryable=True)))
+
+    async def _find(
+        self, collection: str, where: Mapping[str, Any], level: str, *, causal: bool = False, **options: Any
+    ) -> list[dict[str, Any]]:
+        concern: dict[str, Any] = {"level": level}
+        command: dict[str, Any] = {"find": collection, "filter": where, "maxTimeMS": 3000}
+        if causal and self._times:
+            concern["afterClusterTime"] = self._times["operationTime"]
+            command["$clusterTime"] = self._times["$clusterTime"]
+        command["readConcern"] = concern
+        if "read_preference" in options:
+            command["$readPreference"] = options["read_preference"].document()
+        reply = await self.command(command, **options)
+        found: list[dict[str, Any]] = reply["cursor"]["firstBatch"]
+        return found
+
+
+def of_set(set_name: str, seeds: list[str]) -> Target:
+    """Asks the primary of a set, or whom the read preference allows."""
+    client = ReplicaSetClient(seeds, set_name, Pool(application="client", connect_timeout=1.0))
+    return client.command
+
+
+async def at_random_times(dice: random.Random, until: Callable[[], bool], act: Callable[[], Awaitable[None]]) -> None:
+    """Act again and again, with pauses, until it is over."""
+    while not until():
+        await act()
+        await asyncio.sleep(dice.expovariate(1 / 0.03))
+
+
+async def quietly(work: Awaitable[Any]) -> Any:
+    """The result, None where it failed."""
+    with suppress(NetworkError, CommandError, Refused, Unknown):
+        return await work
+    return None

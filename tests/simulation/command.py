@@ -1,0 +1,180 @@
+"""`scripts/simulate`: runs schedules, says how to replay one that fails, and runs the planted bugs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.simulation import interpreter
+from tests.simulation.plants import PLANTS
+from tests.simulation.plants.plant import Plant
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.schedule import Result, Scenario, Stage
+
+SCHEDULES_PER_PLANT = 300
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    if options.list:
+        _list()
+        return
+    if options.scenario not in (None, *SCENARIOS) or options.plant not in (None, *PLANTS):
+        sys.exit("no such scenario or plant: see --list")
+    if options.plants:
+        sys.exit(_plants(options))
+    first, last = _seeds(options.seeds)
+    plant = PLANTS[options.plant] if options.plant else None
+    names = [options.scenario] if options.scenario else [plant.scenario] if plant is not None else list(SCENARIOS)
+    failed = 0
+    for name in names:
+        failed += _run(SCENARIOS[name], range(first, last + 1), plant, options)
+    sys.exit(1 if failed else 0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__)
+    parser.add_argument("--seeds", default="1-100", help="A-B, or one; one alone is told as a story")
+    parser.add_argument("--scenario", help="one scenario; all of them without")
+    parser.add_argument("--plant", help="with this bug planted")
+    parser.add_argument("--plants", action="store_true", help="each planted bug, until it is caught")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--list", action="store_true", help="scenarios and plants")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
+    parser.add_argument("--quiet", action="store_true", help="no story of a single seed")
+    return parser
+
+
+def _seeds(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
+
+
+def _list() -> None:
+    for scenario in SCENARIOS.values():
+        print(f"scenario {scenario.name:20} {scenario.what}")
+    for plant in PLANTS.values():
+        print(f"plant    {plant.name:44} ({plant.scenario}) {plant.function}")
+
+
+def commit() -> str:
+    """The commit whose code this is; marked where files differ from it."""
+    root = Path(__file__).resolve().parents[2]
+    named = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=root, capture_output=True, text=True, check=False
+    )
+    return named.stdout.strip() or "unknown"
+
+
+def _run(scenario: Scenario, seeds: range, plant: Plant | None, options: argparse.Namespace) -> int:
+    """How many schedules failed."""
+    story = len(seeds) == 1 and not options.quiet
+    began = interpreter.real_monotonic()
+    failed, count, cpu, totals = 0, 0, 0.0, {}
+    for result in _results(scenario, seeds, plant, options.jobs, story=story):
+        count += 1
+        cpu += result.cpu_seconds
+        for name, number in result.counts.items():
+            totals[name] = totals.get(name, 0) + number
+        if result.failure:
+            failed += 1
+            _report(scenario, result, plant)
+            if not options.keep_going:
+                break
+    print(
+        f"{scenario.name}: {count} schedules, {failed} failed, {interpreter.real_monotonic() - began:.1f} s, "
+        f"{cpu / max(count, 1):.3f} CPU seconds each; "
+        + ", ".join(f"{number / max(count, 1):.1f} {name}" for name, number in totals.items()),
+        flush=True,
+    )
+    return failed
+
+
+def _report(scenario: Scenario, result: Result, plant: Plant | None) -> None:
+    planted = f" --plant {plant.name}" if plant is not None else ""
+    print(f"FAILED seed {result.seed} of {scenario.name} at {commit()}: {result.failure}")
+    for line in result.errors[-3:]:
+        print("   ", line.rstrip())
+    print(f"    again: scripts/simulate --scenario {scenario.name} --seeds {result.seed}{planted}", flush=True)
+
+
+def _results(
+    scenario: Scenario, seeds: range, plant: Plant | None, jobs: int, *, story: bool = False
+) -> Iterator[Result]:
+    """The results, from several interpreters side by side."""
+    jobs = max(1, min(jobs, len(seeds)))
+    if jobs == 1:
+        yield from _in_turn(scenario, seeds, plant, story=story)
+        return
+    with selectors.DefaultSelector() as selector:
+        children = []
+        for job in range(jobs):
+            receiver, sender = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(receiver)
+                with os.fdopen(sender, "w") as pipe:
+                    for result in _in_turn(scenario, seeds[job::jobs], plant):
+                        pipe.write(json.dumps(asdict(result)) + "\n")
+                        pipe.flush()
+                os._exit(0)
+            os.close(sender)
+            children.append(child)
+            selector.register(receiver, selectors.EVENT_READ, b"")
+        try:
+            while selector.get_map():
+                for key, _ in selector.select():
+                    data = os.read(key.fd, 1 << 20)
+                    if not data:
+                        selector.unregister(key.fd)
+                        os.close(key.fd)
+                        continue
+                    *lines, rest = (key.data + data).split(b"\n")
+                    selector.modify(key.fd, selectors.EVENT_READ, rest)
+                    for line in lines:
+                        yield Result(**json.loads(line))
+        finally:
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGTERM)
+                os.waitpid(child, 0)
+
+
+def _in_turn(scenario: Scenario, seeds: range, plant: Plant | None, *, story: bool = False) -> Iterator[Result]:
+    stage = Stage(scenario, story=story, echo=story, plant=None if plant is None else plant.apply)
+    try:
+        for seed in seeds:
+            yield stage.run(seed)
+    finally:
+        stage.close()
+
+
+def _plants(options: argparse.Namespace) -> int:
+    """Plants that were not caught."""
+    missed = 0
+    for plant in PLANTS.values():
+        caught = None
+        tried = 0
+        for result in _results(SCENARIOS[plant.scenario], range(1, SCHEDULES_PER_PLANT + 1), plant, options.jobs):
+            tried += 1
+            if result.failure:
+                caught = result
+                break
+        missed += caught is None
+        told = f"seed {caught.seed}: {caught.failure.splitlines()[0][:150]}" if caught is not None else "NOT CAUGHT"
+        print(f"{plant.name:44} after {tried:3} of {plant.scenario}: {told}", flush=True)
+    return missed
+
+
+if interpreter.real_monotonic is time.monotonic:
+    raise ImportError("the interpreter must be taken over first: run scripts/simulate")

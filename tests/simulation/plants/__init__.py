@@ -1,0 +1,8 @@
+"""Planted bugs: each makes the shipping code wrong in one place, and names the scenario that must catch it."""
+
+from __future__ import annotations
+
+from tests.simulation.plants import replication
+from tests.simulation.plants.plant import Plant
+
+PLANTS: dict[str, Plant] = {plant.name: plant for module in (replication,) for plant in module.PLANTS}

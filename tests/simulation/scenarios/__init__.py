@@ -1,0 +1,8 @@
+"""The scenarios: each a topology and what happens to it, one module for each kind of cluster or change."""
+
+from __future__ import annotations
+
+from tests.simulation.scenarios import elections
+from tests.simulation.schedule import Scenario
+
+SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in (elections,) for scenario in module.SCENARIOS}
