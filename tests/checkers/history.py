@@ -31,11 +31,12 @@ class Kind(StrEnum):
     | read list | - | the elements in order, [] where there is no document |
     | add | the increment | - |
     | read counter | - | the number |
-    | insert | the document's fields, if they matter | - |
+    | insert | the namespace, where that may be dropped | - |
     | delete | - | how many were deleted |
     | update by id | a tag that the document gets | how many matched |
     | update many | a tag that each document gets once | how many matched |
     | find all | - | the ids that came, as they came |
+    | drop | - | - |
     """
 
     READ = "read"
@@ -50,6 +51,7 @@ class Kind(StrEnum):
     UPDATE_BY_ID = "update by id"
     UPDATE_MANY = "update many"
     FIND_ALL = "find all"
+    DROP = "drop"
 
     @property
     def reads(self) -> bool:

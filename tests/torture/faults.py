@@ -22,6 +22,8 @@ class Nemesis:
     """Breaks something every second or so, and mends it some time later. `done`: how often, by kind.
 
     `groups` are the replica sets of the run: a fault concerns the members of one of them, or one server alone.
+    `hidden`: from when to when a primary may have been out of reach of its set without knowing that it is none any
+    more, on the clock of the event loop.
     """
 
     def __init__(self, processes: Processes, groups: Sequence[Sequence[Server]], seed: int) -> None:
@@ -31,6 +33,7 @@ class Nemesis:
         self.done: Counter[str] = Counter()
         self.anomalies: list[Anomaly] = []
         self.story: list[str] = []
+        self.hidden: list[tuple[float, float]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     def kinds(self) -> list[Fault]:
@@ -62,8 +65,7 @@ class Nemesis:
             self.processes.resume(server)
             self.processes.set_clock(server, 0)
         await self._look_after()
-        for server in self.processes.servers.values():
-            await self._up(server)
+        await asyncio.gather(*[self._up(server) for server in self.processes.servers.values()])
 
     async def _carry_out(self, fault: Fault) -> None:
         name = fault.__name__.replace("_", " ")
@@ -179,21 +181,25 @@ class Nemesis:
     async def _cut(self, pairs: Sequence[tuple[Host, Host]], *, both: bool = True) -> None:
         links = [*pairs, *([(b, a) for a, b in pairs] if both else [])]
         self.tell("cut " + ", ".join(f"{a.name}>{b.name}" for a, b in links))
+        began = asyncio.get_running_loop().time()
         self.processes.network.cut(links)
         try:
             await asyncio.sleep(self.random.uniform(1, 9))
         finally:
+            self.hidden.append((began, asyncio.get_running_loop().time()))
             self.tell("mend " + ", ".join(f"{a.name}>{b.name}" for a, b in links))
             self.processes.network.mend(links)
 
     async def _pause(self, server: Server) -> None:
         self.tell(f"pause {server.name}")
+        began = asyncio.get_running_loop().time()
         self.processes.pause(server)
         try:
             await asyncio.sleep(self.random.uniform(0.3, 7))
         finally:
             self.tell(f"resume {server.name}")
             self.processes.resume(server)
+            self.hidden.append((began, asyncio.get_running_loop().time()))
 
     async def _kill(self, servers: Sequence[Server]) -> None:
         self.tell("kill " + ", ".join(server.name for server in servers))
@@ -202,9 +208,8 @@ class Nemesis:
             server.wanted = False
             self.processes.kill(server)
         await asyncio.sleep(self.random.choice([0, 0.5, 3]))
-        for server in victims:
-            self.tell(f"start {server.name}")
-            await self._up(server)
+        self.tell("start " + ", ".join(server.name for server in victims))
+        await asyncio.gather(*[self._up(server) for server in victims])
 
     def _group(self) -> Sequence[Server]:
         return self.random.choice(self.groups)

@@ -10,6 +10,7 @@ from typing import Any
 
 import bson
 
+from tests.checkers.members import Description
 from tests.torture.faults import FAILURES, primary_of
 from tests.torture.processes import Server
 from tests.torture.wire import Link, Refused
@@ -87,3 +88,19 @@ def rolled_back(directory: Path) -> list[dict[str, Any]]:
         for path in sorted((directory / "rollback").rglob("*.bson"))
         for document in bson.decode_all(path.read_bytes())
     ]
+
+
+async def catalog(server: Server, database: str) -> dict[str, Description]:
+    """The collections of a database as one member has them, by namespace."""
+    nearest = {"$readPreference": {"mode": "secondaryPreferred"}, "$db": database}
+    link = Link(server.address)
+    try:
+        rows = (await _cursor(link, {"listCollections": 1, "cursor": {"batchSize": 1000}, **nearest}))["firstBatch"]
+        found = {}
+        for row in rows:
+            listed = await _cursor(link, {"listIndexes": row["name"], **nearest})
+            indexes = {index["name"]: index for index in listed["firstBatch"]}
+            found[f"{database}.{row['name']}"] = Description((row["options"], row["info"].get("uuid")), indexes)
+        return found
+    finally:
+        link.close()

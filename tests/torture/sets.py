@@ -15,7 +15,8 @@ from tests.checkers.lists import check_lists
 from tests.checkers.members import check_hashes
 from tests.checkers.registers import Undecided, check_registers
 from tests.checkers.sessions import check_sessions
-from tests.torture.clients import DATABASE, Client, World
+from tests.torture.caller import DATABASE, World
+from tests.torture.clients import Client
 from tests.torture.faults import FAILURES, Nemesis, full_members, primary_of, reconfigure
 from tests.torture.final_state import NotReached, documents, eventually, hashes, rolled_back, settled
 from tests.torture.network import Network
@@ -67,7 +68,7 @@ async def torture_set(plan: Plan) -> Report:
             anomalies=nemesis.anomalies,
         )
         await _judge(report, plan, processes, group)
-        _keep(plan, world.history, nemesis, report)
+        keep(plan, world.history, nemesis, report)
         return report
     finally:
         processes.stop()
@@ -114,14 +115,18 @@ async def _judge(report: Report, plan: Plan, processes: Processes, group: list[S
         return
     kept = [document for server in group for document in rolled_back(plan.directory / server.name)]
     report.notes.append(f"documents in rollback files: {len(kept)}")
+    # A reference that is killed loses what its journal did not have yet, unless a majority acknowledged it.
+    durable = kept if plan.reference is None else None
     report.anomalies += check_hashes(found)
-    judge_history(report, plan, state, kept)
+    judge_history(report, plan, state, durable)
 
 
 def judge_history(
-    report: Report, plan: Plan, state: dict[str, list[dict[str, Any]]], kept: list[dict[str, Any]]
+    report: Report, plan: Plan, state: dict[str, list[dict[str, Any]]], kept: list[dict[str, Any]] | None
 ) -> None:
-    """`state`: the documents of each collection in the end; `kept`: those of all rollback files."""
+    """`state`: the documents of each collection in the end; `kept`: those of all rollback files, None where what is
+    gone need not be there.
+    """
     operations = [_believed(each) for each in report.operations] if plan.judge_w1_as_majority else report.operations
     lists = {row["_id"]: row["v"] for row in state["lists"]}
     inserts = {row["_id"] for row in state["inserts"]}
@@ -132,8 +137,7 @@ def judge_history(
         found += check_registers(of_majority(operations))
     except Undecided as error:
         report.undecided.append(str(error))
-    if plan.reference is None:
-        # A reference that is killed may lose what no majority acknowledged and what its journal did not have yet.
+    if kept is not None:
         elements = {(row["_id"], value) for row in kept if isinstance(row.get("v"), list) for value in row["v"]}
         found += check_rollback_files(
             operations,
@@ -149,7 +153,7 @@ def _believed(operation: Operation) -> Operation:
     return replace(operation, w="majority") if operation.w == 1 else operation
 
 
-def _keep(plan: Plan, history: History, nemesis: Nemesis, report: Report) -> None:
+def keep(plan: Plan, history: History, nemesis: Nemesis, report: Report) -> None:
     """Into the directory of the run, for whoever looks into it afterwards."""
     history.save(plan.directory / "history.jsonl")
     (plan.directory / "faults.txt").write_text("\n".join(nemesis.story) + "\n")
