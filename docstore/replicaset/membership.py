@@ -173,7 +173,10 @@ class Membership:
         self.syncing.drain(term)
 
     def become_primary(self, term: int) -> None:
-        """Write the first entry of the term; from then on clients may write."""
+        """Write the first entry of the term; from then on clients may write. What was fetched last is told first: it
+        may be of a later term, which ends this one.
+        """
+        self.report_progress()
         state = self.state
         if state.term != term or state.primary_state is not PrimaryState.DRAINING:
             return

@@ -84,7 +84,9 @@ class ReplicaSet:
         self.membership = Membership(
             identity, store, pool, self.flusher, on_change=self._changed, on_stepped_down=on_step_down
         )
-        self._acknowledging = WriteConcernWaiters(lambda: self.membership.state, self.flusher, time.monotonic)
+        self._acknowledging = WriteConcernWaiters(
+            lambda: self.membership.state, self.flusher, time.monotonic, in_log=self._oplog.holds
+        )
         self._reading = ReadConcernWaiters(store, lambda: self.membership.state)
         self._events = Waiters()
         self._tails: list[asyncio.Future[None]] = []

@@ -15,6 +15,7 @@ from docstore.replicaset.waiters import Waiters
 from docstore.replication.leadership import positions
 from docstore.replication.progress import Acknowledgement, check_satisfiable, satisfied
 from docstore.replication.state import State
+from docstore.replication.states import Role
 
 if TYPE_CHECKING:
     from docstore.commands.concerns import WriteConcern
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
 class WriteConcernWaiters:
     """The writers of one member that wait. `clock` is that of their deadlines, monotonic seconds."""
 
-    def __init__(self, state: Callable[[], State], flusher: GroupFlusher, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        state: Callable[[], State],
+        flusher: GroupFlusher,
+        clock: Callable[[], float],
+        *,
+        in_log: Callable[[OpTime], bool],
+    ) -> None:
+        """`in_log`: whether this member's log has the entry at an optime."""
         self._state = state
+        self._in_log = in_log
         self._flusher = flusher
         self._clock = clock
         self._waiters = Waiters()
@@ -50,13 +60,14 @@ class WriteConcernWaiters:
         if journal or concern.w == "majority":
             self._flusher.flush_soon()
         term = state.term
-
+        # A write that lost its primary before it came to wait may not be in this term's log.
+        lost = optime.term != term and not self._in_log(optime)
         acknowledged = False
 
         def met() -> bool:
             # In a later term the same positions may be those of another log: the entry may have been rolled back.
             nonlocal acknowledged
-            acknowledged = acknowledged or (state.term == term and reached())
+            acknowledged = acknowledged or (state.term == term and not lost and reached())
             return acknowledged
 
         def reached() -> bool:
@@ -71,7 +82,8 @@ class WriteConcernWaiters:
             ) and (not journal or self._flusher.durable >= optime)
 
         def over() -> bool:
-            return not state.writable or state.term != term
+            # A primary that steps down goes on replicating until somebody can take over.
+            return lost or state.role is not Role.LEADER or state.term != term
 
         limit, code = self._limit(concern, deadline)
         in_time = await self._waiters.wait(lambda: met() or over(), limit)

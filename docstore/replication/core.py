@@ -141,6 +141,8 @@ class Core:
         state.applied, state.durable = event.applied, event.durable
         if state.config is None:
             return
+        # Terms come with what is fetched, too: a log's terms never fall, so no leader may write behind a later one.
+        adopt_term(state, event.applied.term, now, out)
         if state.role is Role.LEADER:
             leadership.advance(state, now, out)
         else:

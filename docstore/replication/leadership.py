@@ -318,16 +318,18 @@ def _successor(state: State) -> Peer | None:
     """The electable member to hand over to, once a majority has everything we have (rule 9)."""
     assert state.config is not None
     caught_up = {member.id for member in state.config.voters if member.id == state.my_id}
-    electable: list[tuple[float, OpTime, Peer]] = []
+    electable: list[tuple[bool, float, OpTime, Peer]] = []
     for member in state.config.members:
         peer = state.peers.get(member.host)
         if peer is not None and peer.up and peer.applied >= state.applied:
             caught_up.add(member.id)
             if member.electable and peer.electable:
-                electable.append((member.effective_priority, peer.durable, peer))
+                # With an older configuration it would get no vote of those that have this one.
+                current = peer.config == state.config_version
+                electable.append((current, member.effective_priority, peer.durable, peer))
     if not electable or not progress.on_majority(state.config, caught_up):
         return None
-    return max(electable, key=lambda entry: entry[:2])[2]
+    return max(electable, key=lambda entry: entry[:3])[3]
 
 
 def _majority_heard_at(state: State) -> float:

@@ -1,6 +1,7 @@
 """The logging half of a write unit: oplog entries, undo records and the session row, put into the unit's batch.
 
-Each logged operation gets a timestamp, an entry and an undo record of the keys noted since the entry before. A unit
+Each logged operation gets a timestamp, an entry and an undo record of the keys noted since the entry before. The terms
+of a log never fall, whoever writes it. A unit
 that applies another member's entries has a `docstore.collection.oplog.replay_journal` instead.
 """
 
@@ -165,7 +166,9 @@ class Journal:
 
     def finish(self) -> None:
         """Put into the batch what is written once a unit: the oplog's counters."""
-        if self._logged:
+        if self.last is not None:
+            before = self._oplog.last
+            assert self.last.term >= before.term, f"a log's terms never fall: {self.last} after {before}"
             self._batch.changes[_META][COUNTERS_KEY] = self._oplog.counters(self._logged, self._logged_bytes)
 
     def written(self) -> None:

@@ -111,6 +111,13 @@ class Oplog:
         """The entry with exactly that timestamp."""
         return self._engine.get(Family.OPLOG, timestamp_key(timestamp))
 
+    def holds(self, optime: OpTime) -> bool:
+        """Whether the log has, or had before it was truncated, the entry at that optime."""
+        if optime.timestamp < self.first.timestamp:
+            return optime < self.first
+        entry = self.entry(optime.timestamp)
+        return entry is not None and entry_optime(entry) == optime
+
     def written(self, last: OpTime, entries: int, added: int) -> None:
         """A batch with `entries` more entries of `added` bytes together has been written, ending in `last`."""
         self.count += entries

@@ -71,6 +71,8 @@ class ReplayJournal(Journal):
             changes[Family.OPLOG][key] = entry
             if not self._tolerant:
                 changes[Family.UNDO][key] = self._undo_head + b"".join(self._undo)
+            before = self.last
+            assert before is None or optime.term >= before.term, f"a log's terms never fall: {optime} after {before}"
             self.last = optime
             self._logged += 1
             self._logged_bytes += len(entry)

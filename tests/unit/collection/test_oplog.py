@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.oplog.oplog import entry_optime
 from docstore.optime import OpTime
 from docstore.storage import open_engine
@@ -130,3 +133,34 @@ def test_an_empty_oplog_has_no_ends() -> None:
     with store.unit() as unit:
         unit.noop(doc(1))
         assert unit.commit() == store.oplog.first == store.oplog.last
+
+
+def test_the_terms_of_a_log_never_fall() -> None:
+    leader, follower = store_on(), store_on()
+    for store in (leader, follower):
+        assert store.oplog is not None
+        store.oplog.term = 3
+    coll = make(leader, "db.c", doc(1))
+    assert leader.oplog is not None
+    leader.oplog.term = 2
+    with pytest.raises(AssertionError, match="terms never fall"):
+        insert(leader, coll, doc(2))
+    make(follower, "db.other", doc(1))
+    stale = store_on()
+    assert stale.oplog is not None
+    stale.oplog.term = 1
+    stale.oplog.observe(follower.last_optime.timestamp)
+    make(stale, "db.late", doc(1))
+    with pytest.raises(AssertionError, match="terms never fall"):
+        apply_entry(follower, entries(stale)[0])
+
+
+def test_a_log_knows_which_entries_it_holds() -> None:
+    store = store_on()
+    make(store, "db.c", doc(1))
+    assert store.oplog is not None
+    last = store.last_optime
+    assert store.oplog.holds(last)
+    assert not store.oplog.holds(OpTime(last.term + 1, last.timestamp))
+    assert not store.oplog.holds(OpTime(last.term, last.timestamp + 1))
+    assert store.oplog.holds(OpTime(last.term, 5)), "it was truncated"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from docstore.errors import Code
 from docstore.optime import NULL_OPTIME
-from docstore.replication.effects import Drain, Send, SteppedDown
+from docstore.replication.config import ConfigVersion
+from docstore.replication.effects import BecomePrimary, Drain, Send, SteppedDown
 from docstore.replication.messages import (
     AbortCatchUp,
     Answered,
     CatchUpEnded,
+    Drained,
     HeartbeatRequest,
     Progress,
     StepDown,
@@ -202,3 +204,26 @@ def test_members_heard_of_through_others_count_as_heard_of() -> None:
     report(core, 3, core.state.applied)
     core.state.peers["d:1"].heard_at = NOW + 0.9
     assert not every(core.tick(NOW + 1.5), SteppedDown)
+
+
+def test_a_successor_with_the_newest_configuration_comes_first() -> None:
+    core = leader(with_member(THREE, 1, priority=5.0), op(0, 1))
+    for number, host in ((1, "b:1"), (2, "c:1")):
+        report(core, number, core.state.applied)
+        hear(core, host, config=ConfigVersion(0, 1) if number == 1 else core.state.config_version)
+    effects = core.receive(StepDown(seconds=60, catch_up_seconds=10, token=1), NOW)
+    assert [send.to for send in every(effects, Send) if isinstance(send.request, StepUpRequest)] == ["c:1"]
+
+
+def test_a_leader_that_fetches_entries_of_a_later_term_leaves_office() -> None:
+    core, _ = winner(99)
+    effects = core.receive(Progress(applied=op(3, 99), durable=op(1, 10)), NOW)
+    assert only(effects, SteppedDown)
+    assert (core.state.term, core.state.role) == (3, Role.FOLLOWER)
+    assert not every(core.receive(Drained(term=2), NOW), BecomePrimary)
+
+
+def test_a_follower_takes_the_term_of_what_it_fetches() -> None:
+    core = follower(THREE, last=op(1, 10))
+    core.receive(Progress(applied=op(4, 11), durable=op(1, 10)), NOW)
+    assert core.state.term == 4
