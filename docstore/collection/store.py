@@ -21,7 +21,6 @@ from docstore.collection.index.build import IndexBuild
 from docstore.collection.index.spec import IndexSpec
 from docstore.collection.oplog.journal import Journal
 from docstore.collection.oplog.oplog import Oplog
-from docstore.collection.oplog.rollback import OnRemoved, undo_entries
 from docstore.collection.oplog.sessions import SessionTable, SessionWrite
 from docstore.collection.unit_of_work import Change, Commit, WriteUnitOfWork
 from docstore.collection.validate import Report, validate
@@ -215,22 +214,14 @@ class Store:
         self.engine.write(batch)
         self._undo_limit = up_to.timestamp
 
-    def rollback_to(self, optime: OpTime, on_removed: OnRemoved) -> int:
-        """Undo every entry after `optime`; returns how many. Index builds that are under way are given up.
-
-        `on_removed(ns, document)` hears of each document as it stood before. UnrecoverableRollback when an entry cannot
-        be undone, or `optime` is behind the commit point or not in the oplog: what could be undone has been.
-        """
-        oplog = self.oplog
-        assert oplog is not None, "there is nothing to roll back without an oplog"
-        try:
-            return undo_entries(self.engine, oplog, optime, on_removed, self.mode)
-        finally:
-            self.sequence += 1
-            oplog.load()
-            self.catalog.load()
-            self.sessions.forget()
-            self._give_up_builds()
+    def undone(self) -> None:
+        """A rollback has ended: read anew what is kept in memory. Index builds that were under way are given up."""
+        assert self.oplog is not None, "there is nothing to roll back without an oplog"
+        self.sequence += 1
+        self.oplog.load()
+        self.catalog.load()
+        self.sessions.forget()
+        self._give_up_builds()
 
     def reclaim(self, deadline: float) -> bool:
         """Give back the space of dropped collections and indexes whose drop is past the commit point.

@@ -1,8 +1,8 @@
 """Runs the core: performs its effects in order, keeps its timer, carries its messages.
 
-Effects leave one `EffectQueue`, in order: while a `Persist` is on its way to disk nothing behind it moves. Everything
-the core is told goes through `deliver`; everything that must follow from a change of its state hangs on `after`, which
-is called once for each event.
+Effects leave one `EffectQueue`, in order: while a `Persist` is on its way to disk nothing behind it moves, and nothing
+ever does when it does not get there: the process ends. Everything the core is told goes through `deliver`; everything
+that must follow from a change of its state hangs on `after`, which is called once for each event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ from docstore.replicaset.codec import decode_reply, encode_request
 from docstore.replicaset.local_state import LocalState
 from docstore.replication.config import ReplicaSetConfig
 from docstore.replication.core import Core
-from docstore.replication.effects import BecomePrimary, Drain, EffectQueue, Follow, Persist, Reply, Send, SteppedDown
+from docstore.replication.effects import (
+    BecomePrimary,
+    Drain,
+    Effect,
+    EffectQueue,
+    Follow,
+    Persist,
+    Reply,
+    Send,
+    SteppedDown,
+)
 from docstore.replication.messages import (
     Answered,
     Event,
@@ -29,6 +39,7 @@ from docstore.replication.messages import (
     PositionReply,
     VoteReply,
 )
+from docstore.storage import StorageError
 
 if TYPE_CHECKING:
     from docstore.net.pool import Pool
@@ -142,21 +153,29 @@ class Driver:
 
     def _pump(self) -> None:
         while (effect := self._queue.next()) is not None:
-            match effect:
-                case Persist():
-                    self._persist(effect)
-                case Send():
-                    self.spawn(self._send(effect))
-                case Reply():
-                    self._reply(effect)
-                case Follow():
-                    self._external.follow(effect.source)
-                case Drain():
-                    self._external.drain(effect.term)
-                case BecomePrimary():
-                    self._external.become_primary(effect.term)
-                case SteppedDown():
-                    self._external.stepped_down(effect.term, effect.reason)
+            try:
+                self._carry_out(effect)
+            except (CommandError, StorageError) as error:
+                # What it was to write is not there: nothing that may depend on it is done any more.
+                self._queue.hold()
+                stop_the_process(self._loop, error)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Persist():
+                self._persist(effect)
+            case Send():
+                self.spawn(self._send(effect))
+            case Reply():
+                self._reply(effect)
+            case Follow():
+                self._external.follow(effect.source)
+            case Drain():
+                self._external.drain(effect.term)
+            case BecomePrimary():
+                self._external.become_primary(effect.term)
+            case SteppedDown():
+                self._external.stepped_down(effect.term, effect.reason)
 
     def _persist(self, effect: Persist) -> None:
         if effect.vote is not None:

@@ -4,10 +4,11 @@
 |---|---|
 | `local.system.replset` | the configuration, as stored by `ReplicaSetConfig.to_document(stored=True)` |
 | `local.replset.election` | `{term, candidateIndex}`: the last vote |
-| `local.replset.minvalid` | `{initialSyncFlag: true}` while an initial sync is under way |
+| `local.replset.minvalid` | `{initialSyncFlag: true}` in an initial sync; then `copiedUntil` until that is committed |
 | `local.system.rollback.id` | `{_id: "rollbackId", rollbackId}`: grows with each rollback |
 
-Writing is one unit and returns before it is on disk: who depends on it waits for the flusher.
+Writing is one unit and returns before it is on disk: who depends on it waits for the flusher. The reserve of disk space
+is there for this: a member that takes no more documents still votes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import bson
 from bson.objectid import ObjectId
 
 from docstore.bson import document_to_python
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ReplicaSetConfig, parse_config
 from docstore.replication.messages import NO_VOTE, LastVote
+from docstore.storage import Urgency
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -37,6 +40,8 @@ class LocalState:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rollback_id = int(self._read(ROLLBACK_ID_NS).get("rollbackId", 1))
+        copied = self._read(INITIAL_SYNC_NS).get("copiedUntil")
+        self._copied_until = NULL_OPTIME if copied is None else OpTime.from_document(copied)
 
     @property
     def config(self) -> ReplicaSetConfig | None:
@@ -61,8 +66,16 @@ class LocalState:
         """An initial sync was begun and has not ended."""
         return bool(self._read(INITIAL_SYNC_NS).get("initialSyncFlag", False))
 
-    def write_initial_sync(self, under_way: bool) -> None:
-        self._write(INITIAL_SYNC_NS, {"initialSyncFlag": under_way})
+    def write_initial_sync(self, under_way: bool, *, copied_until: OpTime = NULL_OPTIME) -> None:
+        """`copied_until`: the last entry that came with the copy and so cannot be undone by itself."""
+        self._copied_until = copied_until
+        copied = {} if copied_until == NULL_OPTIME else {"copiedUntil": copied_until.to_document()}
+        self._write(INITIAL_SYNC_NS, {"initialSyncFlag": under_way, **copied})
+
+    @property
+    def copied_until(self) -> OpTime:
+        """Where the copy of an initial sync ended, while that is not known to be committed; else NULL_OPTIME."""
+        return self._copied_until
 
     @property
     def rollback_id(self) -> int:
@@ -84,6 +97,7 @@ class LocalState:
     def _write(self, namespace: str, document: Mapping[str, Any]) -> None:
         """Make it the collection's one document, keeping the `_id` that was there."""
         with self._store.unit(replicated=False) as unit:
+            unit.batch.urgency = Urgency.CONSENSUS
             collection = self._store.collection(namespace) or self._store.create_collection(unit, namespace)
             present = next(iter(collection.records(self._store.engine)), None)
             if present is None:

@@ -21,6 +21,7 @@ from docstore.storage.engine import (
     Reader,
     Snapshot,
     StorageError,
+    Urgency,
 )
 from docstore.storage.memory import MemoryEngine
 from docstore.storage.rocks import RocksEngine
@@ -37,6 +38,7 @@ __all__ = [
     "Reader",
     "Snapshot",
     "StorageError",
+    "Urgency",
     "open_engine",
 ]
 

@@ -2,7 +2,8 @@
 
 RocksDB takes no more writes once one has met a full disk, until it is opened again; what is left must also do for the
 sorted files that it makes in the background. So documents are refused while less than the reserve is free, and
-taken again as soon as there is more. What adds no document passes: drops and deletions make room.
+taken again as soon as there is more. What adds no document passes: drops and deletions make room. The reserve is there
+for what must go on all the same: rollbacks may take a part of it, what a member remembers of elections all.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from docstore.storage.engine import Batch, DiskFull, Family
+from docstore.storage.engine import Batch, DiskFull, Family, Urgency
 
 RESERVE_BYTES = 256 << 20
 """Kept free: as much as the memtables and the log may come to take."""
@@ -19,6 +20,12 @@ _RESERVE_SHARE = 20
 """The reserve of a small disk: its 20th part."""
 
 _LOOK_EVERY = 32
+
+_FAMILIES = (Family.RECORDS, Family.WIDE, Family.INDEXES)
+"""What takes room for good. An oplog entry without a document is small, and old entries make room for it."""
+
+_SHIFTS = {Urgency.ORDINARY: 0, Urgency.RECOVERY: 2}
+"""The part of the reserve that must be left: 1, 1/4."""
 
 
 class DiskSpace:
@@ -31,14 +38,17 @@ class DiskSpace:
         self._is_full = False
 
     def check(self, batch: Batch) -> None:
-        """DiskFull when the batch brings documents and there is no room for them."""
+        """DiskFull when the batch brings documents or index entries and there is no room for them."""
         self._until_look -= 1
         if self._until_look >= 0 and not self._is_full:
             return
         self._until_look = _LOOK_EVERY
         free, total = self._measure(self._path)
-        self._is_full = free < min(RESERVE_BYTES, total // _RESERVE_SHARE)
-        if self._is_full and any(value is not None for value in batch.changes[Family.RECORDS].values()):
+        reserve = min(RESERVE_BYTES, total // _RESERVE_SHARE)
+        self._is_full = free < reserve
+        if not self._is_full or batch.urgency is Urgency.CONSENSUS or free >= reserve >> _SHIFTS[batch.urgency]:
+            return
+        if any(value is not None for family in _FAMILIES for value in batch.changes[family].values()):
             raise DiskFull(f"{free >> 20} MiB are left on the disk of {self._path}, too few to take more documents")
 
 

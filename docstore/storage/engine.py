@@ -51,6 +51,17 @@ class DatabaseLocked(StorageError):
     """Another process (or another engine of this one) has the directory open."""
 
 
+class Urgency(IntEnum):
+    """How far into the reserve of disk space a batch may go that needs room."""
+
+    ORDINARY = 0
+    """Not at all: documents of clients."""
+    RECOVERY = 1
+    """Until a quarter of it is left: a rollback, which puts back what stood."""
+    CONSENSUS = 2
+    """To its end: what a member must remember of elections."""
+
+
 class Batch:
     """Changes that become visible and durable together.
 
@@ -59,11 +70,12 @@ class Batch:
     Both are open to the caller that fills thousands of keys: they are the batch, not a view of it.
     """
 
-    __slots__ = ("changes", "ranges")
+    __slots__ = ("changes", "ranges", "urgency")
 
     def __init__(self) -> None:
         self.changes: tuple[dict[bytes, bytes | None], ...] = ({}, {}, {}, {}, {}, {})
         self.ranges: list[tuple[Family, bytes, bytes]] = []
+        self.urgency = Urgency.ORDINARY
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
         self.changes[family][key] = value

@@ -12,7 +12,8 @@ One directory, one write-ahead log, one column family per `Family`. Traps of roc
 * a write with `sync` holds the interpreter lock through the fsync; `flush_wal(True)` releases it. So nothing is ever
   written with `sync`: the writer goes on, and `flush` runs in a thread of its own;
 * iterators end at a damaged block without a word: `docstore.storage.rocks_snapshot` looks why they have ended;
-* a log that has met a full disk takes nothing more until it is opened again, and `close` says so once more;
+* a log that has met a full disk takes nothing more until it is opened again, not even `flush_wal`, and `close` says so
+  once more;
 * iterators that are still alive keep the directory locked after `close`: the snapshots made here are closed with the
   engine, iterators are their makers' duty.
 """
@@ -156,11 +157,21 @@ class RocksEngine:
 
     def flush(self) -> None:
         try:
-            self._db.flush_wal(True)
-        except Exception as error:  # rocksdict raises nothing narrower
             if self._out_of_space:
-                return
+                self._sync_logs()
+            else:
+                self._db.flush_wal(True)
+        except Exception as error:  # rocksdict raises nothing narrower
             raise StorageError(f"the log in {self.path} could not be flushed: {error}") from error
+
+    def _sync_logs(self) -> None:
+        """What was written before the disk was full is in the files of the log: RocksDB keeps none of it back."""
+        for log in Path(self.path).glob("*.log"):
+            descriptor = os.open(log, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def checkpoint(self, path: str) -> None:
         try:

@@ -25,6 +25,7 @@ from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
 from docstore.storage import open_engine
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import check, doc, entries, plain, spec, ticking
 
 Model = dict[str, dict[int, dict[str, Any]]]
@@ -186,7 +187,7 @@ class Stores(RuleBasedStateMachine):
         place = data.draw(st.integers(0, len(self.history) - 1))
         optime, state = self.history[place]
         for store in self.stores:
-            assert store.rollback_to(optime, lambda ns, raw: None) == len(self.history) - 1 - place
+            assert roll_back(store, optime) == len(self.history) - 1 - place
             assert store.last_optime == optime
         del self.history[place + 1 :]
         self.model = deepcopy(state)

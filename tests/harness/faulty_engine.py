@@ -16,7 +16,7 @@ class FaultyEngine:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.write_error: StorageError | None = None
+        self.write_error: BaseException | None = None
         self.flush_error: StorageError | None = None
         self.damaged: set[bytes] = set()
         self.after = 0

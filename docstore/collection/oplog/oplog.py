@@ -51,7 +51,8 @@ class Oplog:
 
     `last` is the newest entry's optime, `first` the oldest one's (both NULL_OPTIME while there is none), `term` what
     new entries are written under: the replica set sets it when an election is won. `commit_limit` is the highest
-    timestamp that may be truncated, `written_entries` how many have been written since the start of the process.
+    timestamp that may be truncated, `written_entries` how many have been written since the start of the process, `cuts`
+    how often entries were undone.
     """
 
     def __init__(self, engine: Engine, *, max_bytes: int, clock: Callable[[], float]) -> None:
@@ -61,6 +62,7 @@ class Oplog:
         self.term = 1
         self.commit_limit = 0
         self.written_entries = 0
+        self.cuts = 0
         self.count = 0
         self.size = 0
         self.first = self.last = NULL_OPTIME
@@ -129,10 +131,12 @@ class Oplog:
         if self.first is NULL_OPTIME:
             self.first = self._end(reverse=False)
 
-    def undone(self, size: int) -> None:
-        """The newest entry, of `size` bytes, has been removed; `load` must follow the last of them."""
-        self.count -= 1
-        self.size -= size
+    def cut(self, last: OpTime, entries: int, removed: int) -> None:
+        """The newest `entries` entries, of `removed` bytes, have been undone; the log ends in `last` again."""
+        self.count -= entries
+        self.size -= removed
+        self.last = last
+        self.cuts += 1
 
     def counters(self, entries: int, added: int) -> bytes:
         """The counters row after `entries` more entries of `added` bytes."""

@@ -1,93 +1,181 @@
-"""Undoing oplog entries, newest first, each in one atomic batch with the removal of the entry itself.
+"""Undoing oplog entries, newest first, in groups: each group is one atomic batch with the removal of its entries.
 
-A kill between two batches leaves an oplog that ends at an entry whose change stands: the rollback goes on from there.
+What a group takes away is known before it is undone, so that it can be made durable elsewhere first. A kill between
+two groups leaves an oplog that ends at an entry whose change stands: the rollback goes on from there. What the store
+keeps in memory of the oplog and the catalog follows each group, so others may run between two of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from docstore.bson import document_to_python, get_field
 from docstore.collection.collection import pack_counters, unpack_counters
-from docstore.collection.oplog.oplog import COUNTERS_KEY, Oplog, entry_optime
+from docstore.collection.oplog.oplog import COUNTERS_KEY, entry_optime
 from docstore.collection.oplog.undo import undo_counters, undo_keys
-from docstore.key_layout import CATALOG_PREFIX, COUNTERS_PREFIX, IDENT_BYTES, ident_bytes, timestamp_key
+from docstore.key_layout import (
+    CATALOG_PREFIX,
+    COUNTERS_PREFIX,
+    GARBAGE_PREFIX,
+    IDENT_BYTES,
+    SESSION_PREFIX,
+    ident_bytes,
+    timestamp_key,
+)
 from docstore.optime import OpTime
-from docstore.storage import Batch, Family
+from docstore.storage import Batch, Family, Urgency
 
 if TYPE_CHECKING:
-    from docstore.collection.storage_mode import EntryMerger
-    from docstore.storage import Engine
+    from docstore.collection.store import Store
 
-OnRemoved = Callable[[str, bytes], None]
-"""Told (namespace, document) of each document as it stood before the rollback took or changed it."""
+MOST_ENTRIES = 256
+"""Entries in a group: each takes some 20 µs to look at and as long to write."""
+
+_MOST_BYTES = 1 << 20
+_META = Family.META
 
 
 class UnrecoverableRollback(Exception):
     """An entry to be undone has no undo record: it lies behind the commit point, or was applied in an initial sync."""
 
 
-def undo_entries(
-    engine: Engine, oplog: Oplog, optime: OpTime, on_removed: OnRemoved, merger: EntryMerger | None
-) -> int:
-    """Undo every entry after `optime`, which must stand in the oplog; returns how many.
+class RemovedDocument(NamedTuple):
+    """A document as it stood before the rollback took or changed it. `ns` is the collection's name at that time."""
 
-    `on_removed` hears of each document, and of each record of `merger`, once, with what the last of the undone writes
-    had left. What is in memory of catalog, counters and sessions is out of date afterwards.
+    uuid: UUID
+    ns: str
+    document: bytes
+
+
+@dataclass(slots=True)
+class UndoGroup:
+    """Entries in a row that are undone together. `removed`: what that takes away and no later group knows of."""
+
+    removed: list[RemovedDocument] = field(default_factory=list)
+    batch: Batch = field(default_factory=Batch)
+    entries: int = 0
+    entries_bytes: int = 0
+    size: int = 0
+    last: OpTime | None = None
+
+
+class Rollback:
+    """The undoing of every entry of a store's oplog after `optime`.
+
+    Call `next_group` and `undo` in turn until there is no group, then `finish`, also where it was broken off. Each
+    document, and each record of the store's mode, is told once, with what the last of the undone writes had left.
     """
-    if optime.timestamp < oplog.commit_limit or oplog.entry(optime.timestamp) is None:
-        raise UnrecoverableRollback(f"there is no way back to {optime}: the oplog's undo records do not reach it")
-    told: set[bytes] = set()
-    undone = 0
-    for entry in oplog.scan_back(engine):
-        at = entry_optime(entry)
-        if at.timestamp <= optime.timestamp:
-            assert at == optime, f"the entry at the common point is {at}, not {optime}"
-            break
-        record = engine.get(Family.UNDO, timestamp_key(at.timestamp))
-        if record is None:
-            raise UnrecoverableRollback(f"the entry at {at} has no undo record")
-        _tell(engine, entry, record, told, on_removed, merger)
-        _undo(engine, oplog, entry, at, record)
-        undone += 1
-    return undone
 
+    def __init__(self, store: Store, optime: OpTime) -> None:
+        """`optime` must stand in the oplog and not lie before the commit point: UnrecoverableRollback."""
+        assert store.oplog is not None, "there is nothing to roll back without an oplog"
+        self._store = store
+        self._oplog = store.oplog
+        self._engine = store.engine
+        self._optime = optime
+        self._told: set[bytes] = set()
+        self._names: dict[bytes, tuple[UUID, str]] = {}
+        present = self._oplog.entry(optime.timestamp)
+        if optime.timestamp < self._oplog.commit_limit or present is None or entry_optime(present) != optime:
+            raise UnrecoverableRollback(f"there is no way back to {optime}: the oplog's undo records do not reach it")
+        self.undone = 0
 
-def _tell(
-    engine: Engine, entry: bytes, record: bytes, told: set[bytes], on_removed: OnRemoved, merger: EntryMerger | None
-) -> None:
-    for family, key, _ in undo_keys(record):
-        if family is Family.WIDE and key not in told:
-            told.add(key)
-            present, o = engine.get(Family.WIDE, key), get_field(entry, "o")
-            assert merger is not None, "the store has the mode of its records"
-            kept = None if present is None or o is None else merger.rolled_back(o[1], key, present)
-            if kept is not None:
-                on_removed(document_to_python(entry)["ns"], kept)
-        elif family is Family.RECORDS and key not in told:
-            told.add(key)
-            present = engine.get(Family.RECORDS, key)
-            row = engine.get(Family.META, CATALOG_PREFIX + key[:IDENT_BYTES])
-            if present is not None and row is not None:
-                on_removed(str(document_to_python(row)["ns"]), present)
+    def next_group(self, clock: Callable[[], float], deadline: float) -> UndoGroup | None:
+        """The next entries to be undone, one at least; None when all are. UnrecoverableRollback for the first that
+        cannot be.
+        """
+        group = UndoGroup()
+        for entry in self._oplog.scan_back(self._engine, self._oplog.last.timestamp + 1):
+            at = entry_optime(entry)
+            full = group.entries == MOST_ENTRIES or group.size >= _MOST_BYTES
+            if at.timestamp <= self._optime.timestamp or full or (group.entries and clock() >= deadline):
+                group.last = at
+                break
+            record = self._engine.get(Family.UNDO, timestamp_key(at.timestamp))
+            if record is None:
+                if group.entries:
+                    group.last = at
+                    break
+                raise UnrecoverableRollback(f"the entry at {at} has no undo record")
+            self._tell(group, entry, record)
+            self._take_back(group, entry, at, record)
+        return group if group.entries else None
 
+    def undo(self, group: UndoGroup) -> None:
+        """Write the group, the one that `next_group` gave last. StorageError: nothing of it has been undone."""
+        oplog, batch = self._oplog, group.batch
+        assert group.last is not None, "the entry at the common point stays"
+        batch.urgency = Urgency.RECOVERY
+        batch.put(_META, COUNTERS_KEY, oplog.counters(-group.entries, -group.entries_bytes))
+        self._engine.write(batch)
+        self.undone += group.entries
+        oplog.cut(group.last, group.entries, group.entries_bytes)
+        self._store.sequence += 1
+        rows = batch.changes[_META]
+        if any(key[:1] in (CATALOG_PREFIX, GARBAGE_PREFIX) for key in rows):
+            self._store.catalog.load()
+        if any(key[:1] == SESSION_PREFIX for key in rows):
+            self._store.sessions.forget()
 
-def _undo(engine: Engine, oplog: Oplog, entry: bytes, at: OpTime, record: bytes) -> None:
-    batch = Batch()
-    for family, key, previous in undo_keys(record):
-        # A key touched twice by one entry goes back to what stood there before the first touch.
-        batch.changes[family].setdefault(key, previous)
-    ident, count, size = undo_counters(record)
-    if ident:
-        counters_key = COUNTERS_PREFIX + ident_bytes(ident)
-        stored = engine.get(Family.META, counters_key)
-        assert stored is not None, f"the entry at {at} counts in an unknown collection"
-        present_count, present_size = unpack_counters(stored)
-        batch.put(Family.META, counters_key, pack_counters(present_count - count, present_size - size))
-    key = timestamp_key(at.timestamp)
-    batch.delete(Family.OPLOG, key)
-    batch.delete(Family.UNDO, key)
-    batch.put(Family.META, COUNTERS_KEY, oplog.counters(-1, -len(entry)))
-    engine.write(batch)
-    oplog.undone(len(entry))
+    def finish(self) -> None:
+        """Bring what is in memory up to the disk."""
+        self._store.undone()
+
+    def _tell(self, group: UndoGroup, entry: bytes, record: bytes) -> None:
+        for family, key, _ in undo_keys(record):
+            if family not in (Family.RECORDS, Family.WIDE) or key in self._told:
+                continue
+            self._told.add(key)
+            # No later entry has touched it, so nothing of the group has changed it yet.
+            present = self._engine.get(family, key)
+            if present is None:
+                continue
+            row = None
+            if family is Family.RECORDS:
+                row = self._row(group, CATALOG_PREFIX + key[:IDENT_BYTES])
+            else:
+                mode, o = self._store.mode, get_field(entry, "o")
+                assert mode is not None, "the store has the mode of its records"
+                assert o is not None, "an entry of a row has an o"
+                present = mode.rolled_back(o[1], key, present)
+            if present is not None:
+                group.removed.append(RemovedDocument(*self._collection_of(row, entry), present))
+                group.size += len(present)
+
+    def _collection_of(self, row: bytes | None, entry: bytes) -> tuple[UUID, str]:
+        """(UUID, name) by the collection's row, and by an entry where there is no row."""
+        known = self._names.get(row or b"")
+        if known is not None:
+            return known
+        if row is None:
+            ui, ns = get_field(entry, "ui"), get_field(entry, "ns")
+            return UUID(int=0) if ui is None else UUID(bytes=ui[1][5:]), "" if ns is None else ns[1][4:-1].decode()
+        fields = document_to_python(row)
+        known = self._names[row] = UUID(bytes=bytes(fields["uuid"])), str(fields["ns"])
+        return known
+
+    def _row(self, group: UndoGroup, key: bytes) -> bytes | None:
+        """A row of `meta` as it stands when the group's entries so far are undone."""
+        rows = group.batch.changes[_META]
+        return rows[key] if key in rows else self._engine.get(_META, key)
+
+    def _take_back(self, group: UndoGroup, entry: bytes, at: OpTime, record: bytes) -> None:
+        batch = group.batch
+        for family, key, previous in reversed(list(undo_keys(record))):
+            # A key touched twice goes back to what stood there before the first touch.
+            batch.changes[family][key] = previous
+        ident, count, size = undo_counters(record)
+        if ident:
+            key = COUNTERS_PREFIX + ident_bytes(ident)
+            stored = self._row(group, key)
+            assert stored is not None, f"the entry at {at} counts in an unknown collection"
+            present_count, present_size = unpack_counters(stored)
+            batch.put(_META, key, pack_counters(present_count - count, present_size - size))
+        batch.delete(Family.OPLOG, timestamp_key(at.timestamp))
+        batch.delete(Family.UNDO, timestamp_key(at.timestamp))
+        group.entries += 1
+        group.entries_bytes += len(entry)
+        group.size += len(entry) + len(record)

@@ -2,7 +2,7 @@
 
 A tail sees an entry in the step after its write unit was committed, in the order of timestamps; entries are never
 skipped, because an entry and the data it describes are one batch. A cursor whose next entry was truncated away ends
-with CappedPositionLost.
+with CappedPositionLost, and so does each when entries are undone.
 """
 
 from __future__ import annotations
@@ -99,12 +99,16 @@ class OplogLog:
     def __init__(self, node: DataNode, oplog: Oplog) -> None:
         self._node = node
         self._oplog = oplog
+        self._cuts = oplog.cuts
 
     def after(self, position: int) -> Iterator[tuple[int, bytes]]:
         for entry in self._oplog.scan(self._node.engine, position):
             yield entry_optime(entry).timestamp, entry
 
     def holds(self, position: int) -> bool:
+        if self._oplog.cuts != self._cuts:
+            # After a rollback other entries may stand where the cursor has been, and before.
+            return False
         return position >= self._oplog.first.timestamp or self._oplog.entry(position) is not None
 
     async def wait(self, position: int, timeout: float) -> None:

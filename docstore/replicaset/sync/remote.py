@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SECONDARY_OK = {"mode": "secondaryPreferred"}
 SLACK_SECONDS = 5.0
 """How much longer than it asked the other side to wait a getMore may take."""
+POSITIONS_AT_ONCE = 500
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
 
@@ -97,13 +98,14 @@ class RemoteMember:
             cursor, documents = batch_of(reply)
             yield documents
 
-    async def log_backwards(self) -> AsyncIterator[list[OpTime]]:
-        """Positions of its log, newest first, by the batch."""
+    async def log_backwards(self, before: OpTime) -> AsyncIterator[list[OpTime]]:
+        """Positions of its log up to the timestamp of `before`, newest first, by the batch."""
         found = {
             "find": "oplog.rs",
+            "filter": {"ts": {"$lte": unpack_timestamp(before.timestamp)}},
             "sort": {"$natural": -1},
             "projection": {"ts": 1, "t": 1},
-            "batchSize": 100,
+            "batchSize": POSITIONS_AT_ONCE,
         }
         async for documents in self.cursor("local", found):
             yield [optime_of(document) for document in documents]

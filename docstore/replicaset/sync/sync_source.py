@@ -26,10 +26,12 @@ from docstore.replicaset.sync.apply import Applier
 from docstore.replicaset.sync.initial_sync import AttemptFailed, InitialSync, SyncProgress
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.rollback import NoCommonPoint, find_common_point, roll_back
+from docstore.replicaset.sync.rollback_files import RollbackFiles
 from docstore.replication.matching import Verdict, judge
 from docstore.replication.messages import CatchUpEnded, Drained, Event, FollowerState, SourceFailed
 from docstore.replication.state import State
 from docstore.replication.states import MemberState, Role
+from docstore.storage import DiskFull
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -149,7 +151,7 @@ class SyncSourceFollower:
                 await remote.rollback_id()
                 await self._initial_sync(remote)
             seconds, reason = await self._tail(remote)
-        except (NetworkError, CommandError) as error:
+        except (NetworkError, CommandError, DiskFull) as error:
             reason = str(error)
         except AttemptFailed as error:
             reason = str(error)
@@ -189,7 +191,7 @@ class SyncSourceFollower:
                 source_last=await remote.last_optime() or NULL_OPTIME,
             )
             if verdict is not Verdict.FETCH:
-                return await self._part(verdict, remote)
+                return await self._part(verdict, remote, rollback_id)
         if self._member.state.follower_state is MemberState.RECOVERING:
             self._member.deliver(FollowerState(state=MemberState.SECONDARY))
         await self._apply_all(remote, rollback_id, entries[1:], tail)
@@ -235,48 +237,75 @@ class SyncSourceFollower:
             await self._applier.apply(entries[:same], delay_seconds=delay)
             entries = entries[same:]
 
-    async def _part(self, verdict: Verdict, remote: RemoteMember) -> tuple[float, str]:
+    async def _part(self, verdict: Verdict, remote: RemoteMember, rollback_id: int) -> tuple[float, str]:
         state = self._member.state
         if verdict is Verdict.TOO_STALE:
             if state.role is Role.FOLLOWER:
-                LOG.error("Too stale to follow: start with an empty database directory", source=remote.address)
-                self._member.deliver(FollowerState(state=MemberState.RECOVERING))
+                self._stay_in_recovering(remote, "the source no longer has the entries that follow our last one")
             return TOO_STALE_SECONDS, "we are too stale for the source"
         if verdict is Verdict.OTHER_SOURCE:
             return RETRY_SECONDS, "the source is behind us"
+        if verdict is Verdict.ASK_AGAIN:
+            return 0.0, "the source has come further meanwhile"
         if state.role is Role.LEADER:
             self._member.deliver(CatchUpEnded(term=state.term))
             return RETRY_SECONDS, "the source's log parts from ours while catching up"
         if state.role is Role.CANDIDATE:
             return RETRY_SECONDS, "the source's log parts from ours during an election"
+        following = state.follower_state
         self._member.deliver(FollowerState(state=MemberState.ROLLBACK))
         try:
-            return await self._roll_back(remote)
+            return await self._roll_back(remote, rollback_id)
+        except (NoCommonPoint, UnrecoverableRollback) as error:
+            if self.needs_initial_sync:
+                following = MemberState.STARTUP2
+                return 0.0, "rolled back by a new initial sync"
+            following = MemberState.RECOVERING
+            self._stay_in_recovering(remote, str(error))
+            return TOO_STALE_SECONDS, "there is no way back to the source's log"
         finally:
-            following = MemberState.STARTUP2 if self.needs_initial_sync else MemberState.SECONDARY
             self._member.deliver(FollowerState(state=following))
 
-    async def _roll_back(self, remote: RemoteMember) -> tuple[float, str]:
+    def _stay_in_recovering(self, remote: RemoteMember, reason: str) -> None:
+        """Our data stays as it is: others may have lost what we hold, so only an operator may give it up."""
+        LOG.error(
+            "Too stale to follow, staying in RECOVERING. The data is kept; to sync anew, start with an empty database "
+            "directory",
+            source=remote.address,
+            reason=reason,
+            lastEntry=str(self._store.last_optime),
+        )
+        if self._member.state.follower_state is not MemberState.ROLLBACK:
+            self._member.deliver(FollowerState(state=MemberState.RECOVERING))
+
+    async def _roll_back(self, remote: RemoteMember, rollback_id: int) -> tuple[float, str]:
+        """Errors: NoCommonPoint, UnrecoverableRollback; AttemptFailed when the source is rolling back itself."""
         commit_point: OpTime = self._member.state.commit_point
+        last = self._store.last_optime
+        LOG.info("Our log parts from the source's, looking for where", source=remote.address, lastEntry=str(last))
+        common = await find_common_point(self._store, remote)
+        if await remote.rollback_id() != rollback_id:
+            raise AttemptFailed("the source has rolled back")
         try:
-            common = await find_common_point(self._store, remote)
             await roll_back(
                 self._store,
                 self._local,
                 common,
                 commit_point=commit_point,
-                directory=self._rollback_directory,
-                now=self._wall_clock(),
+                files=RollbackFiles(self._rollback_directory, self._wall_clock()),
+                clock=self._clock,
                 flush=self._flush,
             )
-        except (NoCommonPoint, UnrecoverableRollback) as error:
-            # Entries that came with an initial sync cannot be undone one by one. None of them is committed, or the
-            # source would have them: copying the source again is the same as rolling back.
-            LOG.warning("Cannot roll back, starting over with an initial sync", reason=repr(error))
+        except UnrecoverableRollback as error:
+            if common >= self._local.copied_until:
+                raise
+            # The entries came with an initial sync and are not committed, or the source would have them: we have
+            # never had anything but a copy, and copying the source again is the same as rolling back.
+            LOG.warning("Cannot roll back behind the initial sync, starting over with another", reason=str(error))
             self._local.write_initial_sync(True)
             await self._flush()
             self.needs_initial_sync = True
-            return 0.0, "rolled back by a new initial sync"
+            raise
         finally:
             self._member.log_cut()
         return 0.0, "rolled back"

@@ -20,6 +20,7 @@ from docstore.collection.store import Store
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import CommandError
 from docstore.storage import Family
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import (
     check,
     doc,
@@ -112,7 +113,7 @@ def test_a_follower_rolls_back_what_it_applied() -> None:
         apply_entry(follower, entry)
         states.append(deepcopy(held(follower)))
     for place in range(len(log) - 2, -1, -1):
-        follower.rollback_to(entry_optime(log[place]), lambda ns, raw: None)
+        roll_back(follower, entry_optime(log[place]))
         assert held(follower) == states[place]
         check(follower)
     follow(leader, follower)
@@ -171,7 +172,7 @@ def test_units_of_several_entries_end_where_single_ones_do(lead: Callable[[], St
     log = entries(leader)
     for place in range(len(log) - 2, 5, -3):
         for store in (single, follower):
-            store.rollback_to(entry_optime(log[place]), lambda ns, raw: None)
+            roll_back(store, entry_optime(log[place]))
         assert rows(follower) == rows(single)
 
 

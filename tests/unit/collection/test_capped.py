@@ -12,6 +12,7 @@ from docstore.collection.collection import Collection
 from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.store import Store
 from docstore.storage import open_engine
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import check, doc, entries, insert, plain, read, remove, spec, store_on, update
 
 
@@ -93,7 +94,7 @@ def test_rollback_brings_back_what_an_insert_has_displaced() -> None:
     before = store.last_optime
     insert(store, coll, doc(3))
     insert(store, coll, doc(4))
-    store.rollback_to(before, lambda ns, raw: None)
+    roll_back(store, before)
     assert ids(store, coll) == [1, 2]
     insert(store, coll, doc(5))
     assert ids(store, coll) == [2, 5]

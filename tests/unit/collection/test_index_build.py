@@ -14,6 +14,7 @@ from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.store import Store
 from docstore.errors import CommandError
 from docstore.storage import Family, open_engine
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import check, doc, entries, insert, make, plain, remove, spec, store_on, update
 
 FOREVER = float("inf")
@@ -172,7 +173,7 @@ def test_a_rollback_ends_the_build() -> None:
     common = store.last_optime
     insert(store, coll, doc(11))
     build = store.build_index(coll, [spec(("x", 1))])
-    store.rollback_to(common, lambda ns, raw: None)
+    roll_back(store, common)
     with pytest.raises(CommandError):
         build.step(FOREVER)
     build.abort()

@@ -10,6 +10,7 @@ from docstore.bson import from_python
 from docstore.collection.collection import Collection
 from docstore.collection.store import Store
 from docstore.errors import Code, CommandError
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import check, doc, insert, make, plain, store_on
 
 
@@ -52,7 +53,7 @@ def test_a_duplicate_is_found_after_any_mixture_of_units_restarts_and_rollbacks(
             before = store.last_optime
             one_unit(store, coll, rng)
             one_unit(store, coll, rng)
-            store.rollback_to(before, lambda _ns, _raw: None)
+            roll_back(store, before)
         found = store.collection("db.c")
         assert found is not None
         coll = found
@@ -71,7 +72,7 @@ def test_a_document_put_back_by_a_rollback_is_found() -> None:
         unit.remove(coll, *found)
         unit.commit()
     insert(store, coll, doc(5))
-    store.rollback_to(before, lambda _ns, _raw: None)
+    roll_back(store, before)
     with pytest.raises(CommandError):
         insert(store, coll, doc(9))
     check(store)

@@ -9,6 +9,7 @@ from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.rollback import UnrecoverableRollback
 from docstore.optime import OpTime
 from docstore.storage import Family, open_engine
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import (
     check,
     doc,
@@ -25,10 +26,6 @@ from tests.unit.collection.building import (
 )
 
 
-def nothing(ns: str, raw: bytes) -> None:
-    del ns, raw
-
-
 def test_documents_indexes_and_counters_are_as_they_were() -> None:
     store = store_on()
     coll = make(store, "db.c", doc(1, x=[1, 2]), doc(2, x=3), indexes=(spec(("x", 1), unique=True),))
@@ -37,7 +34,7 @@ def test_documents_indexes_and_counters_are_as_they_were() -> None:
     remove(store, coll, 1)
     update(store, coll, doc(2, x=1, y="z"))
     insert(store, coll, doc(3, x=2))
-    assert store.rollback_to(common, nothing) == 3
+    assert roll_back(store, common) == 3
     assert read(coll, store.engine) == [{"_id": 1, "x": [1, 2]}, {"_id": 2, "x": 3}]
     assert list(store.engine.items(Family.INDEXES, b"", b"\xff")) == before
     assert store.last_optime == common
@@ -55,7 +52,7 @@ def test_what_is_lost_is_told_once_with_its_last_state() -> None:
     insert(store, coll, doc(5))
     remove(store, coll, 5)
     lost: list[tuple[str, dict[str, object]]] = []
-    store.rollback_to(common, lambda ns, raw: lost.append((ns, plain(raw))))
+    roll_back(store, common, lambda ns, raw: lost.append((ns, plain(raw))))
     assert lost == [("db.c", {"_id": 4}), ("db.c", {"_id": 1, "x": 3})]
 
 
@@ -68,7 +65,7 @@ def test_a_change_of_a_type_alone_is_undone() -> None:
     update(store, coll, doc(2, x=2))
     assert [key for key, _ in before] == [key for key, _ in store.engine.items(Family.INDEXES, b"", b"\xff")]
     assert list(store.engine.items(Family.INDEXES, b"", b"\xff")) != before
-    assert store.rollback_to(common, nothing) == 2
+    assert roll_back(store, common) == 2
     assert list(store.engine.items(Family.INDEXES, b"", b"\xff")) == before
     check(store)
 
@@ -82,7 +79,7 @@ def test_a_drop_is_undone_with_everything_in_it() -> None:
         unit.commit()
     assert store.collection("db.c") is None
     assert not store.reclaim(0.0) or store.catalog.garbage
-    store.rollback_to(common, nothing)
+    roll_back(store, common)
     assert store.collection("db.c") is not None
     assert store.reclaim(float("inf"))
     restored = store.catalog.collections["db.c"]
@@ -111,7 +108,7 @@ def test_idents_are_not_used_twice_after_a_rollback() -> None:
     make(store, "db.a")
     common = store.last_optime
     lost = make(store, "db.b", doc(1))
-    store.rollback_to(common, nothing)
+    roll_back(store, common)
     assert store.collection("db.b") is None
     again = make(store, "db.b")
     assert again.ident > lost.ident
@@ -126,7 +123,7 @@ def test_a_rename_over_a_target_is_undone() -> None:
         store.rename_collection(unit, "db.a", "db.b", drop_target=True)
         unit.commit()
     insert(store, first, doc(3))
-    store.rollback_to(common, nothing)
+    roll_back(store, common)
     assert read(store.catalog.collections["db.a"], store.engine) == [{"_id": 1}]
     assert read(store.catalog.collections["db.b"], store.engine) == [{"_id": 2}]
     assert (first.ns, store.catalog.collections["db.b"].uuid) == ("db.a", second.uuid)
@@ -138,7 +135,7 @@ def test_a_collection_stays_the_same_object() -> None:
     coll = make(store, "db.c", doc(1))
     common = store.last_optime
     insert(store, coll, doc(2))
-    store.rollback_to(common, nothing)
+    roll_back(store, common)
     assert store.collection("db.c") is coll
     assert coll.count == 1
     insert(store, coll, doc(2))
@@ -151,7 +148,7 @@ def test_a_multikey_index_is_none_again() -> None:
     common = store.last_optime
     update(store, coll, doc(1, x=[1, 2]))
     assert coll.indexes["x_1"].multikey
-    store.rollback_to(common, nothing)
+    roll_back(store, common)
     assert not coll.indexes["x_1"].multikey
 
 
@@ -165,7 +162,7 @@ def test_a_finished_index_build_is_undone_and_its_tree_removed() -> None:
         build.finish(unit)
         unit.commit()
     assert list(coll.indexes) == ["_id_", "x_1"]
-    store.rollback_to(common, nothing)
+    roll_back(store, common)
     assert list(coll.indexes) == ["_id_"]
     assert not store.catalog.garbage
     assert len(list(store.engine.items(Family.INDEXES, b"", b"\xff"))) == 1
@@ -177,7 +174,7 @@ def test_the_common_point_may_lie_inside_a_unit() -> None:
     last = store.last_optime.timestamp
     insert(store, coll, doc(1), doc(2), doc(3))
     second = entry_optime(entries(store, last)[1])
-    assert store.rollback_to(second, nothing) == 1
+    assert roll_back(store, second) == 1
     assert read(coll, store.engine) == [{"_id": 1}, {"_id": 2}]
     check(store)
 
@@ -189,9 +186,9 @@ def test_there_is_no_way_behind_the_commit_point() -> None:
     insert(store, coll, doc(2))
     store.discard_undo(store.last_optime)
     with pytest.raises(UnrecoverableRollback):
-        store.rollback_to(first, nothing)
+        roll_back(store, first)
     with pytest.raises(UnrecoverableRollback):
-        store.rollback_to(OpTime(1, first.timestamp + 10_000_000_000), nothing)
+        roll_back(store, OpTime(1, first.timestamp + 10_000_000_000))
     assert coll.count == 2
 
 
@@ -205,7 +202,7 @@ def test_many_committed_entries_lose_their_undo_records() -> None:
 
 
 def test_a_rollback_is_finished_by_the_next_process() -> None:
-    """Every undone entry is a batch of its own: a crash between two leaves a shorter oplog and a state that fits it."""
+    """Every group is a batch of its own: a crash between two leaves a shorter oplog and a state that fits it."""
     engine = open_engine("inMemory", "")
     store = store_on(engine, clock=ticking())
     coll = make(store, "db.c", doc(0))
@@ -217,11 +214,11 @@ def test_a_rollback_is_finished_by_the_next_process() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store.rollback_to(common, crash)
+        roll_back(store, common, crash, one_by_one=True)
     again = store_on(engine, clock=ticking())
     check(again)
     assert [found["_id"] for found in read(again.catalog.collections["db.c"], engine)] == [0, 1, 2, 3]
-    assert again.rollback_to(common, nothing) == 3
+    assert roll_back(again, common) == 3
     check(again)
     found = again.catalog.collections["db.c"].by_id(engine, from_python(0))
     assert found is not None
@@ -242,7 +239,7 @@ def test_the_local_database_stays_as_it_is() -> None:
         unit.commit()
     assert store.reclaim(float("inf"))
     assert old.record(store.engine, 1) is None
-    store.rollback_to(common, nothing)
+    roll_back(store, common)
     assert coll.count == 0
     assert sorted(store.namespaces()) == ["db.c", "local.new"]
     assert read(store.catalog.collections["local.new"], store.engine) == [{"_id": 1, "x": [1, 2]}]

@@ -12,6 +12,7 @@ from docstore.errors import Code, CommandError
 from docstore.key_layout import SESSION_PREFIX
 from docstore.optime import OpTime
 from docstore.storage import Family, open_engine
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import doc, entries, make, plain, store_on
 
 LSID = bytes(range(16)) + b"u" * 32
@@ -92,9 +93,9 @@ def test_a_rollback_takes_statements_back() -> None:
     make(store, "db.c")
     first, second = run(store, 5, 0, 1)
     run(store, 6, 0)
-    store.rollback_to(second, lambda ns, raw: None)
+    roll_back(store, second)
     assert store.sessions.statement(LSID, 5, 1) == second
-    store.rollback_to(first, lambda ns, raw: None)
+    roll_back(store, first)
     assert [store.sessions.statement(LSID, 5, number) for number in (0, 1)] == [first, None]
     run(store, 5, 1)
 
@@ -146,7 +147,7 @@ def test_the_image_of_a_retried_answer_is_logged_before_its_entry(field: str) ->
     assert (image["op"], image["ns"], image["o"]) == ("n", "", {"_id": 1, "image": True})
     assert OpTime.from_document(entry[field + "OpTime"]) == OpTime.from_document(image)
     assert store.sessions.statement(LSID, 5, 0) == optime == OpTime.from_document(entry)
-    store.rollback_to(OpTime.from_document(image), lambda ns, raw: None)
+    roll_back(store, OpTime.from_document(image))
     assert list(coll.documents(store.engine)) == [doc(1, x=1)]
     assert store.sessions.statement(LSID, 5, 0) is None
 

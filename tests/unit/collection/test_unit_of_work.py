@@ -9,6 +9,7 @@ from docstore.bson import from_python
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.storage import Family
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import (
     check,
     doc,
@@ -242,7 +243,7 @@ def test_sixteen_megabytes_pass_through() -> None:
     coll = make(store, "db.c", big)
     before = store.last_optime
     update(store, coll, doc(1, x="y" * (16 * 1024 * 1024), z=1))
-    store.rollback_to(before, lambda ns, raw: None)
+    roll_back(store, before)
     assert list(coll.documents(store.engine)) == [big]
 
 

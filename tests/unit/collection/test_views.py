@@ -23,6 +23,7 @@ from docstore.collection.oplog.apply import apply_entry
 from docstore.collection.store import Store
 from docstore.errors import Code, CommandError
 from docstore.storage import open_engine
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import check, entries, make, store_on
 
 
@@ -118,5 +119,5 @@ def test_views_replicate_and_roll_back_as_documents_do() -> None:
     for entry in entries(store):
         apply_entry(follower, entry)
     assert views_of(follower, "db") == [ViewDefinition("db.v", "db.d", (stage(limit=1),))]
-    follower.rollback_to(before, lambda ns, raw: None)
+    roll_back(follower, before)
     assert views_of(follower, "db") == [ViewDefinition("db.v", "db.c", ())]

@@ -8,6 +8,7 @@ import pytest
 
 from docstore.collection.oplog.apply import apply_entry
 from docstore.errors import Code
+from tests.harness.undoing import roll_back
 from tests.unit.collection.building import check, entries, read, store_on
 from tests.unit.node.local import LocalNode, loop
 
@@ -158,7 +159,7 @@ def test_changed_options_replicate_and_roll_back() -> None:
         assert theirs is not None
         assert theirs.options == ours.options
         assert theirs.options.max_bytes == 512
-        follower.rollback_to(before, lambda ns, raw: None)
+        roll_back(follower, before)
         assert theirs.options.max_bytes == 4096
         assert theirs.options.validator is None
         assert read(theirs, follower.engine) == []

@@ -30,7 +30,8 @@ from docstore.replication.effects import (
 )
 from docstore.replication.messages import Answered, HeartbeatRequest, LastVote, Progress, StepUpRequest
 from docstore.replication.states import MemberState
-from docstore.storage import open_engine
+from docstore.storage import StorageError, open_engine
+from tests.harness.faulty_engine import FaultyEngine
 from tests.unit.replication.members import op
 
 VOTE = LastVote(term=3, candidate=1)
@@ -56,19 +57,23 @@ class ScriptedCore:
 
 
 class World:
-    """A driver, and what it has done so far, in order; the disk is as slow as the test wants."""
+    """A driver, and what it has done so far, in order; the disk is as slow as the test wants, and as bad."""
 
     def __init__(self, *scripts: list[Effect]) -> None:
+        self.fatal: list[BaseException] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: self.fatal.append(context["exception"]))
+        self.disk: Any = FaultyEngine(open_engine("inMemory", ""))
         self.done: list[Any] = []
         self.reply: bytes | None = None
         self.on_disk = asyncio.Event()
         self.flushed: list[LastVote] = []
-        self.local = LocalState(Store(open_engine("inMemory", ""), clock=lambda: 0.0))
+        self.local = LocalState(Store(self.disk, clock=lambda: 0.0))
         self.core, pool = ScriptedCore(*scripts), cast(Pool, self)
         self.driver = Driver(cast(Core, self.core), self, self.local, pool, flush=self.flush)
 
     async def flush(self) -> None:
         self.flushed.append(self.local.vote)
+        self.disk.flush()
         await self.on_disk.wait()
         self.on_disk.clear()
 
@@ -119,6 +124,34 @@ def test_nothing_leaves_before_what_it_depends_on_is_on_disk() -> None:
         assert await asked == "granted"
         await turns()
         assert world.done == [("follow", "a:1"), ("sent", "b:1"), ("sent", "b:1")]
+        await world.driver.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("fault", ["full disk", "failed write", "failed flush"])
+def test_nothing_behind_a_vote_that_is_not_on_disk_is_ever_done(fault: str) -> None:
+    """The process ends; until it has ended no other event lets out what waits behind the vote either."""
+
+    async def test() -> None:
+        world = World([Persist(vote=VOTE), SEND, Reply(token=1, result="granted"), BecomePrimary(term=3)], [SEND], [])
+        if fault == "full disk":
+            world.disk.fill_disk()
+        elif fault == "failed write":
+            world.disk.write_error = StorageError("Input/output error")
+        else:
+            world.disk.flush_error = StorageError("Input/output error")
+        asked = asyncio.ensure_future(_ask(world))
+        await turns()
+        assert [type(error) for error in world.fatal] == [AssertionError]
+        world.disk.write_error = world.disk.flush_error = None
+        world.on_disk.set()
+        world.driver.deliver(EVENT)
+        world.driver.deliver(EVENT)
+        await turns()
+        assert world.done == []
+        assert not asked.done()
+        asked.cancel()
         await world.driver.close()
 
     run(test)

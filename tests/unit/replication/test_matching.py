@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.optime import NULL_OPTIME, OpTime
-from docstore.replication.matching import CommonPoint, Verdict, judge
+from docstore.optime import OpTime
+from docstore.replication.matching import Verdict, common_point, judge
 from tests.unit.replication.members import op
 
 
@@ -31,19 +31,17 @@ def test_the_common_point_is_the_end_of_what_two_logs_share(
     own = common + log_of([(1, 1), *mine] if mine else [], common[-1])
     other = common + log_of([(2, 1), *theirs] if theirs else [], common[-1])
     other = [entry for entry in other if entry not in own or entry in common]
-    search = CommonPoint(reversed(own))
     backwards = list(reversed(other))
     found = None
     for start in range(0, len(backwards), batch):
-        found = search.feed(backwards[start : start + batch])
+        found = common_point(backwards[start : start + batch], set(own).__contains__)
         if found is not None:
             break
     assert found == max(set(own) & set(other))
-    assert search.undone == [entry for entry in reversed(own) if entry > found]
 
 
 def test_logs_without_a_common_entry_meet_nowhere() -> None:
-    assert CommonPoint(iter([op(1, 5), op(1, 4)])).feed([op(2, 9), op(0, 1)]) == NULL_OPTIME
+    assert common_point([op(2, 9), op(0, 1)], {op(1, 5), op(1, 4)}.__contains__) is None
 
 
 def test_an_own_log_that_the_source_goes_on_from_is_fetched() -> None:
@@ -65,3 +63,9 @@ def test_a_shorter_log_of_a_later_term_means_rollback() -> None:
 
 def test_a_source_that_has_dropped_what_comes_next_leaves_us_too_stale() -> None:
     assert judge(op(1, 5), op(1, 9), source_oldest=op(1, 9), source_last=op(1, 20)) is Verdict.TOO_STALE
+
+
+def test_a_source_that_was_behind_and_has_caught_up_is_asked_again() -> None:
+    """It had nothing at or after our last entry, and has it now: that is no reason to roll back."""
+    assert judge(op(1, 5), None, source_oldest=op(1, 1), source_last=op(1, 5)) is Verdict.ASK_AGAIN
+    assert judge(op(1, 5), None, source_oldest=op(1, 1), source_last=op(2, 9)) is Verdict.ASK_AGAIN

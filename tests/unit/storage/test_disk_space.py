@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docstore.storage import Batch, DiskFull, Family
+from docstore.storage import Batch, DiskFull, Family, Urgency
 from docstore.storage.disk_space import RESERVE_BYTES, DiskSpace
 
 TOTAL = 1 << 40
@@ -27,6 +27,28 @@ def test_documents_are_refused_while_the_reserve_is_not_free_and_removals_are_no
     room.check(removal)
     free[0] = RESERVE_BYTES
     room.check(insertion())
+
+
+@pytest.mark.parametrize("family", [Family.RECORDS, Family.WIDE, Family.INDEXES])
+def test_rows_and_index_entries_are_refused_as_documents_are(family: Family) -> None:
+    batch = Batch()
+    batch.put(family, b"k", b"v")
+    with pytest.raises(DiskFull):
+        DiskSpace("/", lambda _path: (RESERVE_BYTES - 1, TOTAL)).check(batch)
+
+
+def test_the_reserve_is_there_for_rollbacks_and_to_its_end_for_elections() -> None:
+    free = [RESERVE_BYTES // 4]
+    room = DiskSpace("/", lambda _path: (free[0], TOTAL))
+    recovery, consensus = insertion(), insertion()
+    recovery.urgency, consensus.urgency = Urgency.RECOVERY, Urgency.CONSENSUS
+    room.check(recovery)
+    room.check(consensus)
+    free[0] -= 1
+    with pytest.raises(DiskFull):
+        room.check(recovery)
+    free[0] = 0
+    room.check(consensus)
 
 
 def test_a_small_disk_has_a_small_reserve() -> None:

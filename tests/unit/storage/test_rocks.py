@@ -6,11 +6,21 @@ import os
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from docstore.key_layout import FORMAT_KEY
-from docstore.storage import FORMAT_VERSION, Batch, DatabaseLocked, DataCorrupted, Family, StorageError, open_engine
+from docstore.storage import (
+    FORMAT_VERSION,
+    Batch,
+    DatabaseLocked,
+    DataCorrupted,
+    DiskFull,
+    Family,
+    StorageError,
+    open_engine,
+)
 from tests.harness.waiting import wait_until
 
 
@@ -215,4 +225,40 @@ def test_a_block_with_a_large_document_stays_in_the_cache(tmp_path: Path) -> Non
     assert engine.get(Family.RECORDS, b"a") == b"small"
 
     assert engine.stats()["cacheBytes"] - before > size
+    engine.close()
+
+
+class FullDisk:
+    """The library's database as it is once its log has met a full disk."""
+
+    def write(self, *_: object) -> None:
+        raise OSError("IO error: No space left on device: While appending to file")
+
+    def flush_wal(self, sync: bool) -> None:
+        raise OSError("IO error: No space left on device: While appending to file")
+
+
+def test_what_was_written_before_the_disk_was_full_is_durable_only_when_it_was_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Any = open_engine("rocksdb", str(tmp_path))
+    batch = Batch()
+    batch.put(Family.RECORDS, b"a", b"1")
+    engine.write(batch)
+    real, engine._db = engine._db, FullDisk()
+    with pytest.raises(DiskFull):
+        engine.write(batch)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    engine.flush()
+    assert synced == [str(log) for log in tmp_path.glob("*.log")]
+
+    def fails(_descriptor: int) -> None:
+        raise OSError("Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(StorageError, match="Input/output error"):
+        engine.flush()
+    monkeypatch.undo()
+    engine._db = real
     engine.close()

@@ -24,6 +24,7 @@ from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.mutations import Entry, column_entry, folded, row_deletion_entry
 from docstore.widecolumn.node.rows import EMPTY, apply_document, merge_row, remove_cells, row_size, stored_cells
 from docstore.widecolumn.node.storage_mode import WideColumnMode
+from tests.harness.undoing import roll_back
 
 FAMILY = ColumnFamily(name="f", comparator=LONG)
 KEYS = (b"a", b"b", b"c")
@@ -123,7 +124,7 @@ def test_a_rollback_restores_every_row(
     with store.unit() as unit:
         truncate_family(store.catalog, unit, family)
         unit.commit()
-    store.rollback_to(OpTime(at.term, at.timestamp), lambda _ns, _document: None)
+    roll_back(store, OpTime(at.term, at.timestamp))
     again = store.collection("ks.f")
     assert again is not None
     assert list(store.engine.items(Family.WIDE, b"", b"\xff" * 8)) == before
@@ -208,7 +209,7 @@ def test_cells_that_are_rolled_back_are_told_of_and_can_be_merged_again() -> Non
         told.append((namespace, bson.decode(document)))
         documents.append(document)
 
-    store.rollback_to(common, keep)
+    roll_back(store, common, keep)
     assert {namespace for namespace, _ in told} == {"ks.f"}
     shown = sorted((kept["timestamp"], kept.get("value"), kept.get("expires"), kept.get("deleted")) for _, kept in told)
     assert shown == [(2, b"new", None, None), (3, b"x", 59, None), (4, None, None, True), (5, None, None, True)]
