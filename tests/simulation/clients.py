@@ -83,7 +83,8 @@ class Client:
             whole |= {"lsid": self._session, "txnNumber": Int64(self._transaction)}
         return await self.command(whole, repeatable=retryable)
 
-    async def _record(self, operation: Operation, work: Awaitable[Any]) -> Any:
+    async def record(self, operation: Operation, work: Awaitable[Any]) -> Any:
+        """Note what comes of it; the result, None where it failed."""
         try:
             result = await work
         except Refused:
@@ -105,13 +106,13 @@ class Client:
     async def insert(self, collection: str, key: Any, w: int | str, *, retryable: bool = False) -> None:
         operation = self.history.invoke(self.number, Kind.INSERT, key, w=w)
         command = {"insert": collection, "documents": [{"_id": key, "by": self.number}]}
-        await self._record(operation, self._done(self.write(command, w, retryable=retryable)))
+        await self.record(operation, self._done(self.write(command, w, retryable=retryable)))
 
     async def set_register(self, key: str, value: int, w: int | str = "majority") -> None:
         operation = self.history.invoke(self.number, Kind.WRITE, key, value, w=w)
         update = {"q": {"_id": key}, "u": {"$set": {"value": value}}, "upsert": True}
         command = {"update": "registers", "updates": [update]}
-        await self._record(operation, self._done(self.write(command, w, retryable=True)))
+        await self.record(operation, self._done(self.write(command, w, retryable=True)))
 
     async def compare_and_set(self, key: str, expected: int, value: int) -> None:
         operation = self.history.invoke(self.number, Kind.CAS, key, [expected, value], w="majority")
@@ -123,7 +124,7 @@ class Client:
                 self.known[key] = value
             return bool(reply["n"])
 
-        await self._record(operation, work())
+        await self.record(operation, work())
 
     async def read_register(self, key: str, level: str = "linearizable") -> Any:
         operation = self.history.invoke(self.number, Kind.READ, key, read_concern=level)
@@ -132,13 +133,13 @@ class Client:
             found = await self._find("registers", {"_id": key}, level)
             return found[0]["value"] if found else None
 
-        return await self._record(operation, work())
+        return await self.record(operation, work())
 
     async def append(self, key: str, element: int, w: int | str, *, session: str | None = None) -> None:
         operation = self.history.invoke(self.number, Kind.APPEND, key, element, w=w, session=session)
         update = {"q": {"_id": key}, "u": {"$push": {"list": element}}, "upsert": True}
         command = {"update": "lists", "updates": [update]}
-        await self._record(operation, self._done(self.write(command, w, retryable=True)))
+        await self.record(operation, self._done(self.write(command, w, retryable=True)))
 
     async def read_list(self, key: str, level: str, *, session: str | None = None, **options: Any) -> None:
         operation = self.history.invoke(self.number, Kind.READ_LIST, key, read_concern=level, session=session)
@@ -147,13 +148,13 @@ class Client:
             found = await self._find("lists", {"_id": key}, level, causal=session is not None, **options)
             return list(found[0]["list"]) if found else []
 
-        await self._record(operation, work())
+        await self.record(operation, work())
 
     async def add(self, key: str, w: int | str) -> None:
         operation = self.history.invoke(self.number, Kind.ADD, key, 1, w=w)
         update = {"q": {"_id": key}, "u": {"$inc": {"number": 1}}, "upsert": True}
         command = {"update": "counters", "updates": [update]}
-        await self._record(operation, self._done(self.write(command, w, retryable=True)))
+        await self.record(operation, self._done(self.write(command, w, retryable=True)))
 
     async def _find(
         self, collection: str, where: Mapping[str, Any], level: str, *, causal: bool = False, **options: Any

@@ -41,6 +41,7 @@ def install(world: World) -> None:
     node_main.NodeProcess = _Recorded  # type: ignore[misc,assignment,attr-defined]
     if not hasattr(mongos_process.build, "recorded"):
         mongos_process.build = _recording(mongos_process.build)
+    workers.Workers.start = _start_no_workers  # type: ignore[method-assign]
     workers._Process.spawn = classmethod(_no_worker)  # type: ignore[method-assign,assignment]
     os.fsync = lambda descriptor: note_fsync(
         descriptor if isinstance(descriptor, int) else descriptor.fileno(), world.machines
@@ -68,6 +69,10 @@ def _recording(build: Any) -> Any:
 
 def _open_engine(_kind: str, _path: str, *, cache_bytes: int = 0) -> MachineEngine:
     return MachineEngine(CURRENT.get())
+
+
+async def _start_no_workers(_workers: workers.Workers) -> None:
+    """Those that would be kept warm."""
 
 
 async def _no_worker(_cls: type, _spill: Path) -> Any:

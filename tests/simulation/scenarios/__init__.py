@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.simulation.scenarios import elections
+from tests.simulation.scenarios import elections, moves
 from tests.simulation.schedule import Scenario
 
-SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in (elections,) for scenario in module.SCENARIOS}
+SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario for module in (elections, moves) for scenario in module.SCENARIOS
+}

@@ -1,0 +1,210 @@
+"""A sharded cluster of simulated machines: config servers, shards that are sets, routers; and its state at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import bson
+
+from docstore.errors import CommandError
+from docstore.net import NetworkError, Pool
+from docstore.node.process.settings import ClusterRole
+from tests.checkers.history import Anomaly
+from tests.checkers.members import Description, check_catalogs
+from tests.checkers.ownership import OwnedRange, Stored, check_chunk_map, check_ownership
+from tests.simulation.clients import Target
+from tests.simulation.process import Machine
+from tests.simulation.programs import address, router
+from tests.simulation.replica_set import SimulatedSet
+from tests.simulation.world import Broken, World
+
+SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500, "catchUpTimeoutMillis": 2000}
+LIVELY_SECONDS = 60.0
+COLLECTION = "test.docs"
+LEAST, MOST = -1, 1_000_000
+"""Beyond all keys of `COLLECTION`, which is sharded by the number `k`."""
+
+
+class SimulatedCluster:
+    """Shards "shard0", "shard1", ...; machines c0.., s0m0.., r0.. ."""
+
+    def __init__(self, world: World, *, shards: int = 2, members: int = 3, configs: int = 3, routers: int = 2) -> None:
+        self.world = world
+        self.config = SimulatedSet(world, "config", configs, role=ClusterRole.CONFIG, prefix="c")
+        self.shards = {
+            f"shard{number}": SimulatedSet(
+                world, f"shard{number}", members, role=ClusterRole.SHARD, prefix=f"s{number}m"
+            )
+            for number in range(shards)
+        }
+        program = router("config", self.config.hosts)
+        self.routers = [world.machine(f"r{number}", program) for number in range(routers)]
+        self.pool = Pool(application="administrator", connect_timeout=1.0)
+
+    @property
+    def sets(self) -> list[SimulatedSet]:
+        return [self.config, *self.shards.values()]
+
+    @property
+    def machines(self) -> list[Machine]:
+        """All, the routers too."""
+        return [*(machine for each in self.sets for machine in each.machines), *self.routers]
+
+    async def start(self) -> None:
+        """Sets initiated, routers up, shards added, balancing off."""
+        await asyncio.gather(*[each.start(settings=SETTINGS) for each in self.sets])
+        for machine in self.routers:
+            machine.start()
+        await self.config.until(lambda: all(machine.ready for machine in self.routers), 20.0, "routers started")
+        await self.admin({"balancerStop": 1})
+        for name, each in self.shards.items():
+            await self.admin({"addShard": f"{name}/{','.join(each.hosts)}"})
+
+    async def admin(self, command: Mapping[str, Any], database: str = "admin", *, on: Machine | None = None) -> Any:
+        """A command through a router. Errors: CommandError, NetworkError."""
+        where = address((on or self.routers[0]).name)
+        return bson.decode(await self.pool.command(where, database, command, timeout=60.0))
+
+    async def shard_collection(self, points: list[int], namespace: str = COLLECTION) -> None:
+        """Shard by `k`, split at the points, every second chunk on the second shard."""
+        await self.admin({"enableSharding": namespace.partition(".")[0], "primaryShard": "shard0"})
+        await self.admin({"shardCollection": namespace, "key": {"k": 1}})
+        for point in points:
+            await self.admin({"split": namespace, "middle": {"k": point}})
+        for point in points[::2]:
+            await self.admin({"moveChunk": namespace, "find": {"k": point}, "to": "shard1"})
+
+    # The end
+
+    async def settled(self) -> None:
+        """Liveness of every set, then of what shards do in the background."""
+        for each in self.sets:
+            await each.settled(LIVELY_SECONDS)
+        end = self.world.now + LIVELY_SECONDS
+        while True:
+            left = await self._left_undone()
+            if not left:
+                return
+            if self.world.now > end:
+                raise Broken(f"not in {LIVELY_SECONDS:g} s: an end of {left}")
+            await asyncio.sleep(0.2)
+
+    async def _left_undone(self) -> str:
+        """Migrations and range deletions that are still under way."""
+        for name, each in self.shards.items():
+            for collection in ("migrationCoordinators", "rangeDeletions"):
+                found = await self.primary_documents(each, "config", collection)
+                if found:
+                    return f"{collection} of {name}: {found[0]}"
+        return ""
+
+    async def primary_documents(self, of: SimulatedSet, database: str, collection: str) -> list[dict[str, Any]]:
+        """What the set's primary holds."""
+        primary = of.primary()
+        if primary is None:
+            raise Broken(f"{of.name} has no primary")
+        reply = await of.command(primary, database, {"find": collection, "batchSize": 100_000})
+        found: list[dict[str, Any]] = reply["cursor"]["firstBatch"]
+        return found
+
+    async def ownership(self, expected: set[Any], namespace: str = COLLECTION) -> list[Anomaly]:
+        """Every document has one owner and is seen once."""
+        database, _, name = namespace.partition(".")
+        collections = await self.primary_documents(self.config, "config", "collections")
+        record = next(each for each in collections if each["_id"] == namespace)
+        chunks = await self.primary_documents(self.config, "config", "chunks")
+        ranges = [
+            OwnedRange(_number(each["min"]["k"], LEAST), _number(each["max"]["k"], MOST), each["shard"])
+            for each in chunks
+            if each.get("uuid") == record["uuid"] or each.get("ns") == namespace
+        ]
+        stored = {
+            shard: [Stored(each["_id"], each["k"]) for each in await self.primary_documents(members, database, name)]
+            for shard, members in self.shards.items()
+        }
+        found = check_chunk_map(ranges, LEAST, MOST)
+        for machine in self.routers:
+            shown = await self.all_documents(machine, database, name)
+            visible = [each["_id"] for each in shown]
+            found += check_ownership(ranges, stored, visible=visible, expected=expected)
+        return found
+
+    async def all_documents(self, machine: Machine, database: str, collection: str) -> list[dict[str, Any]]:
+        """As that router shows them."""
+        command = {"find": collection, "batchSize": 100_000, "readConcern": {"level": "majority"}}
+        reply = await self.admin(command, database, on=machine)
+        found: list[dict[str, Any]] = reply["cursor"]["firstBatch"]
+        assert reply["cursor"]["id"] == 0
+        return found
+
+    async def catalogs(self, databases: tuple[str, ...] = ("test",)) -> list[Anomaly]:
+        """Options and indexes of the sharded collections on the shards that own something of them."""
+        found: dict[str, dict[str, Description]] = {}
+        for shard, members in self.shards.items():
+            primary = members.primary()
+            assert primary is not None
+            found[shard] = {}
+            for database in databases:
+                reply = await members.command(primary, database, {"listCollections": 1, "cursor": {}})
+                for each in reply["cursor"]["firstBatch"]:
+                    indexes = await members.command(primary, database, {"listIndexes": each["name"], "cursor": {}})
+                    options = {**each.get("options", {}), "uuid": each["info"].get("uuid")}
+                    found[shard][f"{database}.{each['name']}"] = Description(
+                        options, {index["name"]: index for index in indexes["cursor"]["firstBatch"]}
+                    )
+        owners = await self._owners()
+        kept = {shard: {ns: found[shard][ns] for ns in found[shard] if ns in owners} for shard in found}
+        return check_catalogs(kept, owners)
+
+    async def _owners(self) -> dict[str, set[str]]:
+        records = await self.primary_documents(self.config, "config", "collections")
+        chunks = await self.primary_documents(self.config, "config", "chunks")
+        return {
+            record["_id"]: {each["shard"] for each in chunks if each.get("uuid") == record["uuid"]}
+            for record in records
+            if record["_id"].startswith("test.") and not record.get("dropped")
+        }
+
+    async def leaks(self) -> list[str]:
+        """Cursors that are open although nobody uses one."""
+        found = []
+        for machine in self.machines:
+            if machine.process is None or machine.process.node is None:
+                continue
+            node = machine.process.node
+            listener = getattr(node, "listener", None)
+            if listener is not None:
+                count = len(listener.dispatcher.services.cursors)
+                if count:
+                    found.append(f"{machine.name} holds {count} cursors")
+        return found
+
+
+def _number(bound: Any, infinite: int) -> Any:
+    return bound if isinstance(bound, int | float) else infinite
+
+
+def of_routers(routers: list[Machine], dice: random.Random) -> Target:
+    """Asks some router, another one when that one does not answer and the command may be repeated."""
+    pool = Pool(application="client", connect_timeout=1.0)
+
+    async def ask(
+        database: str, command: Mapping[str, Any], *, retry: bool = False, timeout: float = 5.0, **_options: Any
+    ) -> bytes:
+        attempts = 4 if retry else 1
+        while True:
+            attempts -= 1
+            try:
+                return await pool.command(address(dice.choice(routers).name), database, command, timeout=timeout)
+            except NetworkError:
+                if not attempts:
+                    raise
+            except CommandError as error:
+                if not attempts or "RetryableWriteError" not in error.labels:
+                    raise
+            await asyncio.sleep(0.1)
+
+    return ask
