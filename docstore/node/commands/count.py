@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.collection.catalog.views import ResolvedView
+from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.counting import open_count
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.view_stages import filter_stages, range_stages
 from docstore.commands.specs.reads import COUNT
+from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.cursors import MAX_BATCH_BYTES
 from docstore.node.read.requests import count_query_of, hint_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, slice_end, until_done
-from docstore.node.upkeep.collection_stats import number
+from docstore.node.upkeep.collection_stats import number, stored_count
 
 _STEP_DOCUMENTS = 1000
 
 
 def run(context: Context, arguments: Arguments) -> Response:
+    if context.namespace == OPLOG_NS:
+        return {"n": number(_count_log(context, arguments))}
     resolved = viewed(context)
     return run_steps(
         context, _count(context, arguments) if resolved is None else _count_view(context, arguments, resolved)
     )
+
+
+def _count_log(context: Context, arguments: Arguments) -> int:
+    if arguments["query"] not in (None, EMPTY_DOCUMENT) or arguments["skip"] or arguments["limit"]:
+        raise CommandError(Code.NotImplemented, "the oplog can be counted as a whole only, and read by find")
+    stored = stored_count(node_of(context), context.namespace)
+    return 0 if stored is None else stored.count
 
 
 def _count(context: Context, arguments: Arguments) -> Steps[Result]:

@@ -8,17 +8,17 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
 from docstore.node.node import node_of
-from docstore.node.upkeep.collection_stats import number
+from docstore.node.upkeep.collection_stats import number, stored_count
 
 _PART = "dataSize tells of whole collections only"
 
 
 def run(context: Context, arguments: Arguments) -> Result:
-    collection = node_of(context).store.collection(arguments.value)
-    if collection is None:
+    stored = stored_count(node_of(context), arguments.value)
+    if stored is None:
         return {"size": 0, "numObjects": 0, "millis": 0}
-    metrics: dict[str, Any] = {"estimate": arguments["estimate"], "size": number(collection.size)}
-    return metrics | {"numObjects": number(collection.count), "millis": 0}
+    metrics: dict[str, Any] = {"estimate": arguments["estimate"], "size": number(stored.size)}
+    return metrics | {"numObjects": number(stored.count), "millis": 0}
 
 
 COMMAND = Command(

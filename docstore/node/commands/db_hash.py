@@ -1,4 +1,7 @@
-"""dbHash: a digest of every collection of a database, in the order of `_id`: equal on members that hold equal data."""
+"""dbHash: a digest of every collection of a database, in the order of `_id`: equal on members that hold equal data.
+
+What does not replicate (`local`, `system.profile`) is each member's own and left out.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,23 @@ async def run(context: Context, arguments: Arguments) -> Result:
     names: list[str] | None = arguments["collections"]
     hashes: dict[str, str] = {}
     uuids: dict[str, Binary] = {}
+    capped: list[str] = []
     snapshot = node.engine.snapshot()
     slices = Slices(context)
     try:
         for namespace in sorted(node.store.namespaces(context.db)):
             collection = node.store.collection(namespace)
-            if collection is not None and (names is None or collection.name in names):
+            if collection is None or not collection.replicates:
+                continue
+            if names is None or collection.name in names:
+                if collection.options.capped:
+                    capped.append(collection.name)
                 hashes[collection.name] = await _digest(slices, node.store, collection, snapshot)
                 uuids[collection.name] = Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD)
     finally:
         snapshot.close()
     whole = hashlib.md5("".join(hashes.values()).encode(), usedforsecurity=False)
-    reply: dict[str, Any] = {"host": node.settings.address, "collections": hashes, "capped": [], "uuids": uuids}
+    reply: dict[str, Any] = {"host": node.settings.address, "collections": hashes, "capped": capped, "uuids": uuids}
     return reply | {"md5": whole.hexdigest(), "timeMillis": int((node.clock() - began) * 1000)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from docstore.aggregation.sorted_runs import RUN_LENGTH
 from docstore.bson.build import enclosed
 from docstore.collection.catalog.views import ResolvedView
+from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.execute import open_find
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -12,6 +13,7 @@ from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.view_stages import filter_stages
 from docstore.commands.specs.reads import DISTINCT
 from docstore.deferred_free import free_later
+from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.read.cursors import DocumentSource, ReleasingSource
 from docstore.node.read.distinct import DistinctValues
@@ -29,6 +31,8 @@ _STEP_BYTES = 1024 * 1024
 
 def run(context: Context, arguments: Arguments) -> Response:
     check_field_path(arguments["key"])
+    if context.namespace == OPLOG_NS:
+        raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by distinct")
     return run_steps(context, _run(context, arguments, viewed(context)))
 
 

@@ -12,14 +12,15 @@ from docstore.node.node import node_of
 from docstore.node.read.cursors import ListSource, first_batch
 from docstore.node.read.requests import batch_size_of
 from docstore.node.slices import run_steps
+from docstore.node.upkeep.collection_stats import stored_count
 
 
 def run(context: Context, arguments: Arguments) -> Response:
     collection = node_of(context).store.collection(context.namespace)
-    if collection is None:
+    if stored_count(node_of(context), context.namespace) is None:
         check_no_view(node_of(context).store, context.namespace)
         raise CommandError(Code.NamespaceNotFound, f"ns does not exist: {context.namespace}")
-    specs = [index.spec.raw for index in collection.indexes.values()]
+    specs = [] if collection is None else [index.spec.raw for index in collection.indexes.values()]
     return run_steps(
         context, first_batch(context, ListSource(specs), batch_size=batch_size_of(arguments), catalog=True)
     )

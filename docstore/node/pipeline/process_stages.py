@@ -19,7 +19,7 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.commands.sessions.report import sessions_in_use
 from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
-from docstore.node.upkeep.collection_stats import namespace_stats, number
+from docstore.node.upkeep.collection_stats import namespace_stats, number, stored_count
 from docstore.node.upkeep.operations import in_progress
 from docstore.query.value.values import truncated_of
 
@@ -40,19 +40,19 @@ def process_documents(context: Context, namespace: str, name: str, options: byte
 def _collection_statistics(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
     node = node_of(context)
     asked = parse_fields("$collStats", options, _COLLECTION)
-    collection = node.store.collection(namespace)
+    stored = stored_count(node, namespace)
     found = {"ns": namespace, "host": node.settings.address, "localTime": node.now()}
     if asked["latencyStats"] is not None:
         parse_fields("$collStats.latencyStats", asked["latencyStats"], _LATENCIES)
         found["latencyStats"] = context.services.metrics.latencies(namespace)
     if asked["storageStats"] is not None:
-        if collection is None:
+        if stored is None:
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to measure")
         found["storageStats"] = namespace_stats(node, namespace, _scale(asked["storageStats"]))
     if asked["count"] is not None:
-        if collection is None:
+        if stored is None:
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to count")
-        found["count"] = number(collection.count)
+        found["count"] = number(stored.count)
     return [found]
 
 

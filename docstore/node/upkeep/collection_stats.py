@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from typing import Any
 
 from bson.int64 import Int64
@@ -64,17 +65,27 @@ def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
     metrics: dict[str, Any] = {"size": number(oplog.size // scale), "count": number(oplog.count)}
     if oplog.count:
         metrics["avgObjSize"] = oplog.size // oplog.count
+    storage = number(oplog.size // scale)
     return metrics | {
-        "storageSize": number(oplog.size // scale),
-        "capped": True,
-        "max": -1,
-        "maxSize": number(oplog.max_bytes // scale),
-        "nindexes": 0,
-        "totalIndexSize": 0,
-        "totalSize": number(oplog.size // scale),
-        "indexSizes": {},
-        "scaleFactor": scale,
-    }
+        "numOrphanDocs": 0, "storageSize": storage, "freeStorageSize": 0, "capped": True, "max": 0,
+        "maxSize": number(oplog.max_bytes // scale), "nindexes": 0, "indexDetails": {}, "indexBuilds": [],
+        "totalIndexSize": 0, "totalSize": storage, "indexSizes": {}, "scaleFactor": scale,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCount:
+    """Documents, and their bytes, as every write counts them."""
+
+    count: int
+    size: int
+
+
+def stored_count(node: DataNode, namespace: str) -> StoredCount | None:
+    """What the collection or log of that name holds; None when there is none."""
+    oplog = node.store.oplog
+    found = oplog if namespace == OPLOG_NS and oplog is not None else node.store.collection(namespace)
+    return None if found is None else StoredCount(found.count, found.size)
 
 
 def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str, Any]:
