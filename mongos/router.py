@@ -5,15 +5,15 @@ Commands reach it by `router_of(context)`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from docstore.bson import append_fields
-from docstore.commands.concerns import ReadPreference
+from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.commands.context import Context
+from docstore.commands.declaration import Role
 from docstore.commands.gossip import EncodedGossip
 from docstore.js.workers import Workers
 from docstore.namespace import check_database_name, split_namespace
@@ -26,11 +26,12 @@ from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
 from mongos.greeter import RouterGreeter
 from mongos.host_info import HostInfo
+from mongos.merge.leftovers import LATE_SECONDS, Leftovers
 from mongos.merge.remote import RemoteCursor
 from mongos.routing.cache import RoutingCache, version_for
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply, versioned
-from mongos.routing.shards import Shard, Shards, each
+from mongos.routing.shards import Shard, Shards
 from mongos.widecolumn.definition_cache import Definitions
 from mongos.widecolumn.hints.handoff import Hints
 
@@ -65,7 +66,7 @@ class Router:
         self.definitions = Definitions()
         """Of keyspaces and CQL tables."""
         self._gossip = gossip
-        self._discarding: set[asyncio.Task[None]] = set()
+        self.leftovers = Leftovers(shards)
 
     @property
     def config(self) -> Shard:
@@ -114,28 +115,30 @@ class Router:
                 left = max(int((context.deadline - self.clock()) * 1000), 1)
                 request = append_fields(request, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
             return await shard.command(
-                context.db, request, read_preference=context.read_preference, repeatable=repeatable,
-                deadline=context.deadline,
+                context.db, request, read_preference=read_preference, repeatable=repeatable,
+                deadline=context.deadline, late=LATE_SECONDS,
             )  # fmt: skip
 
-        return await each(shards, one)
+        read_preference = PRIMARY if context.command.role is Role.PRIMARY else context.read_preference
+        return await self.leftovers.answers(shards, one)
 
     async def remotes(
         self, context: Context, answers: Sequence[ShardReply], batch_size: int | None
     ) -> list[RemoteCursor]:
         """The cursors that the shards' answers opened."""
         options = session_fields(context)
-        return [
-            RemoteCursor(await self.shards.get(answer.shard), answer, batch_size=batch_size, options=options)
-            for answer in answers
-        ]
+        try:
+            return [
+                RemoteCursor(await self.shards.get(answer.shard), answer, batch_size=batch_size, options=options)
+                for answer in answers
+            ]
+        except BaseException:
+            self.leftovers.discard_answers(answers)
+            raise
 
     def discard(self, remotes: Sequence[RemoteCursor]) -> None:
         """End shards' cursors in the background."""
-        for remote in remotes:
-            task = asyncio.ensure_future(remote.kill())
-            self._discarding.add(task)
-            task.add_done_callback(self._discarding.discard)
+        self.leftovers.discard(remotes)
 
     async def routed(self, context: Context, operation: Callable[[Routing], Awaitable[T]]) -> T:
         """Run an operation on the context's namespace with the routing as it is known, again when it was stale."""
@@ -147,8 +150,7 @@ class Router:
 
     async def stop(self) -> None:
         """End what runs in the background and let go of connections."""
-        for task in list(self._discarding):
-            task.cancel()
+        self.leftovers.stop()
         await self.workers.close()
         await self.evaluators.close()
         await self.shards.close()

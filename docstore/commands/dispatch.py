@@ -87,7 +87,9 @@ class Pending:
         self.operation: Operation = context.operation
         self.convert: Callable[[bytes], bytes | None] | None = None
         # A command with a deadline of its own means something else by maxTimeMS.
-        self.deadline = context.progress.deadline if context.command.own_deadline else context.deadline
+        progress = context.begun_progress
+        own = None if progress is None else progress.deadline
+        self.deadline = context.deadline if own is None and not context.command.own_deadline else own
 
     @property
     def wants_reply(self) -> bool:

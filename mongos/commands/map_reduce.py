@@ -44,16 +44,20 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     began = router.clock()
     answers = await _first_passes(context, tree)
     mapped = router.clock()
+    remotes = await router.remotes(context, answers, None)
     parts = {answer.address: _counts_of(answer) for answer in answers}
     reply: dict[str, Any] = {}
-    merging = _Merging(context, job, answers)
-    if output.mode is Mode.INLINE:
-        inline = InlineResults()
-        await merging.run(inline.take)
-        reply["results"] = [RawBSONDocument(document) for document in inline.documents]
-    else:
-        await _into_collection(merging, output)
-        reply["result"] = output.named(context.db)
+    merging = _Merging(context, job, remotes)
+    try:
+        if output.mode is Mode.INLINE:
+            inline = InlineResults()
+            await merging.run(inline.take)
+            reply["results"] = [RawBSONDocument(document) for document in inline.documents]
+        else:
+            await _into_collection(merging, output)
+            reply["result"] = output.named(context.db)
+    finally:
+        router.discard([remote for remote in remotes if not remote.exhausted])
     ended = router.clock()
     mapping = sum(parts.values(), Counts())
     total = Counts(mapping.input, mapping.emit, mapping.reduce + merging.counts.reduce, merging.counts.output)
@@ -86,20 +90,15 @@ async def _first_passes(context: Context, tree: Filter) -> list[ShardReply]:
 class _Merging:
     """The second half of one command: `run`, then `counts`."""
 
-    def __init__(self, context: Context, job: MapReduceJob, answers: list[ShardReply]) -> None:
+    def __init__(self, context: Context, job: MapReduceJob, remotes: list[RemoteCursor]) -> None:
         self.context = context
         self.job = job
         self.counts = Counts()
-        self._answers = answers
+        self._remotes = remotes
 
     async def run(self, sink: Sink) -> None:
-        router = router_of(self.context)
-        remotes = await router.remotes(self.context, self._answers, None)
-        try:
-            runs = [_run_of(remote) for remote in remotes]
-            self.counts = await router.workers.merge_reduce(self.job, runs, sink)
-        finally:
-            router.discard([remote for remote in remotes if not remote.exhausted])
+        runs = [_run_of(remote) for remote in self._remotes]
+        self.counts = await router_of(self.context).workers.merge_reduce(self.job, runs, sink)
 
 
 async def _run_of(remote: RemoteCursor) -> AsyncIterator[list[bytes]]:

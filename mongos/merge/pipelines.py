@@ -34,7 +34,7 @@ from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
 from mongos.router import router_of
 from mongos.routing.requests import ShardReply, forwarded
-from mongos.routing.shards import Shard, each
+from mongos.routing.shards import Shard
 from mongos.routing.targeting import filter_shards
 
 T = TypeVar("T")
@@ -111,10 +111,14 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": _SHARD_BATCH}
     answers = await router.ask(context, routing, shards, request.body(split.shard_stages, given))
     remotes = await router.remotes(context, answers, None)
-    shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
-    finish = None
-    if split.merge_stages:
-        finish = _finish(context, request, parse_pipeline(split.merge_stages, query_context=pipeline.query_context))
+    try:
+        shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
+        finish = None
+        if split.merge_stages:
+            finish = _finish(context, request, parse_pipeline(split.merge_stages, query_context=pipeline.query_context))
+    except BaseException:
+        router.discard(remotes)
+        raise
     return MergedCursor(remotes, shape, router.discard, clock=router.clock, finish=finish)
 
 
@@ -128,7 +132,7 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
             context.db, body, read_preference=context.read_preference, repeatable=True, deadline=context.deadline
         )
 
-    answers = await each(await router.shards.all(), one)
+    answers = await router.leftovers.answers(await router.shards.all(), one)
     remotes = await router.remotes(context, answers, None)
     own, rest = over_all(context, first, request.pipeline)
     finish = _finish(context, request, rest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from typing import Any
 
@@ -46,7 +47,6 @@ class RemoteCursor:
             try:
                 body = await self._ahead
             except NetworkError as error:
-                self._id = 0
                 raise unreachable(self.shard.name, self._address, error) from error
             except CommandError:
                 self._id = 0
@@ -69,17 +69,16 @@ class RemoteCursor:
             self._ahead = asyncio.ensure_future(self.shard.at(self._address, db, command))
 
     async def kill(self) -> None:
-        """End the shard's cursor; what cannot be reached has ended or will time out by itself."""
-        if self._ahead is not None:
-            ahead, self._ahead = self._ahead, None
-            await asyncio.wait([ahead])
-            if ahead.cancelled() or ahead.exception() is not None:
-                return
-            self._id = cursor_of(ahead.result()).id
-        if self._id:
+        """End the shard's cursor, at once or with the batch that is under way; what cannot be reached has ended or will
+        time out by itself.
+        """
+        ahead, self._ahead = self._ahead, None
+        cursor_id, self._id = self._id, 0
+        if cursor_id:
             db, collection = split_namespace(self.namespace)
-            cursor_id, self._id = self._id, 0
-            try:
-                await self.shard.at(self._address, db, {"killCursors": collection, "cursors": [Int64(cursor_id)]})
-            except (NetworkError, CommandError):
-                return
+            with contextlib.suppress(NetworkError, CommandError):
+                await self.shard.end_cursor(self._address, db, collection, cursor_id)
+        if ahead is not None:
+            await asyncio.wait([ahead])
+            if not ahead.cancelled():
+                ahead.exception()

@@ -10,6 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+import bson
+from bson.int64 import Int64
+
+from docstore.bson import append_fields
 from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.net import NetworkError, Pool, ReplicaSetClient
@@ -21,6 +25,7 @@ CONFIG = "config"
 """The name under which the config servers count as a shard: they hold the databases admin and config."""
 FAILOVER_SECONDS = 20.0
 REQUEST_SECONDS = 3600.0
+_END_SECONDS = 10.0
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -60,12 +65,17 @@ class Shard:
         read_preference: ReadPreference = PRIMARY,
         repeatable: bool = False,
         deadline: float | None = None,
+        late: float = 0.0,
     ) -> ShardReply:
         """Send one command to the member that the read preference asks for.
 
-        `repeatable`: running it twice is the same as once. Errors: CommandError as the shard gave it; HostUnreachable,
+        `repeatable`: running it twice is the same as once. `late`: seconds after the deadline in which an answer to
+        what was sent is still taken. Errors: CommandError as the shard gave it; HostUnreachable,
         FailedToSatisfyReadPreference, MaxTimeMSExpired; as OutcomeUnknown where a member may have done it.
         """
+        if read_preference.secondary_ok:
+            # A member that is no primary serves the read only where the request itself allows it.
+            body = with_preference(body, read_preference)
         sent = False
         give_up = self._clock() + FAILOVER_SECONDS
         if deadline is not None:
@@ -73,7 +83,7 @@ class Shard:
         while True:
             try:
                 address = await self.client.select(read_preference, timeout=max(give_up - self._clock(), 0.001))
-                raw = await self.at(address, db, body, sequences=sequences, deadline=deadline)
+                raw = await self.at(address, db, body, sequences=sequences, deadline=deadline, late=late)
             except NetworkError as error:
                 sent = sent or error.sent
                 self.client.suspect(address)
@@ -98,14 +108,26 @@ class Shard:
         *,
         sequences: Mapping[str, list[bytes]] | None = None,
         deadline: float | None = None,
+        late: float = 0.0,
     ) -> bytes:
         """Send one command to one member; its cursors live there."""
         seconds = REQUEST_SECONDS if deadline is None else deadline - self._clock()
         if seconds <= 0:
             raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
-        reply = await self._pool.command(address, db, body, sequences=sequences, timeout=seconds)
+        reply = await self._pool.command(address, db, body, sequences=sequences, timeout=seconds + late)
         self._gossip.hear(reply)
         return reply
+
+    async def end_cursor(self, address: str, db: str, collection: str, cursor_id: int) -> None:
+        """End a cursor that lives on a member. Errors: NetworkError, CommandError."""
+        command = {"killCursors": collection, "cursors": [Int64(cursor_id)]}
+        await self.at(address, db, command, deadline=self._clock() + _END_SECONDS)
+
+
+def with_preference(body: bytes | Mapping[str, Any], read_preference: ReadPreference) -> bytes:
+    """A request that says which members may serve it."""
+    raw = body if isinstance(body, bytes) else bson.encode(body)
+    return append_fields(raw, b"\x03$readPreference\0" + bson.encode(read_preference.document()))
 
 
 def _told(error: CommandError, sent: bool) -> CommandError:

@@ -27,6 +27,7 @@ from mongos.widecolumn.owners import home_of, owner_of
 T = TypeVar("T")
 _TELLING_SECONDS = 0.1
 """So much before a request's own time is over its answer is made, so that there is time to say what is known."""
+_LATE_SECONDS = 2.0
 _FAILOVER_SECONDS = 5.0
 _NEAREST = ReadPreference(ReadMode.NEAREST)
 _NO_MEMBER = (Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound)
@@ -57,6 +58,16 @@ class SchemaIsStale(Exception):
 def nearest(context: Context, level: Level = Level.ONE) -> ReadPreference:
     """What a read of the column model prefers: the nearest member, unless the client or the level says otherwise."""
     return _NEAREST if context.read_preference is PRIMARY and level not in SERIAL_LEVELS else context.read_preference
+
+
+def let_tell(context: Context) -> None:
+    """Have a write that is given up in time tell what became of it even where that is late, before its command waits.
+
+    Under load the time that is set apart for telling may pass before anything runs; the write is not done nor kept as a
+    hint by being cut off then.
+    """
+    if context.deadline is not None:
+        context.progress.deadline = context.deadline + _LATE_SECONDS
 
 
 class ShardRequests:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable
 from typing import Any
 
 from docstore.commands.arguments import Arguments
@@ -23,12 +24,17 @@ from docstore.widecolumn.cql.statements import Describe, SchemaChange, Select, U
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, level_named
 from mongos.router import router_of
 from mongos.widecolumn.executor import RouterExecutor
-from mongos.widecolumn.shard_requests import SchemaIsStale
+from mongos.widecolumn.shard_requests import SchemaIsStale, let_tell
 
 _ATTEMPTS = 10
 
 
-async def run(context: Context, args: Arguments) -> dict[str, Any]:
+def run(context: Context, args: Arguments) -> Awaitable[dict[str, Any]]:
+    let_tell(context)
+    return _carried_out(context, args)
+
+
+async def _carried_out(context: Context, args: Arguments) -> dict[str, Any]:
     statement = parser.parse(args.value)
     serial = not isinstance(statement, Select) or level_named(args["consistency"]) in SERIAL_LEVELS
     executor = RouterExecutor(

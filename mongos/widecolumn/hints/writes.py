@@ -19,7 +19,7 @@ from docstore.widecolumn.model.consistency import Level, level_named
 from docstore.widecolumn.model.errors import unavailable
 from mongos.router import Router, router_of
 from mongos.routing.requests import forwarded
-from mongos.widecolumn.shard_requests import TIMESTAMPS
+from mongos.widecolumn.shard_requests import TIMESTAMPS, let_tell
 
 Write = Callable[[Context, Arguments], Awaitable[Result]]
 
@@ -27,7 +27,11 @@ Write = Callable[[Context, Arguments], Awaitable[Result]]
 def hinted(write: Write) -> Write:
     """The write, kept as a hint where it is at ANY or ZERO and no primary is there. Errors: those of the write."""
 
-    async def run(context: Context, arguments: Arguments) -> Result:
+    def run(context: Context, arguments: Arguments) -> Awaitable[Result]:
+        let_tell(context)
+        return carried_out(context, arguments)
+
+    async def carried_out(context: Context, arguments: Arguments) -> Result:
         try:
             return await write(context, arguments)
         except CommandError as error:

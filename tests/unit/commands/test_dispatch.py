@@ -186,6 +186,27 @@ def test_a_command_that_waits_is_an_operation_until_it_is_answered() -> None:
     asyncio.run(scenario())
 
 
+def test_a_command_may_have_its_time_end_later_than_the_client_said() -> None:
+    """A write that was given up in time has something to tell then."""
+
+    async def scenario() -> None:
+        waiting, clock = Waiting(), ManualClock(50.0)
+
+        def run(context: Any, arguments: Any) -> Any:
+            context.progress.deadline = context.deadline + 2
+            return waiting.run(context, arguments)
+
+        pending = dispatcher_of(command("a", run), clock=clock).handle(request({"a": 1, "maxTimeMS": 200}), peer())
+        assert isinstance(pending, Pending)
+        assert (pending.context.deadline, pending.deadline) == (50.2, 52.2)
+        task = asyncio.ensure_future(pending.finish())
+        await asyncio.sleep(0)
+        waiting.word.set_result({})
+        await task
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("own_deadline", [False, True])
 def test_only_a_limit_on_the_work_is_the_transports_deadline(own_deadline: bool) -> None:
     async def scenario() -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import bson
+from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from docstore.commands.client_connection import ClientConnection
@@ -56,6 +57,9 @@ class LocalShard:
 
     async def at(self, _address: str, db: str, body: bytes | Mapping[str, Any], **_: Any) -> bytes:
         return (await self.command(db, body)).body
+
+    async def end_cursor(self, _address: str, db: str, collection: str, cursor_id: int) -> None:
+        await self.node.reply({"killCursors": collection, "cursors": [Int64(cursor_id)]}, db)
 
 
 class LocalCluster:

@@ -6,12 +6,16 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import bson
+
 from docstore.commands.concerns import PRIMARY, ReadMode, ReadPreference
 from docstore.commands.context import Context
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.consistency import Level
+from docstore.widecolumn.model.errors import unavailable
 from mongos.router import Router
 from mongos.routing.requests import ShardReply
+from mongos.widecolumn.hints.writes import hinted
 from mongos.widecolumn.shard_requests import ShardRequests
 
 SECONDARY = ReadPreference(ReadMode.SECONDARY)
@@ -59,3 +63,30 @@ def test_a_write_goes_to_the_primary_and_is_given_up_before_a_long_deadline() ->
     requests = requests_to(shard, deadline=130.0)
     asyncio.run(requests.writing(Level.ONE, ask(requests, reading=False)))
     assert shard.asked == [(105.0, PRIMARY)]
+
+
+def test_a_write_that_is_given_up_late_still_becomes_a_hint() -> None:
+    """The loop may be busy when its time comes: the transport must not cut it off before it was kept."""
+    kept: list[bytes] = []
+
+    class Log:
+        async def keep(self, keyspace: str, command: bytes) -> None:
+            kept.append(command)
+
+    async def write(context: Context, arguments: Any) -> Any:
+        raise unavailable("ANY", 1, 0, write=True)
+
+    router = SimpleNamespace(hints=Log())
+    context = SimpleNamespace(
+        services=SimpleNamespace(parts={Router: router}), db="ks",
+        deadline=100.0, progress=SimpleNamespace(deadline=None),
+        raw=bson.encode({"wcInsert": "F", "key": "k", "maxTimeMS": 500}), command=SimpleNamespace(name="wcInsert"),
+    )  # fmt: skip
+    awaited = hinted(write)(cast(Context, context), cast(Any, {"consistency": "ANY", "timestamp": None}))
+    assert context.progress.deadline > 101, "before the command waits"
+
+    async def reply() -> Any:
+        return await awaited
+
+    assert asyncio.run(reply())["hinted"] is True
+    assert len(kept) == 1

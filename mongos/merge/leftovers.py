@@ -1,0 +1,81 @@
+"""What requests leave on shards that are not taken to their end: cursors, closed in the background.
+
+Always true: a shard's answer is either given to whoever asked for it, or the cursor that it opened is closed: where
+another shard failed or was stale, the client has gone or its time was up, and where the answer comes late because of
+that. An answer that has not come `LATE_SECONDS` after its request was given up is not waited for: its connection is
+closed, and with it the shard ends the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from docstore.bson import get_field
+from docstore.errors import CommandError
+from mongos.merge.remote import RemoteCursor
+from mongos.routing.requests import ShardReply
+from mongos.routing.shards import Shards
+
+LATE_SECONDS = 2.0
+U = TypeVar("U")
+
+
+class Leftovers:
+    """Those of one router."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def answers(
+        self, items: Iterable[U], work: Callable[[U], Coroutine[Any, Any, ShardReply]]
+    ) -> list[ShardReply]:
+        """Do the work for all items side by side; the first error is raised when all have ended, in item order."""
+        tasks = [asyncio.ensure_future(work(item)) for item in items]
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+            return [task.result() for task in tasks]
+        except BaseException:
+            self._end(self._unwanted(tasks))
+            raise
+
+    def discard(self, remotes: Sequence[RemoteCursor]) -> None:
+        """End shards' cursors."""
+        for remote in remotes:
+            self._end(remote.kill())
+
+    def discard_answers(self, answers: Sequence[ShardReply]) -> None:
+        """End the cursors that these answers opened."""
+        for answer in answers:
+            self._end(self._kill(answer))
+
+    def stop(self) -> None:
+        for task in list(self._ending):
+            task.cancel()
+
+    def _end(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _unwanted(self, tasks: Sequence[asyncio.Task[ShardReply]]) -> None:
+        _, late = await asyncio.wait(tasks, timeout=LATE_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*(self._kill(task.result()) for task in tasks if _answered(task)))
+
+    async def _kill(self, answer: ShardReply) -> None:
+        if get_field(answer.body, "cursor") is None:
+            return
+        try:
+            shard = await self._shards.get(answer.shard)
+        except CommandError:
+            return
+        await RemoteCursor(shard, answer, batch_size=None, options={}).kill()
+
+
+def _answered(task: asyncio.Task[ShardReply]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
