@@ -23,7 +23,7 @@ from docstore.log import component
 from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
-from mongod.migration.ranges import delete_some
+from mongod.migration.ranges import Removal
 from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
@@ -117,9 +117,10 @@ class RangeDeleter:
         node = self._node
         await self._check_not_owned(deletion)
         removed = 0
+        removal = Removal(node, deletion.key, deletion.range)
         while (collection := self._collection(deletion)) is not None:
             node.replication.check_write()
-            count = delete_some(node, collection, deletion.key, deletion.range, self._tunables.delete_batch)
+            count = removal.step(collection, self._tunables.delete_batch)
             if count == 0:
                 break
             removed += count

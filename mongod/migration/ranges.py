@@ -7,6 +7,7 @@ from itertools import islice
 
 from docstore.bson import Value, get_field
 from docstore.collection.collection import Collection, Index
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.key_layout import long_of
 from docstore.node.node import DataNode
@@ -53,20 +54,40 @@ def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyR
         yield record_id, raw
 
 
-def delete_some(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, limit: int) -> int:
-    """Delete at most `limit` documents of the range in one unit, or eight times as many records of rows; how many."""
-    with node.store.unit(from_migrate=True) as unit:
-        cloner = cloner_of(node, collection)
-        if cloner is not None:
-            count = cloner.delete_some(unit, collection, bounds, limit * 8)
-        else:
-            index = key_index(collection, key)
-            found = list(islice(documents(node.engine, collection, index, bounds), limit))
-            for record_id, raw in found:
-                unit.remove(collection, record_id, raw)
-            count = len(found)
-        unit.commit()
-    return count
+class Removal:
+    """Deleting a range unit by unit. Each goes on where the one before it ended, not through what is deleted already;
+    when the end is reached the whole range is looked at once more."""
+
+    def __init__(self, node: DataNode, key: ShardKey, bounds: KeyRange) -> None:
+        self._node = node
+        self._key = key
+        self._bounds = bounds
+        self._start = bounds.min.key
+
+    def step(self, collection: Collection, limit: int) -> int:
+        """Delete at most `limit` documents in one unit, or eight times as many records of rows; how many, 0 when
+        nothing is left."""
+        with self._node.store.unit(from_migrate=True) as unit:
+            cloner = cloner_of(self._node, collection)
+            if cloner is not None:
+                count = cloner.delete_some(unit, collection, self._bounds, limit * 8)
+            else:
+                count = self._delete(unit, collection, limit)
+                if not count and self._start != self._bounds.min.key:
+                    self._start = self._bounds.min.key
+                    count = self._delete(unit, collection, limit)
+            unit.commit()
+        return count
+
+    def _delete(self, unit: WriteUnitOfWork, collection: Collection, limit: int) -> int:
+        index, reader = key_index(collection, self._key), self._node.engine
+        found = list(islice(entries(reader, index, self._start, self._bounds.max.key), limit))
+        for encoded, record_id in found:
+            raw = collection.record(reader, record_id)
+            assert raw is not None, f"{collection.ns}: an index entry leads to no record"
+            unit.remove(collection, record_id, raw)
+            self._start = encoded
+        return len(found)
 
 
 def in_range(key: ShardKey, bounds: KeyRange, document: bytes) -> bool:

@@ -72,9 +72,9 @@ class Statement:
         return cls(bytes(body["lsid"]), int(body["txnNumber"]), int(body["stmtId"]), str(body["op"]), document, image)
 
 
-def executed(store: Store, namespace: str, after: int, now_seconds: float) -> Iterator[Statement]:
-    """The statements on a collection with timestamps above `after`, of each session the oldest first."""
-    after = max(after, int(now_seconds - LIFETIME_SECONDS) << 32)
+def executed(store: Store, namespace: str, now_seconds: float) -> Iterator[Statement]:
+    """The statements on a collection of the last half hour, of each session the oldest first."""
+    after = int(now_seconds - LIFETIME_SECONDS) << 32
     prefix = len(SESSION_PREFIX)
     sessions = [key[prefix:] for key in store.engine.keys(Family.META, SESSION_PREFIX, after_prefix(SESSION_PREFIX))]
     for lsid in sessions:
@@ -89,6 +89,22 @@ def executed(store: Store, namespace: str, after: int, now_seconds: float) -> It
                 found.append(statement)
             step = entry_previous(entry)
         yield from reversed(found)
+
+
+def executed_since(store: Store, namespace: str, after: int) -> Iterator[Statement]:
+    """As `executed`, for a time that is not long ago: what is looked through is the oplog, not every session."""
+    newest: dict[bytes, list[Statement]] = {}
+    entries = iter(()) if store.oplog is None else store.oplog.scan(store.engine, after)
+    for entry in entries:
+        statement = _statement(store, entry, namespace)
+        if statement is None:
+            continue
+        known = newest.setdefault(statement.lsid, [])
+        if known and known[0].txn_number != statement.txn_number:
+            known.clear()
+        known.append(statement)
+    for statements in newest.values():
+        yield from statements
 
 
 def _statement(store: Store, entry: bytes, namespace: str) -> Statement | None:

@@ -8,6 +8,7 @@ capture until `take` gives it out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from docstore.bson import Value
 from docstore.collection.store import Store
@@ -42,7 +43,7 @@ class Capture:
 
     def take(self, count: int) -> list[Value]:
         """At most `count` of the `_id`s, which leave the capture."""
-        chosen = list(self._ids)[:count]
+        chosen = list(islice(self._ids, count))
         taken = [self._ids.pop(key) for key in chosen]
         self._bytes -= sum(len(key) + len(value[1]) for key, value in zip(chosen, taken, strict=True))
         return taken

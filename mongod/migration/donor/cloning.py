@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from docstore.node.node import DataNode
 from docstore.sharding.migration import Migration
 from mongod.migration.donor.clone_source import CloneSource, collection_of, source_of
 from mongod.migration.donor.recipient_link import RecipientLink
 from mongod.migration.range_cloner import cloner_of
-from mongod.migration.session_history import executed
+from mongod.migration.session_history import executed, executed_since
 
 
 class Cloning:
@@ -18,6 +20,8 @@ class Cloning:
         self._migration = migration
         self._recipient = recipient
         self._source: CloneSource | None = None
+        self._ahead: asyncio.Task[tuple[list[bytes], bool]] | None = None
+        """The next batch of the snapshot, read while the recipient stores the one before."""
         self._told_until = 0
         """The retryable writes up to this timestamp have been sent."""
 
@@ -33,14 +37,22 @@ class Cloning:
 
     def stop_capture(self) -> None:
         """Again is the same as once."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+            self._ahead = None
         if self._source is not None:
             self._source.close()
             self._source = None
 
     async def send_clone(self) -> bool:
         """Send a batch of the snapshot; whether it was the last."""
-        assert self._source is not None, "the capture has begun"
-        batch, exhausted = await self._source.next_batch()
+        source = self._source
+        assert source is not None, "the capture has begun"
+        batch, exhausted = await (self._ahead or source.next_batch())
+        self._ahead = None
+        if not exhausted:
+            self._ahead = asyncio.ensure_future(source.next_batch())
+            self._ahead.add_done_callback(lambda task: task.cancelled() or task.exception())
         if batch:
             await self._recipient.push_clone(batch)
         return exhausted
@@ -51,9 +63,9 @@ class Cloning:
         assert self._source is not None, "the capture has begun"
         store = self._node.store
         present, gone = self._source.take_changes()
-        after, self._told_until = self._told_until, store.last_optime.timestamp
+        namespace, after, self._told_until = self._migration.namespace, self._told_until, store.last_optime.timestamp
         await self._recipient.push_statements(
-            executed(store, self._migration.namespace, after, self._node.wall_clock())
+            executed_since(store, namespace, after) if after else executed(store, namespace, self._node.wall_clock())
         )
         if present or gone or majority:
             await self._recipient.push_changes(present, gone, majority=majority)

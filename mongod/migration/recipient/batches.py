@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from docstore.bson import Value
 from docstore.collection.collection import Collection
 from docstore.collection.storage_mode import mode_of
+from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.node.entry import each_committed, write_in_slices
 from docstore.node.node import DataNode
@@ -63,9 +64,13 @@ def _insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) ->
 
 
 def _replace(node: DataNode, migration: Migration, documents: Sequence[bytes], gone: Sequence[Value]) -> Iterator[None]:
-    for identities, keep_outside in ((gone, True), (map(id_of, documents), False)):
-        for identity in identities:
-            _remove(node, migration, collection_of(node, migration), identity, keep_outside=keep_outside)
+    for identities, keep_outside in ((gone, True), ([id_of(raw) for raw in documents], False)):
+        for at in range(0, len(identities), _INSERT_BATCH):
+            collection = collection_of(node, migration)
+            with node.store.unit(from_migrate=True) as unit:
+                for identity in identities[at : at + _INSERT_BATCH]:
+                    _remove(unit, migration, collection, identity, keep_outside=keep_outside)
+                unit.commit()
             yield
     yield from _insert(node, migration, documents)
 
@@ -86,18 +91,16 @@ def _merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> It
 
 
 def _remove(
-    node: DataNode, migration: Migration, collection: Collection, identity: Value, *, keep_outside: bool
+    unit: WriteUnitOfWork, migration: Migration, collection: Collection, identity: Value, *, keep_outside: bool
 ) -> None:
     """Remove the document with that `_id` if it is in the range. One outside of it is another document: it stays, or
     (when a document with its `_id` is to be stored) refuses the migration."""
-    found = collection.by_id(node.engine, identity)
+    found = collection.by_id(unit, identity)
     if found is None:
         return
     record_id, raw = found
     if in_range(migration.key, migration.range, raw):
-        with node.store.unit(from_migrate=True) as unit:
-            unit.remove(collection, record_id, raw)
-            unit.commit()
+        unit.remove(collection, record_id, raw)
     elif not keep_outside:
         raise CommandError(
             Code.DuplicateKey, f"this shard has another document with the same _id in {migration.namespace}"

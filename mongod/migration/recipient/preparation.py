@@ -16,7 +16,7 @@ from docstore.sharding.migration import Migration
 from docstore.sharding.recipient_messages import Definition, ReadRouting, RoutingRead
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.range_cloner import registered_cloner
-from mongod.migration.ranges import delete_some
+from mongod.migration.ranges import Removal
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard
@@ -96,10 +96,11 @@ async def build_indexes(node: DataNode, migration: Migration, definition: Defini
 async def sweep(node: DataNode, migration: Migration) -> None:
     """Delete what an earlier time has left in the range."""
     swept = 0
+    removal = Removal(node, migration.key, migration.range)
 
     def delete(_owned: Predicate | None, _until: float) -> bool:
         nonlocal swept
-        count = delete_some(node, collection_of(node, migration), migration.key, migration.range, _SWEEP_BATCH)
+        count = removal.step(collection_of(node, migration), _SWEEP_BATCH)
         swept += count
         return not count
 
