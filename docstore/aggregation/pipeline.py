@@ -27,6 +27,7 @@ from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.tree import Filter, conjunction
 from docstore.query.find import FindQuery, Hint
 from docstore.query.metadata import Measure, measures_of
+from docstore.query.pausing import PAUSED, PAUSING
 from docstore.query.unsupported import not_supported
 
 MAX_STAGES = 1000
@@ -134,7 +135,11 @@ class Pipeline:
 
 def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLAIN) -> Pipeline:
     """A pipeline of raw stage specifications. Expressions are served whatever the language."""
-    pipeline = _parsed(stages, Place.TOP, with_expressions(query_context))
+    level, PAUSING.level = PAUSING.level, PAUSED
+    try:
+        pipeline = _parsed(stages, Place.TOP, with_expressions(query_context))
+    finally:
+        PAUSING.level = level
     return replace(pipeline, stages=tuple(_as_planned(pipeline.stages)))
 
 

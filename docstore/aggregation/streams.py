@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
 from docstore.aggregation.stage import Capabilities, Environment, StageRun, Stream
+from docstore.query.pausing import PAUSED, PAUSING
 
 PUSHED = 128
 """Documents handed to a plain stage between two looks at the clock."""
@@ -41,17 +42,25 @@ class Pushed:
             if self._clock() >= deadline:
                 return [], False
         self._given = []
-        return self._run.finish(deadline)
+        level, PAUSING.level = PAUSING.level, PAUSED
+        try:
+            return self._run.finish(deadline)
+        finally:
+            PAUSING.level = level
 
     def _push(self, deadline: float) -> list[bytes]:
         """What comes of the documents at hand, or of so many as there is time for."""
         run, given, made = self._run, self._given, list[bytes]()
-        while self._at < len(given) and not run.satisfied:
-            part = given if len(given) <= PUSHED else given[self._at : self._at + PUSHED]
-            self._at += len(part)
-            made = made + run.push(part) if made else run.push(part)
-            if self._clock() >= deadline:
-                return made
+        level, PAUSING.level = PAUSING.level, PAUSED
+        try:
+            while self._at < len(given) and not run.satisfied:
+                part = given if len(given) <= PUSHED else given[self._at : self._at + PUSHED]
+                self._at += len(part)
+                made = made + run.push(part) if made else run.push(part)
+                if self._clock() >= deadline:
+                    return made
+        finally:
+            PAUSING.level = level
         self._at = len(given)
         return made
 

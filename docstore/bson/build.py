@@ -14,6 +14,7 @@ from docstore.bson.walk import Value, encoded_name
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
+    from docstore.bson.allowance import spend
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, part, value_end
 
 
@@ -26,25 +27,79 @@ _COPIED_FREELY = 16 * 1024
 """Up to this, some more copies cost less than what avoids them."""
 
 
+_MOST_DOCUMENT = 64 * 1024 * 1024
+_MOST_ARRAY = 100 * 1024 * 1024
+"""Bytes that a document or array may have while something is calculated; stored ones are much smaller."""
+
+_PIECE = 8192
+"""Pieces of an array that are put together before all of it is there: many small ones take more room than one."""
+
+
 def enclosed(body: bytes) -> bytes:
     """A document around encoded elements."""
-    return (len(body) + 5).to_bytes(4, "little") + body + b"\0"
+    return b"".join(((len(body) + 5).to_bytes(4, "little"), body, b"\0"))
 
 
 def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
-    """A document of (name, type byte, value bytes) in order; BadValue for a name that holds a NUL."""
-    parts: list[bytes] = []
+    """A document of (name, type byte, value bytes) in order.
+
+    Errors: BadValue for a name that holds a NUL, 13548 for more than 64 MiB.
+    """
+    parts: list[bytes] = [b""]
+    size: cython.Py_ssize_t = 5
+    key: bytes
     for name, code, value in fields:
-        parts += (code.to_bytes(1, "little"), encoded_name(name), b"\0", value)
-    return enclosed(b"".join(parts))
+        key = encoded_name(name)
+        size += len(key) + len(value) + 2
+        if size > _MOST_DOCUMENT:
+            raise _too_long(size)
+        parts += (code.to_bytes(1, "little"), key, b"\0", value)
+    spend(size)
+    parts[0] = size.to_bytes(4, "little")
+    parts.append(b"\0")
+    return b"".join(parts)
 
 
 def array_from(members: Iterable[Value]) -> bytes:
-    """An array of values; also the bytes of a document named "0", "1", ..."""
-    parts: list[bytes] = []
+    """An array of values; also the bytes of a document named "0", "1", ...
+
+    Errors: ExceededMemoryLimit for more than 100 MiB.
+    """
+    parts: list[bytes] = [b""]
+    pieces: list[bytes] = []
+    size: cython.Py_ssize_t = 5
+    before: cython.Py_ssize_t = 0
+    key: bytes
     for position, (code, value) in enumerate(members):
-        parts += (code.to_bytes(1, "little"), b"%d\0" % position, value)
-    return enclosed(b"".join(parts))
+        key = b"%d\0" % position
+        size += len(key) + len(value) + 1
+        if size > _MOST_ARRAY:
+            raise _too_much(size)
+        parts += (code.to_bytes(1, "little"), key, value)
+        if len(parts) > _PIECE:
+            pieces.append(b"".join(parts))
+            parts = []
+            spend(size - before)
+            before = size
+    spend(size - before)
+    parts.append(b"\0")
+    if pieces:
+        parts = [size.to_bytes(4, "little"), *pieces, *parts]
+    else:
+        parts[0] = size.to_bytes(4, "little")
+    return b"".join(parts)
+
+
+def _too_long(size: int) -> CommandError:
+    return CommandError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
+
+
+def _too_much(size: int) -> CommandError:
+    return CommandError(
+        Code.ExceededMemoryLimit,
+        f"an array would use too much memory ({size} bytes) and cannot spill to disk. Memory limit: {_MOST_ARRAY}"
+        " bytes",
+    )
 
 
 def documents_array(documents: Iterable[bytes]) -> bytes:

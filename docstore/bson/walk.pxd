@@ -1,3 +1,5 @@
+from docstore.bson.allowance cimport spend
+
 cpdef enum:
     DOUBLE = 0x01
     STRING = 0x02
@@ -21,6 +23,7 @@ cpdef enum:
     MAX_KEY = 0x7F
     MIN_KEY = 0xFF
     MAX_NESTING = 250
+    _SPENT_AT_ONCE = 65536
 
 cdef int int32_at(bytes raw, Py_ssize_t at) noexcept
 cdef long long int64_at(bytes raw, Py_ssize_t at) noexcept

@@ -11,12 +11,16 @@ Source: bsonspec.org, version 1.1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import cython
 
 from docstore.errors import Code, CommandError
 
 if not cython.compiled:
     from struct import pack, unpack_from
+
+    from docstore.bson.allowance import spend
 
     DOUBLE = 0x01
     STRING = 0x02
@@ -42,6 +46,8 @@ if not cython.compiled:
 
     MAX_NESTING = 250
     """How deep documents may nest where they are compared or become keys; stored ones nest less."""
+    _SPENT_AT_ONCE = 65536
+    """Bytes that are walked between two looks at what that costs."""
 
 Value = tuple[int, bytes]
 """A BSON value: its type byte, and its bytes as they stand in a document."""
@@ -210,6 +216,7 @@ def elements(raw: bytes) -> list[tuple[str, int, bytes]]:
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
     code: cython.int
+    due: cython.Py_ssize_t = _SPENT_AT_ONCE
     fields: list[tuple[str, int, bytes]] = []
     while at < stop:
         code = raw[at]
@@ -217,6 +224,10 @@ def elements(raw: bytes) -> list[tuple[str, int, bytes]]:
         end = value_end(raw, code, named + 1, stop)
         fields.append((name_text(raw, at + 1, named), code, part(raw, named + 1, end)))
         at = end
+        if at >= due:
+            spend(at + _SPENT_AT_ONCE - due)
+            due = at + _SPENT_AT_ONCE
+    spend(at + _SPENT_AT_ONCE - due)
     return fields
 
 
@@ -248,18 +259,56 @@ def get_path(raw: bytes, path: str) -> Value | None:
 
 def values(raw: bytes) -> list[Value]:
     """The elements of an array (the values of a document) in order."""
+    return _values_from(raw, 4, len(raw))[0]
+
+
+def each_value(raw: bytes) -> Iterable[Value]:
+    """The same one after the other: those of a long array are never there all at once."""
+    return values(raw) if len(raw) <= _SPENT_AT_ONCE else _pieces(raw)
+
+
+def value_count(raw: bytes) -> int:
+    """How many elements an array has."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
+    begin: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
+    spend(stop >> 3)
+    while at < stop:
+        begin = name_end(raw, at + 1, stop) + 1
+        at = value_end(raw, raw[at], begin, stop)
+        count += 1
+    return count
+
+
+def _pieces(raw: bytes) -> Iterator[Value]:
+    at = 4
+    while at < len(raw) - 1:
+        found, at = _values_from(raw, at, at + _SPENT_AT_ONCE)
+        yield from found
+
+
+def _values_from(raw: bytes, first: int, most: int) -> tuple[list[Value], int]:
+    """(the elements that begin from `first` to `most`, where the next one begins)."""
+    stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
+    limit: cython.Py_ssize_t = min(stop, most)
+    at: cython.Py_ssize_t = first
+    begin: cython.Py_ssize_t
     end: cython.Py_ssize_t
+    due: cython.Py_ssize_t = at + _SPENT_AT_ONCE
     code: cython.int
     found: list[Value] = []
-    while at < stop:
+    while at < limit:
         code = raw[at]
-        at = name_end(raw, at + 1, stop) + 1
-        end = value_end(raw, code, at, stop)
-        found.append((code, part(raw, at, end)))
+        begin = name_end(raw, at + 1, stop) + 1
+        end = value_end(raw, code, begin, stop)
+        found.append((code, part(raw, begin, end)))
         at = end
-    return found
+        if at >= due:
+            spend(at + _SPENT_AT_ONCE - due)
+            due = at + _SPENT_AT_ONCE
+    spend(at + _SPENT_AT_ONCE - due)
+    return found, at
 
 
 def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | None:

@@ -97,6 +97,10 @@ class Services:
     """None where tests must not interfere."""
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None
     """Carries a request out where its scripts can run; None where no process does."""
+    supervised_pause: Callable[[], bool] | None = None
+    """Lets others run, where the request is carried out so that it can stand still; whether they did."""
+    memory: Callable[[], int] = lambda: 0
+    """Bytes of memory that the process has."""
 
 
 class RequestFields(TypedDict, total=False):
@@ -133,6 +137,9 @@ class RequestProgress:
     * `deadline`: of a command that has one of its own, as `Context.deadline`.
     * `at_cluster_time`: see `Context`.
     * `induced`: what a fail point makes of the reply.
+    * `apart`: it was begun anew where it can stand still; `irrevocable`: it must not be, because it has begun to write.
+    * `memory_before`: the bytes that the process had before the request made much; `unmeasured`: those made since the
+      last look at that.
     * `whole_ok`: the reply says `ok` with an int, as count and distinct of a view do.
     """
 
@@ -142,6 +149,10 @@ class RequestProgress:
     at_cluster_time: int | None = None
     induced: Failure | None = None
     whole_ok: bool = False
+    apart: bool = False
+    irrevocable: bool = False
+    memory_before: int | None = None
+    unmeasured: int = 0
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -196,6 +196,10 @@ class Spec:
     """Takes a txnNumber: a retryable write."""
     own_deadline: bool = False
     """maxTimeMS is not a limit that the dispatcher enforces (getMore: how long to await data)."""
+    pausable: bool = False
+    """The evaluation of its expressions may pause: what it has looked at stays as it was."""
+    repeatable: bool = False
+    """May be begun anew as long as it has not answered: it changes nothing unless it says so (`irrevocable`)."""
     stable: bool = False
     """Belongs to the Stable API, version 1."""
     following: Callable[[Context, bytes], bytes | None] | None = None

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import bson
 
 from docstore.bson import append_fields, document_to_python, encoded_fields, get_field
+from docstore.bson.allowance import install
 from docstore.bson.walk import INT32, OBJECT, TIMESTAMP
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
@@ -26,10 +27,12 @@ from docstore.commands.envelope import ENVELOPE_FIELDS, open_request
 from docstore.commands.fail_points import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
 from docstore.commands.operations.registry import Operation
+from docstore.commands.supervision import SUPERVISION, Supervised
 from docstore.commands.values import integer_of, type_name
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError, no_scripting
 from docstore.log import component
 from docstore.query.context import ScriptsWanted
+from docstore.query.pausing import PAUSING
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 from docstore.wire.query import WRITES
 
@@ -139,6 +142,7 @@ class Dispatcher:
         for command in services.table:
             hidden = ENVELOPE_FIELDS & command.by_name.keys()
             assert not hidden, f"{command.name} declares {sorted(hidden)}, which every command has"
+        install(SUPERVISION.look)
         self.services = services
         self._translate = translate
         self.slow_seconds = slow_ms / 1000
@@ -153,6 +157,7 @@ class Dispatcher:
         context: Context | None = None
         try:
             context, arguments = open_request(request, peer, services, started)
+            SUPERVISION.context, SUPERVISION.until = context, 0.0
             result = self._run(context, arguments)
             if not isinstance(result, (bytes, dict)):
                 return Pending(self, request, context, self._timed(context, arguments, result))
@@ -163,6 +168,8 @@ class Dispatcher:
             raise
         except Exception as error:
             body = self.refuse_unexpected(error, context)
+        finally:
+            SUPERVISION.context, PAUSING.level = None, 0
         if context is not None:
             seconds = services.clock() - started
             services.metrics.add(context.reported_namespace, context.command.name, seconds)
@@ -233,9 +240,9 @@ class Dispatcher:
 
     async def _timed(self, context: Context, arguments: Arguments, result: Awaitable[Result]) -> Result:
         try:
-            return await result
+            return await Supervised(context, result)
         except ScriptsWanted:
-            return await self._carry_out(context, arguments)
+            return await Supervised(context, self._carry_out(context, arguments))
         finally:
             command = context.command
             waits_for_news = command.own_deadline or command.following is not None

@@ -113,3 +113,12 @@ def current() -> Turns | None:
     """The work that this thread does; None on the loop's own thread."""
     found: Turns | None = getattr(_LOCAL, "turns", None)
     return found
+
+
+def let_others_run() -> bool:
+    """Stand still for a turn of the loop, where that is possible; whether it was."""
+    turns = current()
+    if turns is None:
+        return False
+    turns.wait(asyncio.sleep(0))
+    return True

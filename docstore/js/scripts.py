@@ -28,6 +28,10 @@ class RunningScripts:
         if filters and isinstance(current.scripts, NoScripts):
             raise CommandError(6108304, "$where cannot be used: this server runs no JavaScript")
 
+    @property
+    def stands_still(self) -> bool:
+        return script_thread.current() is not None
+
     def rest(self) -> None:
         _current().wait(asyncio.sleep(0))
 
@@ -63,6 +67,10 @@ class ParsedScripts:
 
     def enter(self, *, filters: bool = False) -> None:
         """Nothing is to be made ready."""
+
+    @property
+    def stands_still(self) -> bool:
+        return False
 
     def rest(self) -> None:
         raise _elsewhere()

@@ -6,8 +6,11 @@ With 460 MB behind a cache of 64 MiB, loaded and read twice, a node comes to 270
 from __future__ import annotations
 
 import ctypes
+import os
+import resource
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_PAGE_BYTES = resource.getpagesize()
 _SETTINGS = ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, 512 * 1024), (_TRIM_THRESHOLD, 4 * 1024 * 1024))
 
 
@@ -17,3 +20,15 @@ def bound_free_memory() -> None:
     if settle is not None:
         for option, value in _SETTINGS:
             settle(option, value)
+
+
+def resident_bytes() -> int:
+    """The memory that the process has; where the system does not tell, the most that it ever had."""
+    try:
+        descriptor = os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        return int(os.read(descriptor, 128).split()[1]) * _PAGE_BYTES
+    finally:
+        os.close(descriptor)

@@ -22,6 +22,8 @@ from docstore.commands.parameters import ParameterTable, ServerParameter, truth,
 from docstore.commands.parts import Parts
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
 from docstore.errors import CommandError
+from docstore.js.script_thread import let_others_run
+from docstore.net.allocator import resident_bytes
 from docstore.net.process import StartError
 from docstore.options import Options
 
@@ -48,6 +50,8 @@ def services_of(
         parameters=parameters,
         fail_points=FailPoints(asyncio.sleep, random.random),
         carry_out=carry_out,
+        supervised_pause=let_others_run,
+        memory=resident_bytes,
     )
     parameters.add((*_of_registries(services), *_of_switches(services.switches), _test_commands(table)))
     return services

@@ -63,6 +63,11 @@ class Scripts(Protocol):
         """
         ...
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether the request is carried out where it can stand still while others run."""
+        ...
+
     def rest(self) -> None:
         """Let others work; said by what goes on for long without a script."""
         ...

@@ -153,7 +153,7 @@ def _parse_zip(name: str, value: Value, parsing: Parsing) -> Expression:
             rest: list[Value | None] = [None] * len(arrays)
         else:
             rest = [filler(scope) for filler in fillers] if fillers else [NULL_VALUE] * len(arrays)
-        return array_value([_row(arrays, rest, place) for place in range(length)])
+        return array_value(_row(arrays, rest, place) for place in range(length))
 
     return folded(evaluate, [*inputs, *defaults])
 

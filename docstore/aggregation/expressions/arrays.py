@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain, islice
 
 from docstore.aggregation.expressions.model import (
+    MEMORY_LIMIT,
     Evaluate,
     Expression,
     Named,
@@ -23,8 +25,18 @@ from docstore.aggregation.expressions.model import (
     unary,
 )
 from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, get_field, values
-from docstore.errors import CommandError
+from docstore.bson.walk import (
+    ARRAY,
+    OBJECT,
+    STRING,
+    Value,
+    each_value,
+    elements,
+    get_field,
+    value_count,
+    values,
+)
+from docstore.errors import Code, CommandError
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
@@ -40,6 +52,9 @@ from docstore.query.value.values import (
     type_name,
 )
 
+_RANGE_MEMBER, _RANGE_ITSELF = 16, 40
+"""Bytes of memory by which a real server refuses a `$range`."""
+
 Operands = list[Value | None]
 Compare = Callable[[Value, Value], int]
 
@@ -47,7 +62,7 @@ Compare = Callable[[Value, Value], int]
 def _size(operand: Value | None) -> Value:
     if operand is None or operand[0] != ARRAY:
         raise CommandError(17124, f"The argument to $size must be an array, but was of type: {type_name(operand)}")
-    return int32_value(len(values(operand[1])))
+    return int32_value(value_count(operand[1]))
 
 
 def whole_number(value: Value) -> int | None:
@@ -72,11 +87,13 @@ def _array_elem_at(operands: Operands) -> Value | None:
             28691,
             f"$arrayElemAt's second argument must be representable as a 32-bit integer: {display(position)}",
         )
-    return _element(values(array[1]), index)
+    return _element(array[1], index)
 
 
-def _element(members: list[Value], index: int) -> Value | None:
-    return members[index] if -len(members) <= index < len(members) else None
+def _element(array: bytes, index: int) -> Value | None:
+    if index < 0:
+        index += value_count(array)
+    return None if index < 0 else next(islice(each_value(array), index, None), None)
 
 
 def _end(name: str, index: int) -> OperatorParser:
@@ -85,7 +102,7 @@ def _end(name: str, index: int) -> OperatorParser:
             return NULL_VALUE
         if operand[0] != ARRAY:
             raise CommandError(28689, f"{name}'s argument must be an array, but is {type_name(operand)}")
-        return _element(values(operand[1]), index)
+        return _element(operand[1], index)
 
     return unary(calculate)
 
@@ -94,18 +111,18 @@ def _in(compare: Compare, operands: Operands) -> Value:
     sought, array = operands
     if array is None or array[0] != ARRAY:
         raise CommandError(40081, f"$in requires an array as a second argument, found: {type_name(array)}")
-    return boolean(sought is not None and any(compare(sought, member) == 0 for member in values(array[1])))
+    return boolean(sought is not None and any(compare(sought, member) == 0 for member in each_value(array[1])))
 
 
 def _concat_arrays(operands: Operands) -> Value:
-    members: list[Value] = []
+    arrays: list[bytes] = []
     for operand in operands:
         if operand is None or is_nullish(operand):
             return NULL_VALUE
         if operand[0] != ARRAY:
             raise CommandError(28664, f"$concatArrays only supports arrays, not {type_name(operand)}")
-        members.extend(values(operand[1]))
-    return array_value(members)
+        arrays.append(operand[1])
+    return array_value(chain.from_iterable(map(each_value, arrays)))
 
 
 def _slice(operands: Operands) -> Value:
@@ -127,15 +144,16 @@ def _slice(operands: Operands) -> Value:
                 f"{role} argument to $slice can't be represented as a 32-bit integer: {display(operand)}",
             )
         numbers.append(number)
-    members = values(array[1])
     if len(numbers) == 1:
         count = numbers[0]
-        return array_value(members[:count] if count >= 0 else members[count:])
+        if count >= 0:
+            return array_value(islice(each_value(array[1]), count))
+        return array_value(islice(each_value(array[1]), max(0, value_count(array[1]) + count), None))
     start, count = numbers
     if count <= 0:
         raise CommandError(28729, f"Third argument to $slice must be positive: {count}")
-    start = max(0, len(members) + start) if start < 0 else start
-    return array_value(members[start : start + count])
+    start = max(0, value_count(array[1]) + start) if start < 0 else start
+    return array_value(islice(each_value(array[1]), start, start + count))
 
 
 def _reverse(operand: Value | None) -> Value:
@@ -166,7 +184,15 @@ def _range(operands: Operands) -> Value:
     start, end, step = numbers if len(numbers) == 3 else (*numbers, 1)
     if step == 0:
         raise CommandError(34449, "$range requires a non-zero step value")
-    return array_value(int32_value(number) for number in range(start, end, step))
+    found = range(start, end, step)
+    size = len(found) * _RANGE_MEMBER + _RANGE_ITSELF
+    if size > MEMORY_LIMIT:
+        raise CommandError(
+            Code.ExceededMemoryLimit,
+            f"$range would use too much memory ({size} bytes) and cannot spill to disk. Memory limit:"
+            f" {MEMORY_LIMIT} bytes",
+        )
+    return array_value(map(int32_value, found))
 
 
 def _index_of_array(compare: Compare, operands: Operands) -> Value:
@@ -183,12 +209,12 @@ def _index_of_array(compare: Compare, operands: Operands) -> Value:
         if number < 0:
             raise CommandError(40097, f"$indexOfArray requires a nonnegative position, found: {number}")
         limits.append(number)
-    members = values(array[1])
     start = limits[0] if limits else 0
-    end = limits[1] if len(limits) > 1 else len(members)
-    for position in range(start, min(end, len(members))):
-        if sought is not None and compare(members[position], sought) == 0:
-            return int32_value(position)
+    end = limits[1] if len(limits) > 1 else None
+    if sought is not None and (end is None or start < end):
+        for position, member in enumerate(islice(each_value(array[1]), start, end), start):
+            if compare(member, sought) == 0:
+                return int32_value(position)
     return int32_value(-1)
 
 
@@ -218,7 +244,7 @@ def _parse_map(name: str, value: Value, parsing: Parsing) -> Expression:
             return NULL_VALUE
         if array[0] != ARRAY:
             raise CommandError(16883, f"input to $map must be an array not {type_name(array)}")
-        return array_value([body(scope.bind(**{variable: member})) or NULL_VALUE for member in values(array[1])])
+        return array_value(body(scope.bind_one(variable, member)) or NULL_VALUE for member in each_value(array[1]))
 
     return Expression(evaluate)
 
@@ -237,13 +263,8 @@ def _parse_filter(name: str, value: Value, parsing: Parsing) -> Expression:
         if array[0] != ARRAY:
             raise CommandError(28651, f"input to $filter must be an array not {type_name(array)}")
         most = _filter_limit(limit, scope)
-        kept: list[Value] = []
-        for member in values(array[1]):
-            if len(kept) == most:
-                break
-            if is_true(condition(scope.bind(**{variable: member}))):
-                kept.append(member)
-        return array_value(kept)
+        kept = (member for member in each_value(array[1]) if is_true(condition(scope.bind_one(variable, member))))
+        return array_value(islice(kept, most))
 
     return Expression(evaluate)
 
@@ -273,7 +294,7 @@ def _parse_reduce(name: str, value: Value, parsing: Parsing) -> Expression:
         if array[0] != ARRAY:
             raise CommandError(40080, f"$reduce requires that 'input' be an array, found: {display(array)}")
         found = initial(scope)
-        for member in values(array[1]):
+        for member in each_value(array[1]):
             found = body(scope.bind(this=member, value=found))
         return found
 

@@ -11,11 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import ARRAY, NULL, OBJECT, UNDEFINED, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.expressions import Calculation
 from docstore.query.context import QueryContext
 from docstore.query.value.ordering import Ordering
+
+MEMORY_LIMIT = 100 * 1024 * 1024
+"""Bytes that the result of one operator may take."""
+
+_BOUND = 512
+"""What it costs to evaluate something for another value of a variable."""
 
 _NOTHING_BOUND: Mapping[str, Value | None] = {}
 
@@ -33,7 +40,13 @@ class Scope:
         self.variables = variables
 
     def bind(self, **variables: Value | None) -> Scope:
+        spend(_BOUND)
         return Scope(self.root, {**self.variables, **variables})
+
+    def bind_one(self, name: str, value: Value | None) -> Scope:
+        """The same with one more variable."""
+        spend(_BOUND)
+        return Scope(self.root, {**self.variables, name: value})
 
 
 Evaluate = Callable[[Scope], Value | None]

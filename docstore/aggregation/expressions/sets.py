@@ -21,7 +21,7 @@ from docstore.aggregation.expressions.model import (
     unary,
 )
 from docstore.bson.build import array_value
-from docstore.bson.walk import ARRAY, Value, values
+from docstore.bson.walk import ARRAY, Value, each_value, values
 from docstore.errors import CommandError
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import NULL_VALUE, boolean, is_true, type_name
@@ -34,13 +34,13 @@ KeyOf = Callable[[Value], bytes]
 def _members(key_of: KeyOf, operand: Value) -> Members:
     """The distinct elements by their key, the first of equal ones."""
     found: Members = {}
-    for member in values(operand[1]):
+    for member in each_value(operand[1]):
         found.setdefault(key_of(member), member)
     return found
 
 
 def _sorted(members: Members) -> Value:
-    return array_value([members[key] for key in sorted(members)])
+    return array_value(members[key] for key in sorted(members))
 
 
 def _combining(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from docstore.aggregation.expressions.conversion import coerce_to_text
 from docstore.aggregation.expressions.model import (
@@ -35,6 +35,10 @@ from docstore.query.value.values import (
 
 Operands = list[Value | None]
 
+_MOST_CONCATENATED = 16 * 1024 * 1024
+_MOST_REPLACED = 64 * 1024 * 1024
+_SPLIT_AT_ONCE = 64 * 1024
+
 _WHITESPACE = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 
 
@@ -46,8 +50,10 @@ def _concat(operands: Operands) -> Value:
         if operand[0] != STRING:
             raise CommandError(16702, f"$concat only supports strings, not {type_name(operand)}")
         parts.append(operand[1][4:-1])
-    joined = b"".join(parts)
-    return STRING, int32_bytes(len(joined) + 1) + joined + b"\0"
+    size = sum(map(len, parts))
+    if size > _MOST_CONCATENATED:
+        raise CommandError(16493, "Tried to create string longer than 16MB")
+    return STRING, b"".join((int32_bytes(size + 1), *parts, b"\0"))
 
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -129,7 +135,20 @@ def _split(operands: Operands) -> Value:
             )
     if not text_of(separator):
         raise CommandError(40087, "$split requires a non-empty separator")
-    return array_value([string_value(part) for part in text_of(text).split(text_of(separator))])
+    return array_value(map(string_value, _parts(text_of(text), text_of(separator))))
+
+
+def _parts(text: str, separator: str) -> Iterator[str]:
+    """The parts between separators: those of a long text are never there all at once."""
+    if len(text) <= _SPLIT_AT_ONCE:
+        yield from text.split(separator)
+        return
+    at, end = 0, text.find(separator)
+    while end >= 0:
+        yield text[at:end]
+        at = end + len(separator)
+        end = text.find(separator, at)
+    yield text[at:]
 
 
 def _index_of(name: str, code: int, encode: Callable[[str], str | bytes]) -> OperatorParser:
@@ -233,6 +252,10 @@ def _replace(name: str, count: int) -> OperatorParser:
             text, sought, replacement = texts
             if text is None or sought is None or replacement is None:
                 return NULL_VALUE
+            times = text.count(sought) if count < 0 else 1
+            size = len(text) + times * (len(replacement) - len(sought))
+            if size > _MOST_REPLACED:
+                raise CommandError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
             return string_value(text.replace(sought, replacement, count))
 
         return folded(evaluate, list(given.values()))

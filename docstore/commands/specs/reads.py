@@ -13,6 +13,7 @@ _READ = Privilege("find", Resource.COLLECTION)
 FIND = Spec(
     "find", privilege=_READ, role=Role.SECONDARY_OK, value=Type.COLLECTION, read_concern=True, snapshot_reads=True,
     stable=True,
+    pausable=True, repeatable=True,
     parameters=(
         Parameter("filter", Type.OBJECT),
         Parameter("sort", Type.OBJECT),
@@ -42,6 +43,7 @@ FIND = Spec(
 GET_MORE = Spec(
     "getMore", aliases=("getmore",), privilege=_READ, role=Role.ANY, value=Type.LONG, own_deadline=True, stable=True,
     read_concern=True, snapshot_reads=True, following=following_batch,
+    pausable=True,
     parameters=(
         Parameter("collection", Type.COLLECTION, required=True),
         Parameter("batchSize", Type.INT, minimum=0),
@@ -52,6 +54,7 @@ GET_MORE = Spec(
 AGGREGATE = Spec(
     "aggregate", privilege=_READ, role=Role.SECONDARY_OK, value=(Type.COLLECTION, Type.NUMBER), read_concern=True,
     snapshot_reads=True, write_concern=True, stable=True,
+    pausable=True, repeatable=True,
     parameters=(
         Parameter("pipeline", Type.DOCUMENTS, required=True),
         CURSOR,
@@ -68,6 +71,7 @@ AGGREGATE = Spec(
 COUNT = Spec(
     "count", privilege=_READ, role=Role.SECONDARY_OK, value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
     read_concern=True, stable=True,
+    pausable=True, repeatable=True,
     parameters=(
         Parameter("query", Type.OBJECT),
         Parameter("limit", Type.INT, default=0),
@@ -82,12 +86,14 @@ COUNT = Spec(
 DISTINCT = Spec(
     "distinct", privilege=_READ, role=Role.SECONDARY_OK, value=Type.COLLECTION, wrong_name=Code.InvalidNamespace,
     read_concern=True, snapshot_reads=True,
+    pausable=True, repeatable=True,
     parameters=(Parameter("key", Type.STRING, required=True), Parameter("query", Type.OBJECT), HINT, COLLATION),
     help="the different values at a path",
 )  # fmt: skip
 
 EXPLAIN = Spec(
     "explain", privilege=_READ, role=Role.SECONDARY_OK, value=Type.OBJECT, stable=True,
+    pausable=True, repeatable=True,
     parameters=(Parameter("verbosity", Type.STRING, default="allPlansExecution"),),
     help="how a command would be carried out",
 )  # fmt: skip

@@ -21,6 +21,7 @@ from setuptools.errors import BaseError, CCompilerError
 from setuptools.extension import Extension
 
 COMPILED = (
+    "bson.allowance",
     "bson.walk",
     "bson.build",
     "kernel.compute.field_updates",

@@ -41,6 +41,7 @@ if not cython.compiled:
     from docstore.kernel.group.sources import put_result
 
 _UNKNOWN = -2
+_MOST_CONCATENATED = 16 * 1024 * 1024
 _ONCE_ROUNDED = 1 << 53
 """Integers below this are doubles without rounding."""
 
@@ -395,7 +396,7 @@ class Concatenation(Calculation):
         out.put_little(0, 4)
         for position in range(len(self._operands)):
             self._locate(position, document, one)
-            if one.code != STRING:
+            if one.code != STRING or out.size + one.end - one.at > _MOST_CONCATENATED:
                 return False
             out.put_part(one.raw, one.at + 4, one.end - 1)
         out.put(0)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import cython
 
 from docstore.bson.walk import too_deep
+from docstore.errors import CommandError
+
+_MOST_BYTES = 100 * 1024 * 1024
+"""More than any document or key that is kept."""
 
 if not cython.compiled:
     from docstore.bson.walk import MAX_NESTING
@@ -129,6 +133,9 @@ class KeyWriter:
         return bytes(self._buffer[: self.size])
 
     def _grow(self, needed: cython.Py_ssize_t) -> cython.int:
-        self._room = 2 * self._room + needed
+        if self.size + needed > _MOST_BYTES:
+            size = self.size + needed
+            raise CommandError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
+        self._room = max(self.size + needed, min(2 * self._room + needed, _MOST_BYTES))
         self._buffer.extend(bytes(self._room - len(self._buffer)))
         return 0

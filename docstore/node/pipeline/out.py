@@ -78,6 +78,7 @@ def write_results(
             output: Output = OutOutput(node, namespace, made=made, bypass=bypass)
         else:
             output = MergeOutput(node, namespace, stage, bypass=bypass)
+        context.progress.irrevocable = True
         yield from _write_all(node, namespace, source, output)
     finally:
         node.outputs.discard(made)

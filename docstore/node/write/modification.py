@@ -17,6 +17,7 @@ from docstore.node.node import DataNode
 from docstore.node.write.search import identity_filter
 from docstore.query.context import QueryContext
 from docstore.query.filter.tree import Filter
+from docstore.query.pausing import PAUSING, REFUSED
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import parse_update
@@ -46,12 +47,16 @@ class Modification:
             if changed is not None:
                 check_updated(changed)
                 return changed
-        position = None
-        if update.needs_position:
-            if self.positions is None:
-                self.positions = Positions(self.tree)
-            position = self.positions.of(before)
-        after = update.apply(before, matched_index=position, now=self._now(), timestamp=self._timestamp())
+        level, PAUSING.level = PAUSING.level, REFUSED
+        try:
+            position = None
+            if update.needs_position:
+                if self.positions is None:
+                    self.positions = Positions(self.tree)
+                position = self.positions.of(before)
+            after = update.apply(before, matched_index=position, now=self._now(), timestamp=self._timestamp())
+        finally:
+            PAUSING.level = level
         if after != before:
             check_updated(after)
         return after
@@ -68,7 +73,11 @@ class Modification:
     def upsert(self) -> bytes:
         """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
         new_id = (OBJECT_ID, ObjectId().binary)
-        made = self.update.upsert(self.tree, new_id, now=self._now(), timestamp=self._timestamp())
+        level, PAUSING.level = PAUSING.level, REFUSED
+        try:
+            made = self.update.upsert(self.tree, new_id, now=self._now(), timestamp=self._timestamp())
+        finally:
+            PAUSING.level = level
         _check(made, 17420, "Document to upsert is larger than")
         return made
 

@@ -30,9 +30,13 @@ from docstore.query.filter.tree import (
 )
 from docstore.query.filter.where import parse_expression_test, parse_where
 from docstore.query.geo.operators import GEO_OPERATORS, NEAR, parse_geo
+from docstore.query.pausing import PAUSED, PAUSING
 from docstore.query.schema.json_schema import parse_schema
 from docstore.query.unsupported import not_supported
 from docstore.query.value.values import NUMBERS, display, integral_of, number_of
+
+_LONG = 512
+"""Bytes of a filter from which parsing it may take a while."""
 
 _DBREF_FIELDS = ("$ref", "$id", "$db")
 _ONLY_AT_TOP = frozenset(("$expr", "$sampleRate", "$text", "$where"))
@@ -51,6 +55,16 @@ _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
 
 def parse_filter(raw: bytes, *, query_context: QueryContext = PLAIN) -> Filter:
     """The tree of a filter document. An empty document matches everything."""
+    if len(raw) < _LONG:
+        return _parsed(raw, query_context)
+    level, PAUSING.level = PAUSING.level, PAUSED
+    try:
+        return _parsed(raw, query_context)
+    finally:
+        PAUSING.level = level
+
+
+def _parsed(raw: bytes, query_context: QueryContext) -> Filter:
     children: list[Filter] = []
     for name, code, data in elements(raw):
         value = (code, data)

@@ -15,6 +15,7 @@ from docstore.bson.walk import CODE, CODE_WITH_SCOPE, STRING, Value
 from docstore.errors import Code, CommandError
 from docstore.query.context import Expressions, Prefetched, QueryContext, Scripts
 from docstore.query.filter.tree import Always, And, DocumentTest, Filter, Nor, Not, Or
+from docstore.query.pausing import PAUSED, PAUSING
 
 
 class BatchTest(Protocol):
@@ -64,7 +65,7 @@ def parse_where(value: Value, query_context: QueryContext) -> DocumentTest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScriptedExpression:
-    """An `$expr` with functions in it."""
+    """An `$expr` with functions in it, or one that takes long where others may run meanwhile."""
 
     test: Callable[[bytes], bool]
     functions: tuple[Prefetched, ...]
@@ -73,7 +74,11 @@ class ScriptedExpression:
     def verdicts(self, documents: Sequence[bytes]) -> list[bool | CommandError]:
         for function in self.functions:
             function.prefetch(documents)
-        return [self._verdict(document) for document in documents]
+        level, PAUSING.level = PAUSING.level, PAUSED
+        try:
+            return [self._verdict(document) for document in documents]
+        finally:
+            PAUSING.level = level
 
     def _verdict(self, document: bytes) -> bool | CommandError:
         try:
@@ -86,7 +91,7 @@ def parse_expression_test(expressions: Expressions, value: Value, query_context:
     """An `$expr`."""
     functions: list[Prefetched] = []
     test = expressions.test(value, replace(query_context, functions=functions))
-    if not functions or query_context.scripts is None:
+    if query_context.scripts is None or not (functions or query_context.scripts.stands_still):
         implied = expressions.implied(value, query_context)
         return DocumentTest(test, "$expr", value, collation=query_context.collation, implied=implied)
     scripts = ScriptedExpression(test, tuple(functions), query_context.scripts)

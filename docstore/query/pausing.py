@@ -1,0 +1,25 @@
+"""Where work on values may be refused, and where it may even pause, for as long as it goes on.
+
+Expressions, filters and stages are plain functions, called from deep inside of what must not be interrupted. Whoever
+calls them says how far an interruption may go: `PAUSING.level` is 0 where nothing may happen, `REFUSED` where an error
+does no harm, `PAUSED` where others may run, too. It goes back to what it was when the call returns.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+REFUSED: Final = 1
+PAUSED: Final = 2
+
+
+class Pausing:
+    """How far an interruption may go at this moment; work alternates, so there is one for the process."""
+
+    __slots__ = ("level",)
+
+    def __init__(self) -> None:
+        self.level = 0
+
+
+PAUSING: Final = Pausing()

@@ -1,0 +1,90 @@
+"""What a request costs is looked at while it is worked on."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from docstore.commands import supervision
+from docstore.net.allocator import resident_bytes
+from tests.unit.node.local import LocalNode
+
+HUGE = {"$range": [0, {"$multiply": ["$a", 2_000_000]}]}
+"""A range whose length is known only when it is evaluated."""
+
+
+async def _filled() -> LocalNode:
+    node = LocalNode()
+    await node.reply({"insert": "c", "documents": [{"_id": 1, "a": 1}]})
+    return node
+
+
+def _sized(expression: Any) -> dict[str, Any]:
+    return {"aggregate": "c", "pipeline": [{"$project": {"n": {"$size": expression}}}], "cursor": {}}
+
+
+def test_a_range_that_is_too_long_is_refused_before_it_is_made() -> None:
+    async def scenario() -> None:
+        node = await _filled()
+        began = monotonic()
+        reply = await node.reply(_sized({"$range": [0, {"$multiply": ["$a", 100_000_000]}]}))
+        assert (reply["code"], monotonic() - began < 1) == (146, True)
+        assert "$range would use too much memory (1600000040 bytes)" in reply["errmsg"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "code"), [("$concat", "0123456789", 16493), ("$concatArrays", [1] * 1000, 146)]
+)
+def test_what_doubles_again_and_again_is_refused(name: str, start: Any, code: int) -> None:
+    async def scenario() -> None:
+        node = await _filled()
+        both = {name: ["$$value", "$$value"]}
+        doubled = {"$reduce": {"input": {"$range": ["$a", 40]}, "initialValue": start, "in": both}}
+        reply = await node.reply({"aggregate": "c", "pipeline": [{"$project": {"r": doubled}}], "cursor": {}})
+        assert reply["code"] == code
+
+    asyncio.run(scenario())
+
+
+def test_a_time_limit_ends_an_expression_within_one_document() -> None:
+    async def scenario() -> None:
+        node = await _filled()
+        began = monotonic()
+        endless = {"$map": {"input": HUGE, "in": {"$size": HUGE}}}
+        reply = await node.reply({**_sized(endless), "maxTimeMS": 200})
+        assert reply["code"] == 50
+        assert monotonic() - began < 5
+        reply = await node.reply({"find": "c", "filter": {"$expr": {"$eq": [{"$size": endless}, 1]}}, "maxTimeMS": 200})
+        assert reply["code"] == 50
+
+    asyncio.run(scenario())
+
+
+def test_an_update_is_ended_by_its_time_limit_and_leaves_the_document() -> None:
+    async def scenario() -> None:
+        node = await _filled()
+        endless = {"$size": {"$map": {"input": HUGE, "in": {"$size": HUGE}}}}
+        update = {"q": {"_id": 1}, "u": [{"$set": {"r": endless}}]}
+        reply = await node.reply({"update": "c", "updates": [update], "maxTimeMS": 200})
+        assert reply["writeErrors"][0]["code"] == 50
+        assert (await node.reply({"find": "c"}))["cursor"]["firstBatch"] == [{"_id": 1, "a": 1}]
+
+    asyncio.run(scenario())
+
+
+def test_the_memory_of_an_evaluation_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "MEMORY_BYTES", 50 * 1024 * 1024)
+
+    async def scenario() -> None:
+        node = await _filled()
+        object.__setattr__(node.services, "memory", resident_bytes)
+        held = {f"v{number}": {"$range": [0, {"$multiply": ["$a", 1_000_000]}]} for number in range(20)}
+        reply = await node.reply(_sized({"$let": {"vars": held, "in": ["$$v1"]}}))
+        assert reply["code"] == 146
+
+    asyncio.run(scenario())
