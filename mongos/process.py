@@ -45,6 +45,8 @@ from mongos.widecolumn.hints.log import HintLog, HintsInUse
 
 LOG = component("SHARDING")
 PING_SECONDS = 10.0
+QUIET_SECONDS = 1.0
+"""So long nothing is said of waiting for the config servers."""
 JS_WORKERS = 1
 EVALUATORS = 8
 
@@ -123,7 +125,7 @@ async def _carry_out(router: Router, pool: Pool, database: str, command: bytes) 
 
 async def _config_set(process: Process, configdb: ConfigDb, pool: Pool) -> str | None:
     """The config servers' set; None when the process is asked to stop before they are found. Errors: StartError."""
-    finding = asyncio.ensure_future(find_config_servers(configdb, pool, monotonic, report))
+    finding = asyncio.ensure_future(find_config_servers(configdb, pool, monotonic, report, process.waiting))
     stopped = asyncio.ensure_future(process.stopped())
     await asyncio.wait((finding, stopped), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
@@ -174,7 +176,20 @@ def build(
     )
 
 
+async def _first_contact(process: Process, router: Router) -> None:
+    """Read the settings of the cluster. StartError when the config servers have no primary within their time."""
+    reading = asyncio.ensure_future(router.settings.refresh())
+    await asyncio.wait((reading,), timeout=QUIET_SECONDS)
+    if not reading.done():
+        process.waiting("the config servers have no primary yet")
+    try:
+        await reading
+    except CommandError as error:
+        raise StartError(f"the config servers do not serve: {error.message}") from None
+
+
 async def _run(process: Process, router: Router, listener: Listener, options: Options) -> None:
+    await _first_contact(process, router)
     try:
         port = await listener.start()
     except OSError as error:
@@ -182,8 +197,6 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
     host = options.network.addresses[0]
     router.listening_at(f"{host}:{port}")
     await router.workers.start()
-    with suppress(CommandError):
-        await router.settings.refresh()
     background = [
         asyncio.ensure_future(router.balancer.run()),
         asyncio.ensure_future(_ping(router)),

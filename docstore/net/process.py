@@ -4,12 +4,15 @@
 parts, calls `process.ready(host, port)` when the port answers, waits for `process.stopped()`, and takes the parts down.
 
 Exit codes: 0 after an orderly stop; that of a `StartError`; 14 for a broken invariant; 1 for anything else that went
-wrong. With `--fork` the parent waits for the child's ready line and leaves with the child's code when none comes.
+wrong. With `--fork` the parent prints what the child says of itself until its ready line, and leaves with the child's
+code when none comes. The child keeps nothing of its caller's input and output, nor do processes that it starts: a
+script that reads them to their end goes on when the parent leaves.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import logging
 import os
@@ -34,6 +37,45 @@ BROKEN_INVARIANT = 14
 CANNOT_LISTEN = 48
 CANNOT_OPEN_DATA = 100
 _OTHER_FILES = 4096
+_READY, _NOTE, _FAILURE = "+", " ", "!"
+
+
+class Voice:
+    """How the process speaks to whoever has started it, until it is ready: by its standard output."""
+
+    def ready(self, line: str) -> None:
+        print(line, flush=True)
+
+    def say(self, line: str) -> None:
+        print(line, flush=True)
+
+    def fail(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+class ForkedVoice(Voice):
+    """That of a child: by a pipe to its parent, which prints each line as the first byte says."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe: int | None = pipe
+
+    def ready(self, line: str) -> None:
+        self._send(_READY, line)
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+    def say(self, line: str) -> None:
+        self._send(_NOTE, line)
+
+    def fail(self, line: str) -> None:
+        self._send(_FAILURE, line)
+
+    def _send(self, kind: str, line: str) -> None:
+        """A parent that has gone hears nothing."""
+        if self._pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._pipe, f"{kind}{line}\n".encode())
 
 
 class StartError(Exception):
@@ -47,9 +89,9 @@ class StartError(Exception):
 class Process:
     """What `main` knows of its own process."""
 
-    def __init__(self, name: str, report: Callable[[str], None]) -> None:
+    def __init__(self, name: str, voice: Voice) -> None:
         self.name = name
-        self._report = report
+        self._voice = voice
         self._stop = asyncio.Event()
         self._garbage = GarbageCollection(asyncio.get_running_loop())
         self._starting: asyncio.Task[Any] | None = asyncio.current_task()
@@ -60,7 +102,12 @@ class Process:
         line = f"{self.name} ready host={host} port={port} pid={os.getpid()}"
         LOG.info("Waiting for connections", line=line, host=host, port=port, pid=os.getpid())
         self._starting = None
-        self._report(line)
+        self._voice.ready(line)
+
+    def waiting(self, for_what: str) -> None:
+        """Say, as `ready` does, what the process waits for before it can serve."""
+        LOG.info("Waiting", reason=for_what)
+        self._voice.say(f"{self.name}: waiting: {for_what}")
 
     def stop(self, reason: str) -> None:
         """Ask the process to end in good order. One that is not ready yet is cancelled where it is."""
@@ -98,7 +145,7 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
     except OSError as error:
         print(f"{name}: cannot write the log {options.logging.path}: {error.strerror}", file=sys.stderr)
         sys.exit(1)
-    report = _fork(name) if options.process.fork else _print
+    voice = _fork(name) if options.process.fork else Voice()
     for notice in options.notices:
         LOG.warning(notice)
     _raise_file_limit(options.network.max_connections)
@@ -106,11 +153,11 @@ def run(name: str, main: Main, options: Options) -> NoReturn:
     try:
         if pid_file is not None:
             _write_pid_file(pid_file)
-        code = _run_loop(name, main, report)
+        code = _run_loop(name, main, voice)
     except StartError as error:
         code = error.exit_code
         LOG.fatal("Cannot start", reason=str(error))
-        print(f"{name}: {error}", file=sys.stderr, flush=True)
+        voice.fail(f"{name}: {error}")
     finally:
         if pid_file is not None:
             pid_file.unlink(missing_ok=True)
@@ -128,10 +175,6 @@ def _raise_file_limit(connections: int) -> None:
         LOG.info("The limit of open files is below what was asked for", limit=allowed, maxConns=connections)
 
 
-def _print(line: str) -> None:
-    print(line, flush=True)
-
-
 def _write_pid_file(path: Path) -> None:
     try:
         path.write_text(f"{os.getpid()}\n")
@@ -139,8 +182,8 @@ def _write_pid_file(path: Path) -> None:
         raise StartError(f"cannot write the pid file {path}: {error.strerror}") from None
 
 
-def _fork(name: str) -> Callable[[str], None]:
-    """Go on in a child of its own session; the parent leaves when the child reports or ends. Returns the report."""
+def _fork(name: str) -> Voice:
+    """Go on in a child of its own session; the parent leaves when the child is ready or ends."""
     print("about to fork child process, waiting until server is ready for connections.", flush=True)
     receiver, sender = os.pipe()
     sys.stdout.flush()
@@ -152,44 +195,40 @@ def _fork(name: str) -> Callable[[str], None]:
     os.close(receiver)
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-
-    def report(line: str) -> None:
-        os.write(sender, f"{line}\n".encode())
-        os.close(sender)
-        # From here on nobody reads what is printed.
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-
-    return report
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+    return ForkedVoice(sender)
 
 
 def _await_child(name: str, child: int, receiver: int) -> NoReturn:
     with os.fdopen(receiver) as pipe:
-        line = pipe.readline().strip()
-    if line:
-        print(f"forked process: {child}\n{line}", flush=True)
-        os._exit(0)
+        for line in pipe:
+            kind, text = line[0], line[1:].rstrip("\n")
+            if kind == _READY:
+                print(f"forked process: {child}\n{text}", flush=True)
+                os._exit(0)
+            print(text, file=sys.stderr if kind == _FAILURE else sys.stdout, flush=True)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     print(f"{name}: the child process failed, exited with code {code}", file=sys.stderr, flush=True)
     os._exit(code if code > 0 else 1)
 
 
-def _run_loop(name: str, main: Main, report: Callable[[str], None]) -> int:
+def _run_loop(name: str, main: Main, voice: Voice) -> int:
     factory = None
     if importlib.util.find_spec("uvloop") is not None:
         import uvloop
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(_supervise(name, main, report))
+        return runner.run(_supervise(name, main, voice))
 
 
-async def _supervise(name: str, main: Main, report: Callable[[str], None]) -> int:
+async def _supervise(name: str, main: Main, voice: Voice) -> int:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_handle_exception)
-    process = Process(name, report)
+    process = Process(name, voice)
     _handle_signals(loop, process)
     build = {"version": docstore.__version__, "python": platform.python_version(), "kernel": kernel_form()}
     LOG.info("Build Info", buildInfo=build)
@@ -207,7 +246,7 @@ async def _supervise(name: str, main: Main, report: Callable[[str], None]) -> in
         _die(error)
     except Exception as error:
         LOG.fatal("Process failed", error=repr(error), exc_info=error)
-        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        voice.fail(f"{name}: {type(error).__name__}: {error}")
         return 1
     LOG.info("Process ended")
     return 0

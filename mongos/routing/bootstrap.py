@@ -57,14 +57,19 @@ class ConfigDb:
 
 
 async def find_config_servers(
-    configdb: ConfigDb, pool: Pool, clock: Callable[[], float], report: Callable[[str, dict[str, Any]], None]
+    configdb: ConfigDb,
+    pool: Pool,
+    clock: Callable[[], float],
+    report: Callable[[str, dict[str, Any]], None],
+    waiting: Callable[[str], None],
 ) -> str:
-    """The set name of the config servers, after having initiated them where that is this router's to do.
+    """The set name of the config servers, after having initiated them where that is this router's to do. `waiting` is
+    told what keeps it from going on, whenever that changes.
 
     Errors: ConfigServersMissing after `PATIENCE_SECONDS`, or at once for hosts that are something else.
     """
     end = clock() + PATIENCE_SECONDS
-    reported: list[str] | None = None
+    told = ""
     while True:
         hellos = {host: await _hello(pool, host) for host in configdb.hosts}
         names = {str(hello["setName"]) for hello in hellos.values() if hello and "setName" in hello}
@@ -76,17 +81,18 @@ async def find_config_servers(
                 raise ConfigServersMissing(f"the config servers belong to set {name}, not {configdb.set_name}")
             return name
         away = sorted(host for host, hello in hellos.items() if hello is None)
-        if not away and configdb.bare:
-            await _initiate(configdb, pool, report)
-        elif clock() > end:
-            raise ConfigServersMissing(
-                f"no answer from {', '.join(away)}"
-                if away
-                else f"the config servers are not initiated: run rs.initiate() on one of {', '.join(configdb.hosts)}"
-            )
-        elif away != reported:
-            report("Waiting for the config servers", {"away": away})
-            reported = away
+        obstacle = ""
+        if away:
+            obstacle = f"no answer from {', '.join(away)}"
+        elif configdb.bare:
+            obstacle = await _initiate(configdb, pool, report)
+        else:
+            obstacle = f"the config servers are not initiated: run rs.initiate() on one of {', '.join(configdb.hosts)}"
+        if obstacle and clock() > end:
+            raise ConfigServersMissing(obstacle)
+        if obstacle and obstacle != told:
+            waiting(obstacle)
+            told = obstacle
         await asyncio.sleep(0.2)
 
 
@@ -97,7 +103,8 @@ async def _hello(pool: Pool, host: str) -> dict[str, Any] | None:
         return None
 
 
-async def _initiate(configdb: ConfigDb, pool: Pool, report: Callable[[str, dict[str, Any]], None]) -> None:
+async def _initiate(configdb: ConfigDb, pool: Pool, report: Callable[[str, dict[str, Any]], None]) -> str:
+    """What stood in the way; empty when the set is initiated."""
     hosts = sorted(configdb.hosts)
     members = [{"_id": number, "host": host} for number, host in enumerate(hosts)]
     config = {"_id": IMPLICIT_SET, "configsvr": True, "members": members}
@@ -106,13 +113,14 @@ async def _initiate(configdb: ConfigDb, pool: Pool, report: Callable[[str, dict[
         await pool.command(hosts[0], "admin", {"replSetInitiate": config})
     except CommandError as error:
         if error.code == Code.AlreadyInitialized:
-            return
+            return ""
         if error.code not in (
             Code.NodeNotFound,
             Code.InvalidReplicaSetConfig,
             Code.NewReplicaSetConfigurationIncompatible,
         ):
             raise ConfigServersMissing(f"{hosts[0]} does not initiate the config servers: {error.message}") from error
-        report("Config servers not initiated", {"reason": error.message})
+        return f"{hosts[0]} does not initiate the config servers: {error.message}"
     except NetworkError as error:
-        report("Config servers not initiated", {"reason": str(error)})
+        return f"{hosts[0]} does not initiate the config servers: {error}"
+    return ""

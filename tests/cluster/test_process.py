@@ -15,6 +15,7 @@ from typing import Any
 import pymongo
 import pytest
 
+from scripts.deployment import Deployment, Member, stopped_at_end
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -123,3 +124,30 @@ def test_parameters_that_are_none_are_refused(tmp_path: Path) -> None:
     result = mongod("--dbpath", tmp_path, "--port", "0", "--setParameter", "nosuch=1")
     assert result.returncode == 2
     assert "nosuch" in result.stderr
+
+
+def mongos(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """With --fork, to where its output ends."""
+    command = [sys.executable, "-m", "mongos", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_router_in_the_background_lets_go_of_its_callers_output(tmp_path: Path) -> None:
+    """Its JavaScript worker too."""
+    with stopped_at_end(Deployment(tmp_path / "cluster")) as deployment:
+        deployment.start(Member("config", "configsvr", []))
+        address = deployment.members["config"].address
+        result = mongos("--configdb", address, "--port", "0", "--fork", "--logpath", tmp_path / "log")
+        ready = re.search(r"^mongos ready host=(\S+) port=(\d+) pid=(\d+)", result.stdout, re.MULTILINE)
+        assert ready is not None, result.stderr
+        os.kill(int(ready[3]), signal.SIGTERM)
+
+
+def test_a_router_says_what_it_waits_for_and_gives_up(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    result = mongos("--configdb", "127.0.0.1:1", "--port", "0", "--fork", "--logpath", log)
+    assert result.returncode == 1
+    assert "mongos: waiting: no answer from 127.0.0.1:1" in result.stdout
+    assert "mongos: no answer from 127.0.0.1:1" in result.stderr
+    waiting = [json.loads(line) for line in log.read_text().splitlines() if '"msg":"Waiting"' in line]
+    assert [line["attr"]["reason"] for line in waiting] == ["no answer from 127.0.0.1:1"]

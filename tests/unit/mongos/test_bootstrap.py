@@ -49,7 +49,14 @@ class Clock:
 
 
 def find(text: str, pool: FakePool) -> str:
-    return asyncio.run(find_config_servers(ConfigDb.parse(text), pool, Clock(), lambda message, attributes: None))
+    return find_and_tell(text, pool)[0]
+
+
+def find_and_tell(text: str, pool: FakePool, told: list[str] | None = None) -> tuple[str, list[str]]:
+    """(the set's name, what was waited for)."""
+    told = [] if told is None else told
+    configdb = ConfigDb.parse(text)
+    return asyncio.run(find_config_servers(configdb, pool, Clock(), lambda *_: None, told.append)), told
 
 
 def test_a_bare_list_is_initiated_on_its_first_host_in_sorted_order():
@@ -71,6 +78,26 @@ def test_a_list_with_a_dead_host_is_not_initiated():
     with pytest.raises(ConfigServersMissing, match="h2:1"):
         find("h1:1,h2:1", pool)
     assert not pool.initiated
+
+
+def test_whoever_waits_is_told_for_what_and_not_for_ever():
+    told: list[str] = []
+    with pytest.raises(ConfigServersMissing, match="no answer from h2:1"):
+        find_and_tell("h1:1,h2:1", FakePool({"h1:1": {"isreplicaset": True}, "h2:1": None}), told)
+    assert told == ["no answer from h2:1"]
+
+
+def test_hosts_that_never_let_themselves_be_initiated_are_given_up():
+    class Unwilling(FakePool):
+        async def command(self, address: str, db: str, command: dict[str, Any], **_: Any) -> bytes:
+            if "hello" in command:
+                return bson.encode({"isreplicaset": True})
+            raise CommandError(Code.NodeNotFound, "no quorum")
+
+    told: list[str] = []
+    with pytest.raises(ConfigServersMissing, match="no quorum"):
+        find_and_tell("h1:1,h2:1", Unwilling({}), told)
+    assert told == ["h1:1 does not initiate the config servers: no quorum"]
 
 
 def test_a_dead_host_does_not_matter_once_the_set_is_there():

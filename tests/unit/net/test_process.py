@@ -36,6 +36,9 @@ def main(options):
                 await asyncio.sleep(60)
             finally:
                 print("taken down", flush=True)
+        if options.port == 6:
+            process.waiting("a worker")
+            await asyncio.create_subprocess_exec("sleep", "600")
         process.ready("127.0.0.1", options.port)
         await process.stopped()
         print("taken down", flush=True)
@@ -113,14 +116,10 @@ def test_a_log_that_cannot_be_written_is_a_sentence(program: list[str], tmp_path
 
 
 def forked(program: list[str], tmp_path: Path, port: str) -> subprocess.CompletedProcess[str]:
-    # The output goes to files: a pipe would stay open for as long as anyone below holds it.
     arguments = ["--fork", "--logpath", str(tmp_path / "log"), "--pidfilepath", str(tmp_path / "pid"), "--port", port]
-    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        done = subprocess.run(
-            [*program, *arguments], stdout=out, stderr=err, timeout=20, check=False, env=environment()
-        )
-    return subprocess.CompletedProcess(
-        done.args, done.returncode, (tmp_path / "out").read_text(), (tmp_path / "err").read_text()
+    # The output is read to its end: nobody below may hold it open.
+    return subprocess.run(
+        [*program, *arguments], capture_output=True, text=True, timeout=20, check=False, env=environment()
     )
 
 
@@ -144,6 +143,24 @@ def test_the_parent_returns_when_the_child_is_ready(program: list[str], tmp_path
         os.kill(pid, signal.SIGTERM)
     wait_until(lambda: gone(pid), 10)
     assert not (tmp_path / "pid").exists()
+
+
+def test_whoever_reads_the_parents_output_reads_to_its_end_though_the_child_has_started_others(
+    program: list[str], tmp_path: Path
+) -> None:
+    result = forked(program, tmp_path, "6")
+    pid = int((tmp_path / "pid").read_text())
+    workers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    try:
+        assert result.returncode == 0
+        assert result.stdout.splitlines()[1] == "thing: waiting: a worker"
+        for each in (str(pid), *workers):
+            held = {os.readlink(f"/proc/{each}/fd/{number}") for number in (0, 1, 2)}
+            assert held == {os.devnull}
+    finally:
+        for each in (pid, *map(int, workers)):
+            os.kill(each, signal.SIGTERM)
+    wait_until(lambda: gone(pid), 10)
 
 
 def test_the_parent_fails_with_the_child(program: list[str], tmp_path: Path) -> None:
