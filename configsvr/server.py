@@ -11,17 +11,19 @@ from typing import Any
 
 from configsvr.catalog.changelog import Changelog
 from configsvr.catalog.chunks import Chunks
-from configsvr.catalog.cluster import OWN_DATABASES, Cluster
+from configsvr.catalog.cluster import Cluster
 from configsvr.catalog.leases import Leases
 from configsvr.catalog.records import CollectionRecord
 from configsvr.catalog.tables import Tables
-from configsvr.peers import Peers
 from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.namespace import split_namespace
 from docstore.net import Pool
+from docstore.net.peers import Peers
 from docstore.node.node import DataNode
+from docstore.sharding.ddl.requests import drop_collection
 
 LOG = component("SHARDING")
 COMMIT_MS = 15_000
@@ -42,17 +44,15 @@ class ConfigServer:
         self.leases = Leases(self.tables)
         self.changelog = Changelog(self.tables, node.settings.address)
         self._watch: asyncio.Task[None] | None = None
-        self._dropping: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Begin to look after the catalog whenever this node is primary."""
         self._watch = asyncio.ensure_future(self._look_after())
 
     async def stop(self) -> None:
-        tasks = [task for task in (self._watch, *self._dropping.values()) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
         await self.peers.close()
 
     @property
@@ -76,58 +76,29 @@ class ConfigServer:
         if error is not None:
             raise CommandError(Code.WriteConcernFailed, f"no majority has the change yet: {error.get('errmsg')}")
 
-    async def drop_collection(self, record: CollectionRecord) -> None:
-        """Drop a sharded collection everywhere. Two calls for one collection are one drop."""
-        task = self._dropping.get(record.namespace)
-        if task is None:
-            task = asyncio.ensure_future(self._drop_collection(record))
-            self._dropping[record.namespace] = task
-            task.add_done_callback(lambda _: self._dropping.pop(record.namespace, None))
-        await asyncio.shield(task)
-
-    async def _drop_collection(self, record: CollectionRecord) -> None:
-        if not record.dropping:
-            self.chunks.begin_drop(record)
-            self.changelog.add("dropCollection.start", record.namespace, {})
-        await self.committed()
-        command = {"_shardsvrDropCollection": record.namespace, "uuid": record.uuid, "epoch": record.epoch}
-        for shard in self.cluster.shards():
-            await self.peers.command(shard.host, "admin", command)
-        self.chunks.finish_drop(record)
-        self.changelog.add("dropCollection", record.namespace, {})
-        await self.committed()
-
-    async def drop_database(self, name: str) -> bool:
-        """Drop a database everywhere; false when the cluster does not know it."""
-        database = self.cluster.database(name)
-        if database is None:
-            return False
-        if name in OWN_DATABASES:
-            raise CommandError(Code.IllegalOperation, f"Cannot drop the {name} database")
-        for record in self.chunks.of_database(name):
-            await self.drop_collection(record)
-        self.changelog.add("dropDatabase.start", name, {})
-        for shard in self.cluster.shards():
-            await self.peers.command(shard.host, name, {"dropDatabase": 1, "writeConcern": {"w": "majority"}})
-        self.cluster.drop_database(name)
-        self.changelog.add("dropDatabase", name, {})
-        await self.committed()
-        return True
-
     async def _look_after(self) -> None:
-        """As a new primary: complete the collections, and carry on the drops that the old one began."""
+        """As a new primary: complete the collections, and have drops finished that were left half done."""
         replication = self.node.replication
         while True:
             if replication.hello().get("isWritablePrimary"):
                 try:
                     self.ready()
                     for record in self.chunks.being_dropped():
-                        LOG.info("Carrying on a drop", ns=record.namespace)
-                        await self.drop_collection(record)
+                        await self._have_dropped(record)
                 except CommandError as error:
                     LOG.info("Put off", reason=str(error))
             counter = int(replication.topology_version()["counter"])
             await replication.wait_topology_change(counter, _LOOK_SECONDS)
+
+    async def _have_dropped(self, record: CollectionRecord) -> None:
+        """Have the primary shard of its database finish a drop."""
+        database = self.cluster.database(split_namespace(record.namespace)[0])
+        if database is None:
+            self.chunks.remove(record)
+            return
+        LOG.info("Carrying on a drop", ns=record.namespace)
+        host = self.cluster.shard(database.primary).host
+        await self.peers.command(host, "admin", drop_collection(record.namespace, record.uuid))
 
 
 def server_of(context: Context) -> ConfigServer:

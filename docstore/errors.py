@@ -147,6 +147,7 @@ class Code(IntEnum):
     SnapshotTooOld = 239
     ConversionFailure = 241
     SnapshotUnavailable = 246
+    StaleDbVersion = 249
     NoSuchTransaction = 251
     TooManyLogicalSessions = 261
     ExceededTimeLimit = 262

@@ -12,7 +12,7 @@ from docstore.node.process.start import Extension, Service
 from docstore.widecolumn.node.keyspaces import attach as attach_wide_columns
 from docstore.widecolumn.node.storage_mode import WideColumnMode
 from docstore.widecolumn.node.tombstone_gc import TombstoneCollector
-from mongod import migration
+from mongod import ddl, migration
 from mongod.document.commands import group, map_reduce, merge_temporary
 from mongod.document.commands.evaluate import EvalSwitch
 from mongod.document.javascript import HeapLimit, JavaScript
@@ -35,14 +35,16 @@ def extension(role: ClusterRole) -> Extension:
         yield JavaScript(node, heap)
         if tunables is not None:
             node.parts[RangeCloner] = RowRangeCloner(node)
-            yield migration.attach(node, pool, tunables)
+            shard = migration.attach(node, pool, tunables)
+            yield shard
+            yield ddl.attach(node, shard)
         yield UnfinishedOutputs(node)
         yield TombstoneCollector(node)
 
     if tunables is None:
         return Extension(commands=commands, services=services, parameters=parameters, mode=WideColumnMode())
     return Extension(
-        commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS),
+        commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS, *ddl.COMMANDS),
         services=services,
         parameters=(*parameters, *tunables.parameters()),
         mode=WideColumnMode(),

@@ -32,7 +32,7 @@ from docstore.sharding.chunks import first_chunk, first_chunks, move_chunk, spli
 from docstore.sharding.key import Bound, KeyRange, ShardKey
 from docstore.sharding.partitioners import Partitioner
 from docstore.sharding.token_ring import even_places, place_document
-from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
+from docstore.sharding.version import NO_CHUNKS, DatabaseVersion, Lastmod, ShardVersion
 from docstore.storage import Reader
 
 CHUNKS_PER_SHARD = 2
@@ -103,14 +103,15 @@ class Chunks:
     # Changing
 
     def shard(
-        self, namespace: str, key: ShardKey, unique: bool, uuid: Binary, shard: str, *,
+        self, namespace: str, key: ShardKey, unique: bool, uuid: Binary, shard: str, *, version: DatabaseVersion,
         partitioner: str | None = None, over: Sequence[str] = (),
     ) -> ShardVersion:  # fmt: skip
         """Make a collection sharded, with one chunk 1|0 on `shard`; nothing changes when it is so already. A column
         family, which has a partitioner, with chunks evenly over its tokens and over the shards `over`.
 
         AlreadyInitialized when it is sharded differently; IllegalOperation unless its database is partitioned and has
-        its primary on `shard`.
+        its primary on `shard`; StaleDbVersion when the database is another than that of `version`; OperationFailed for
+        a request that comes after the collection has been dropped.
         """
         tables = self._tables
         record = self.collection(namespace)
@@ -124,6 +125,10 @@ class Chunks:
         database = None if raw is None else DatabaseRecord.from_raw(raw)
         if database is None or not database.partitioned:
             raise CommandError(Code.IllegalOperation, f"sharding is not enabled for the database of {namespace}")
+        if database.version != version:
+            raise CommandError(Code.StaleDbVersion, f"the database of {namespace} is another one by now")
+        if any(bytes(gone) == bytes(uuid) for gone, _ in database.dropped):
+            raise CommandError(Code.OperationFailed, f"{namespace} has been dropped meanwhile")
         if database.primary != shard:
             raise CommandError(Code.IllegalOperation, f"the primary shard of {namespace} is {database.primary}")
         stamp = tables.timestamp()
@@ -228,13 +233,7 @@ class Chunks:
                 unit.commit()
         return found.chunk.shard
 
-    def begin_drop(self, record: CollectionRecord) -> None:
-        """Mark a collection as being dropped: no chunk of it moves any more."""
-        with self._tables.store.unit() as unit:
-            self._tables.put(unit, COLLECTIONS, replace(record, dropping=True).document())
-            unit.commit()
-
-    def finish_drop(self, record: CollectionRecord) -> None:
+    def remove(self, record: CollectionRecord) -> None:
         """Remove a collection's record, then its chunks."""
         tables = self._tables
         chunks = [_field(raw, "_id") for raw in tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))]
@@ -245,7 +244,7 @@ class Chunks:
             unit.commit()
 
     def being_dropped(self) -> list[CollectionRecord]:
-        """Drops that an earlier primary has begun."""
+        """Collections whose drop was begun by a config server of before there were coordinators."""
         listed = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
         return [record for record in listed if record.dropping]
 

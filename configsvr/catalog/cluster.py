@@ -14,7 +14,8 @@ from configsvr.catalog.records import DATABASES, MONGOS, SHARDS, VERSION, Databa
 from configsvr.catalog.tables import Tables
 from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
-from docstore.namespace import check_database_name
+from docstore.namespace import check_database_name, split_namespace
+from docstore.sharding.ddl.operation import REMEMBERED_SECONDS
 
 OWN_DATABASES = frozenset(("admin", "config", "local"))
 
@@ -125,6 +126,18 @@ class Cluster:
             self._tables.put(unit, DATABASES, wanted.document())
             unit.commit()
         return wanted
+
+    def note_dropped(self, namespace: str, uuid: Binary) -> None:
+        """Remember for a while that a sharded collection is gone."""
+        database = self.database(split_namespace(namespace)[0])
+        if database is None:
+            return
+        now = self._tables.timestamp()
+        kept = [(gone, at) for gone, at in database.dropped if at.time > now.time - REMEMBERED_SECONDS]
+        with self._tables.store.unit() as unit:
+            wanted = replace(database, dropped=(*kept, (uuid, now)))
+            self._tables.put(unit, DATABASES, wanted.document())
+            unit.commit()
 
     def drop_database(self, name: str) -> None:
         """Remove a database's record."""

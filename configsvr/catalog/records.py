@@ -19,6 +19,7 @@ from bson.timestamp import Timestamp
 from docstore.bson import document_to_python
 from docstore.sharding.chunks import Chunk
 from docstore.sharding.key import ShardKey
+from docstore.sharding.version import DatabaseVersion
 
 VERSION = "config.version"
 SHARDS = "config.shards"
@@ -88,7 +89,9 @@ class ShardRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseRecord:
-    """config.databases. `primary`: the shard of its unsharded collections."""
+    """config.databases. `primary`: the shard of its unsharded collections. `dropped`: the uuids of sharded collections
+    that were dropped lately, each with the time; what asks to make one of them sharded was delayed.
+    """
 
     name: str
     primary: str
@@ -96,6 +99,12 @@ class DatabaseRecord:
     uuid: Binary
     timestamp: Timestamp
     last_mod: int = 1
+    dropped: tuple[tuple[Binary, Timestamp], ...] = ()
+
+    @property
+    def version(self) -> DatabaseVersion:
+        """Which database of the name it is."""
+        return DatabaseVersion(self.uuid, self.timestamp, self.last_mod)
 
     @classmethod
     def from_raw(cls, raw: bytes) -> DatabaseRecord:
@@ -108,15 +117,19 @@ class DatabaseRecord:
             uuid=version["uuid"],
             timestamp=version["timestamp"],
             last_mod=int(version["lastMod"]),
+            dropped=tuple((row["uuid"], row["at"]) for row in body.get("dropped", ())),
         )
 
     def document(self) -> dict[str, Any]:
-        return {
+        body: dict[str, Any] = {
             "_id": self.name,
             "primary": self.primary,
             "partitioned": self.partitioned,
-            "version": {"uuid": self.uuid, "timestamp": self.timestamp, "lastMod": self.last_mod},
+            "version": self.version.to_document(),
         }
+        if self.dropped:
+            body["dropped"] = [{"uuid": uuid, "at": at} for uuid, at in self.dropped]
+        return body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,22 +7,22 @@ from configsvr.commands import (
     commit_chunk_migration,
     commit_chunk_split,
     create_database,
-    drop_collection,
-    drop_database,
     enable_sharding,
     ensure_chunk_version,
     get_routing,
     lease,
     log_change,
     mongos_ping,
+    remove_collection,
+    remove_database,
     remove_shard,
     shard_collection,
 )
 from docstore.commands.declaration import Command
 
 _MODULES = (
-    add_shard, commit_chunk_migration, commit_chunk_split, create_database, drop_collection, drop_database,
-    enable_sharding, ensure_chunk_version, get_routing, lease, log_change, mongos_ping, remove_shard, shard_collection,
+    add_shard, commit_chunk_migration, commit_chunk_split, create_database, enable_sharding, ensure_chunk_version,
+    get_routing, lease, log_change, mongos_ping, remove_collection, remove_database, remove_shard, shard_collection,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

@@ -12,6 +12,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.sharding.key import ShardKey
+from docstore.sharding.version import DatabaseVersion
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -21,6 +22,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     uuid = Binary(arguments["uuid"], 4)
     version = server.chunks.shard(
         arguments.value, key, arguments["unique"], uuid, arguments["shard"],
+        version=DatabaseVersion.from_document(document_to_python(arguments["databaseVersion"])),
         partitioner=arguments["partitioner"], over=_candidates(server) if arguments["spread"] else (),
     )  # fmt: skip
     record = server.chunks.expect(arguments.value, version.epoch)
@@ -48,6 +50,7 @@ COMMAND = Command(
         Parameter("unique", Type.BOOL, default=False, internal=True),
         Parameter("uuid", Type.UUID, required=True, internal=True),
         Parameter("shard", Type.STRING, required=True, internal=True),
+        Parameter("databaseVersion", Type.OBJECT, required=True, internal=True),
         Parameter("partitioner", Type.STRING, internal=True),
         Parameter("spread", Type.BOOL, default=False, internal=True),
     ),

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from docstore.commands.context import Context
-from docstore.errors import Code, CommandError
+from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import replicates
 from docstore.node.node import DataNode, node_of
 from docstore.node.shard_filter import MustWait
 from docstore.node.slices import PAUSE, Steps, slice_end
+from docstore.sharding.version import STALE_CODES
 
 
 class SlicedWrite(Protocol):
@@ -77,7 +78,7 @@ def write_in_slices(
                     continue
             except CommandError as error:
                 # Also what the waiting ended with: what is done must not be done again by whoever hears of it.
-                if not begun or error.code != Code.StaleConfig:
+                if not begun or error.code not in STALE_CODES:
                     raise
                 if not writing.outlives(error):
                     writing.fail_rest(error)

@@ -19,7 +19,7 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from docstore.sharding.key import Bound, KeyRange
-from docstore.sharding.version import Lastmod, ShardVersion
+from docstore.sharding.version import DatabaseVersion, Lastmod, ShardVersion
 
 # To the config servers.
 
@@ -71,6 +71,7 @@ def commit_shard_collection(
     unique: bool,
     uuid: Binary,
     shard: str,
+    version: DatabaseVersion,
     *,
     partitioner: str | None = None,
     spread: bool = False,
@@ -81,7 +82,8 @@ def commit_shard_collection(
     before any shard has the column family, so that nothing is on the wrong one.
 
     -> `{uuid, version: {v, e}, shards: [name, ...]}`; the same again when it is sharded like this already.
-    AlreadyInitialized (23) when it is sharded differently; IllegalOperation when the database is not partitioned.
+    AlreadyInitialized (23) when it is sharded differently; IllegalOperation when the database is not partitioned,
+    StaleDbVersion when it is another one, OperationFailed when the collection has been dropped since.
     """
     command: dict[str, Any] = {
         "_configsvrShardCollection": namespace,
@@ -89,6 +91,7 @@ def commit_shard_collection(
         "unique": unique,
         "uuid": uuid,
         "shard": shard,
+        "databaseVersion": version.to_document(),
     }
     if partitioner is not None:
         command |= {"partitioner": partitioner, "spread": spread}
@@ -144,22 +147,6 @@ def ensure_chunk_version_greater(namespace: str, epoch: ObjectId, bounds: KeyRan
         "max": bounds.max.document(),
         "lastmod": lastmod.to_timestamp(),
     }
-
-
-def drop_collection(namespace: str) -> dict[str, Any]:
-    """Drop a sharded collection on every shard, then its records; carried on by the next primary when interrupted.
-
-    -> `{dropped: bool}`, false when it is not sharded.
-    """
-    return {"_configsvrDropCollection": namespace}
-
-
-def drop_database(database: str) -> dict[str, Any]:
-    """Drop a database's sharded collections, the database on its primary shard, then its record.
-
-    -> `{dropped: bool}`, false when the database is not known.
-    """
-    return {"_configsvrDropDatabase": database}
 
 
 def lease(name: str, action: str, holder: str, *, fence: int = 0, ttl_ms: int = 0, why: str = "") -> dict[str, Any]:

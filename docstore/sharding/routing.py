@@ -19,18 +19,21 @@ from typing import Any
 
 from bson.binary import Binary
 from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
 
 from docstore.bson import array_documents, document_to_python, get_field
 from docstore.sharding.chunks import Chunk, ChunkMap, InconsistentChunks, chunk_from_raw
 from docstore.sharding.key import Bound, ShardKey
 from docstore.sharding.partitioners import Partitioner
-from docstore.sharding.version import UNSHARDED, ShardVersion
+from docstore.sharding.version import DatabaseVersion, ShardVersion, unsharded_in
+
+_NEVER = Timestamp(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionRouting:
     """A sharded collection: what it is and where its chunks are. `partitioner`: of a column family's keyspace; None for
-    documents.
+    documents. `timestamp`: when it became sharded; that of a later incarnation is higher.
     """
 
     namespace: str
@@ -38,6 +41,7 @@ class CollectionRouting:
     unique: bool
     chunks: ChunkMap
     partitioner: Partitioner | None = None
+    timestamp: Timestamp = _NEVER
 
     @property
     def key(self) -> ShardKey:
@@ -51,19 +55,24 @@ class CollectionRouting:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Where a namespace lives. `primary` is None when the database is not known; `collection` None when unsharded."""
+    """Where a namespace lives. `primary` and `database` are None when the database is not known; `collection` is None
+    when unsharded.
+    """
 
     namespace: str
     primary: str | None
     collection: CollectionRouting | None
+    database: DatabaseVersion | None = None
 
     def version(self) -> ShardVersion:
-        """Of the collection; UNSHARDED when it is not sharded."""
-        return UNSHARDED if self.collection is None else self.collection.chunks.version
+        """Of the collection; when it is not sharded, that of the database."""
+        return unsharded_in(self.database) if self.collection is None else self.collection.chunks.version
 
     def shard_version(self, shard: str) -> ShardVersion:
         """What an operation sent to `shard` must carry."""
-        return UNSHARDED if self.collection is None else self.collection.chunks.shard_version(shard)
+        if self.collection is None:
+            return unsharded_in(self.database)
+        return self.collection.chunks.shard_version(shard)
 
 
 def routing_request(namespace: str, known: Routing | None) -> dict[str, Any]:
@@ -111,10 +120,10 @@ class RoutingRead:
         """
         namespace = self._namespace
         database = get_field(reply, "database")
-        primary = None if database is None else str(document_to_python(database[1])["primary"])
+        primary, version = (None, None) if database is None else _placed(document_to_python(database[1]))
         found = get_field(reply, "collection")
         if found is None:
-            return Routing(namespace, primary, None)
+            return Routing(namespace, primary, None, version)
         record = document_to_python(found[1])
         key, epoch = ShardKey.parse(record["key"]), record["lastmodEpoch"]
         self._add(reply, key, epoch)
@@ -124,11 +133,9 @@ class RoutingRead:
         name = record.get("partitioner")
         partitioner = None if name is None else Partitioner(name)
         unique = bool(record.get("unique", False))
-        return Routing(
-            namespace,
-            primary,
-            CollectionRouting(namespace, record["uuid"], unique, self._made(key, epoch), partitioner),
-        )
+        chunks = self._made(key, epoch)
+        collection = CollectionRouting(namespace, record["uuid"], unique, chunks, partitioner, record["timestamp"])
+        return Routing(namespace, primary, collection, version)
 
     def _add(self, reply: bytes, key: ShardKey, epoch: ObjectId) -> None:
         if _is_true(reply, "full"):
@@ -160,3 +167,7 @@ class RoutingRead:
 def _is_true(reply: bytes, name: str) -> bool:
     found = get_field(reply, name)
     return found is not None and found[1] == b"\1"
+
+
+def _placed(record: dict[str, Any]) -> tuple[str, DatabaseVersion]:
+    return str(record["primary"]), DatabaseVersion.from_document(record["version"])

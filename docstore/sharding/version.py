@@ -5,6 +5,9 @@ the moved chunk major+1|0 and, when the donor keeps chunks, one of them major+1|
 of its chunks (0|0 without chunks), that of the collection the highest of all. Creating a collection draws an epoch, so
 versions of different incarnations are never compared.
 
+What is not sharded goes by the version of its database, which every creation of a database draws anew: a router that
+knows an older database of the name is stale, like one that knows older chunks.
+
 A split moves no document, so two versions that differ only in the minor number give the same answer to every
 operation: `routes_like` ignores it.
 """
@@ -13,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
+from bson.binary import Binary
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
@@ -43,11 +48,40 @@ NO_CHUNKS = Lastmod(0, 0)
 FIRST = Lastmod(1, 0)
 
 
+class DatabaseVersion(NamedTuple):
+    """Which database of a name: `uuid` and `timestamp` are drawn with its creation, `last_mod` counts its primaries.
+
+    `{uuid, timestamp, lastMod}` in commands and in config.databases.
+    """
+
+    uuid: Binary
+    timestamp: Timestamp
+    last_mod: int
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> DatabaseVersion:
+        """TypeMismatch when it is something else."""
+        uuid, stamp, count = (document.get(name) for name in ("uuid", "timestamp", "lastMod"))
+        if not isinstance(uuid, Binary | UUID) or not isinstance(stamp, Timestamp) or not isinstance(count, int):
+            raise CommandError(Code.TypeMismatch, "a database version is {uuid, timestamp, lastMod}")
+        return cls(uuid if isinstance(uuid, Binary) else Binary.from_uuid(uuid), stamp, count)
+
+    def to_document(self) -> dict[str, Any]:
+        return {"uuid": self.uuid, "timestamp": self.timestamp, "lastMod": self.last_mod}
+
+    def __str__(self) -> str:
+        return f"{self.uuid.as_uuid()}|{self.timestamp.time}.{self.timestamp.inc}|{self.last_mod}"
+
+
 class ShardVersion(NamedTuple):
-    """The version of a collection on one shard, or of all of it; `{v: Timestamp, e: ObjectId}` in commands."""
+    """The version of a collection on one shard, or of all of it; `{v: Timestamp, e: ObjectId, [d]}` in commands.
+
+    `database`: of what is not sharded, and of nothing else.
+    """
 
     epoch: ObjectId
     lastmod: Lastmod
+    database: DatabaseVersion | None = None
 
     @property
     def major(self) -> int:
@@ -64,37 +98,66 @@ class ShardVersion(NamedTuple):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> ShardVersion:
-        """From `{v: Timestamp, e: ObjectId}`; TypeMismatch when it is something else."""
-        stamp, epoch = document.get("v"), document.get("e")
+        """From `{v: Timestamp, e: ObjectId, [d]}`; TypeMismatch when it is something else."""
+        stamp, epoch, database = document.get("v"), document.get("e"), document.get("d")
         if not isinstance(stamp, Timestamp) or not isinstance(epoch, ObjectId):
             raise CommandError(Code.TypeMismatch, "a shard version is {v: <timestamp>, e: <objectId>}")
-        return cls(epoch, Lastmod.from_timestamp(stamp))
+        known = None if database is None else DatabaseVersion.from_document(database)
+        return cls(epoch, Lastmod.from_timestamp(stamp), known)
 
     def to_document(self) -> dict[str, Any]:
-        return {"v": self.lastmod.to_timestamp(), "e": self.epoch}
+        body = {"v": self.lastmod.to_timestamp(), "e": self.epoch}
+        return body if self.database is None else {**body, "d": self.database.to_document()}
 
     def routes_like(self, other: ShardVersion) -> bool:
         """Whether an operation routed by one of the versions is placed right under the other."""
-        return self.epoch == other.epoch and self.lastmod.major == other.lastmod.major
+        same = self.epoch == other.epoch and self.lastmod.major == other.lastmod.major
+        return same and self.database == other.database
 
     def older_than(self, other: ShardVersion) -> bool:
         """Whether `other` is a later version of the same incarnation."""
         return self.epoch == other.epoch and self.lastmod < other.lastmod
 
     def __str__(self) -> str:
-        return f"{self.lastmod}||{self.epoch}"
+        return f"{self.lastmod}||{self.epoch}" if self.database is None else f"database {self.database}"
 
 
 UNSHARDED = ShardVersion(ZERO_EPOCH, NO_CHUNKS)
-"""What routers send, and shards expect, for a collection that is not sharded."""
+"""Of a collection that is not sharded, in a database that is not known."""
+STALE_CODES = frozenset((Code.StaleConfig, Code.StaleDbVersion, Code.StaleEpoch, Code.StaleShardVersion))
+"""With these a shard says that the sender's routing is not its own."""
+
+
+def unsharded_in(database: DatabaseVersion | None) -> ShardVersion:
+    """What routers send, and shards expect, for a collection of that database which is not sharded."""
+    return UNSHARDED if database is None else ShardVersion(ZERO_EPOCH, NO_CHUNKS, database)
 
 
 def stale_config(namespace: str, received: ShardVersion, wanted: ShardVersion | None, shard: str) -> CommandError:
-    """StaleConfig: the sender's routing differs from the shard's; `wanted` None when the shard knows none itself."""
+    """The sender's routing differs from the shard's; `wanted` None when the shard knows none itself.
+
+    StaleDbVersion where they differ in the database only, else StaleConfig.
+    """
+    if not received.sharded and (wanted is None or not wanted.sharded):
+        return _stale_database(namespace, received, wanted)
     extra: dict[str, Any] = {"ns": namespace, "vReceived": received.to_document(), "shardId": shard}
     if wanted is not None:
         extra["vWanted"] = wanted.to_document()
     known = "unknown" if wanted is None else str(wanted)
     return CommandError(
         Code.StaleConfig, f"version mismatch detected for {namespace}: received {received}, wanted {known}", extra=extra
+    )
+
+
+def _stale_database(namespace: str, received: ShardVersion, wanted: ShardVersion | None) -> CommandError:
+    database = namespace.partition(".")[0]
+    extra: dict[str, Any] = {"db": database}
+    if received.database is not None:
+        extra["vReceived"] = received.database.to_document()
+    if wanted is not None and wanted.database is not None:
+        extra["vWanted"] = wanted.database.to_document()
+    return CommandError(
+        Code.StaleDbVersion,
+        f"version mismatch detected for database {database}: received {received}, wanted {wanted or 'unknown'}",
+        extra=extra,
     )

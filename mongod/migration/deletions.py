@@ -139,7 +139,7 @@ class RangeDeleter:
 
     async def _check_not_owned(self, deletion: RangeDeletion) -> None:
         known = await self._shard_filter.refresh(deletion.namespace)
-        collection = known.routing.collection
+        collection = known.collection
         if collection is None or collection.uuid != deletion.uuid:
             return
         if collection.chunks.owns_any(self._shard_filter.shard_name, deletion.range):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from bson.binary import Binary
@@ -20,6 +21,7 @@ from docstore.log import component
 from docstore.net import Pool, ReplicaSetClient
 from docstore.node.node import DataNode
 from docstore.sharding.chunks import Chunk
+from docstore.sharding.ddl.operation import conflict
 from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import Migration, conflict_with
 from docstore.sharding.routing import CollectionRouting
@@ -34,6 +36,7 @@ from mongod.migration.tunables import Tunables
 
 LOG = component("SHARDING")
 _LOOK_SECONDS = 0.5
+_STARTING_SECONDS = 0.01
 
 
 class Shard:
@@ -45,11 +48,13 @@ class Shard:
         self.records = MigrationRecords(node)
         self.shard_filter = RangeShardFilter(node, pool, self)
         self.shard_filter.on_term = self._new_term
+        self.on_term: Callable[[], None] = lambda: None
+        """Called when this member is primary anew, after the migrations have been taken up."""
         self.deleter = RangeDeleter(node, self.records, self.shard_filter, tunables)
         self.recipient = RecipientDriver(self)
         self.identity: ShardIdentity | None = None
         self.making_families = asyncio.Lock()
-        self._pool = pool
+        self.pool = pool
         self._config: ConfigServers | None = None
         self._donations: dict[bytes, tuple[DonorDriver, asyncio.Task[None]]] = {}
         self._closing: set[asyncio.Future[None]] = set()
@@ -90,7 +95,7 @@ class Shard:
                 closing = asyncio.ensure_future(self._config.close())
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)
-            self._config = None if identity is None else ConfigServers(identity, self._pool)
+            self._config = None if identity is None else ConfigServers(identity, self.pool)
 
     def config_servers(self) -> ConfigServers:
         """NotYetInitialized before the shard was added to a cluster."""
@@ -114,7 +119,7 @@ class Shard:
     async def client_of(self, shard: str) -> ReplicaSetClient:
         """A client of another shard; the caller closes it. ShardNotFound."""
         set_name, _, hosts = (await self.config_servers().shard_host(shard)).partition("/")
-        return ReplicaSetClient(hosts.split(","), set_name, self._pool)
+        return ReplicaSetClient(hosts.split(","), set_name, self.pool)
 
     # Terms
 
@@ -138,6 +143,7 @@ class Shard:
             LOG.info("Migration resumed", ns=coordinator.migration.namespace, decision=str(coordinator.decision))
             self._run(donation, donation.begin_resumed(coordinator.decision))
         self.deleter.changed()
+        self.on_term()
 
     # Donor
 
@@ -149,7 +155,7 @@ class Shard:
         """
         self.shard_filter.forget(namespace)
         known = await self.shard_filter.refresh(namespace)
-        collection = known.routing.collection
+        collection = known.collection
         if collection is None or collection.epoch != epoch:
             raise CommandError(Code.StaleEpoch, f"{namespace} is not sharded under the epoch {epoch}")
         bounds = collection.key.range(raw_min, raw_max)
@@ -175,7 +181,7 @@ class Shard:
         return None
 
     async def _begin_move(self, collection: CollectionRouting, chunk: Chunk, to: str) -> DonorDriver:
-        self.check_free()
+        self.check_free(collection.namespace)
         migration = Migration(
             id=Binary(uuid.uuid4().bytes, 4),
             namespace=collection.namespace,
@@ -207,22 +213,37 @@ class Shard:
 
         task.add_done_callback(ended)
 
-    def donation_conflict(self) -> CommandError | None:
-        """ConflictingOperationInProgress while this shard gives a chunk away, or is about to."""
+    def donation_conflict(self, namespace: str) -> CommandError | None:
+        """ConflictingOperationInProgress while this shard gives a chunk away, or is about to, or while the collection
+        is held.
+        """
         for donation, _ in self._donations.values():
             if not donation.decided:
                 return conflict_with(donation.migration)
         if self._starting:
             return CommandError(Code.ConflictingOperationInProgress, "a migration begins here just now")
-        return None
+        return self.shard_filter.holds.conflict(namespace)
 
-    def check_free(self) -> None:
-        """ConflictingOperationInProgress while a migration runs here."""
-        conflict = self.donation_conflict()
+    def check_free(self, namespace: str) -> None:
+        """ConflictingOperationInProgress while a migration runs here, or while the collection is held."""
+        conflict = self.donation_conflict(namespace)
         if conflict is None and self.recipient.running is not None:
             conflict = conflict_with(self.recipient.running)
         if conflict is not None:
             raise conflict
+
+    async def end_migrations(self, held: str) -> None:
+        """Return when no chunk of a namespace or database is being given away here: what can be given up is."""
+        while self._starting:
+            await asyncio.sleep(_STARTING_SECONDS)
+        concerned = [
+            donation
+            for donation, _ in self._donations.values()
+            if not donation.decided and conflict(held, donation.migration.namespace)
+        ]
+        for donation in concerned:
+            donation.give_up(f"{held} is held for a change of its definition")
+            await asyncio.wait([donation.finished])
 
     def check_not_moving(self, namespace: str, bounds: KeyRange) -> None:
         """ConflictingOperationInProgress while a chunk that overlaps is being moved away."""

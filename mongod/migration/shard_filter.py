@@ -5,6 +5,8 @@ Always true:
 * an operation that carries a shard version runs only under a routing in which this shard has that version, and sees
   only documents of ranges that the shard owns in it;
 * an unsharded collection is served only by the primary shard of its database;
+* what was dropped here is not served again, whoever still shows it: the durable documents of
+  `docstore.sharding.ddl.incarnations` say which incarnations are gone;
 * what this shard believes of its own ownership is never older than the last migration that it gave away: the durable
   document in `config.cache.collections` holds the least version, and an older routing, read from a config server that
   lags, is not used;
@@ -23,9 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from bson.objectid import ObjectId
-
-from docstore.bson import document_to_python, from_python
+from docstore.bson import document_to_python
 from docstore.collection.unit_of_work import Commit
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.path_predicates import Call, Ranges
@@ -38,11 +38,14 @@ from docstore.node.shard_filter import MustWait, Owned
 from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding.chunks import ChunkMap
+from docstore.sharding.ddl.incarnations import DATABASES, is_dropped
 from docstore.sharding.post_images import PostImages
-from docstore.sharding.routing import Routing
+from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import KeyRanges
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
+from mongod.migration.critical_section import CriticalSection
+from mongod.migration.holds import Holds, stored_document
 from mongod.migration.identity import ShardIdentity
 from mongod.migration.records import ROUTING_SIGNALS
 from mongod.migration.statements import Hold, RunningStatements
@@ -67,36 +70,29 @@ class Membership(Protocol):
         """Errors: NotYetInitialized."""
 
 
-class CriticalSection:
-    """Operations on one collection wait for its end; reads too once `reads` is set."""
-
-    def __init__(self) -> None:
-        self.reads = False
-        self._ended = asyncio.Event()
-
-    async def wait(self) -> None:
-        await self._ended.wait()
-
-    def end(self) -> None:
-        self._ended.set()
-
-
 class FilteringMetadata:
     """The routing of one namespace as this shard uses it; `accepted` are encoded versions that were found right.
 
-    `foreign`: the collection is not sharded and its database lives on another shard, or nowhere.
+    `foreign`: the collection is not sharded and its database lives on another shard, or nowhere; or what the routing
+    shows has been dropped.
     """
 
-    def __init__(self, routing: Routing, shard: str) -> None:
+    def __init__(self, routing: Routing, shard: str, *, dropped: bool = False) -> None:
         self.routing = routing
         self.version = routing.shard_version(shard)
-        self.foreign = routing.collection is None and routing.primary != shard
+        self.dropped = dropped
+        self.foreign = dropped or (routing.collection is None and routing.primary != shard)
         self.owned: Predicate | None = Always(False) if self.foreign else _filter_of(routing, shard)
         self.accepted: set[bytes] = set()
         self.post_images: PostImages | None = None
         collection = routing.collection
         if collection is not None and collection.partitioner is None:
             self.post_images = PostImages(collection.key, self.owned)
+
+    @property
+    def collection(self) -> CollectionRouting | None:
+        """The sharded collection, while it has not been dropped."""
+        return None if self.dropped else self.routing.collection
 
 
 class RangeShardFilter:
@@ -111,9 +107,10 @@ class RangeShardFilter:
         self._known: dict[str, FilteringMetadata] = {}
         self._base: dict[str, Routing] = {}
         self._forgotten: dict[str, int] = {}
-        self._dropped: dict[str, ObjectId] = {}
         self._refreshing: dict[str, asyncio.Task[FilteringMetadata]] = {}
         self._sections: dict[str, CriticalSection] = {}
+        self.holds = Holds(node)
+        self.holds.on_end = self._released
         self._term = -1
         self.statements = RunningStatements()
         self.on_term: Callable[[], None] = lambda: None
@@ -121,6 +118,7 @@ class RangeShardFilter:
 
     async def stop(self) -> None:
         self._unsubscribe()
+        self.holds.stop()
         tasks = list(self._refreshing.values())
         for task in tasks:
             task.cancel()
@@ -133,8 +131,8 @@ class RangeShardFilter:
         oplog = self._node.store.oplog
         if oplog is not None and oplog.term != self._term:
             self.settle_term()
-        if self._sections:
-            section = self._sections.get(namespace)
+        if self._sections or self.holds.sections:
+            section = self._sections.get(namespace) or self.holds.section(namespace)
             if section is not None and (write or (section.reads and shard_version is not None)):
                 raise MustWait(section.wait)
         if shard_version is None:
@@ -175,8 +173,7 @@ class RangeShardFilter:
     async def _check_fresh(self, namespace: str, received: ShardVersion) -> None:
         """Read the routing anew; who waited for this enters again afterwards."""
         known = await self.refresh(namespace)
-        dropped = self._dropped.get(namespace) == received.epoch
-        if known.foreign or dropped or not received.routes_like(known.version):
+        if known.foreign or not received.routes_like(known.version):
             raise stale_config(namespace, received, known.version, self.shard_name)
 
     @property
@@ -197,6 +194,7 @@ class RangeShardFilter:
         self._term = oplog.term
         for namespace, section in list(self._sections.items()):
             self.unblock(namespace, section)
+        self.holds.load()
         self.on_term()
 
     async def known(self, namespace: str) -> FilteringMetadata | None:
@@ -231,11 +229,17 @@ class RangeShardFilter:
         self._forgotten[namespace] = self._forgotten.get(namespace, 0) + 1
         self._known.pop(namespace, None)
 
-    def dropped(self, namespace: str, epoch: ObjectId) -> None:
-        """The collection of this epoch is being dropped: it is stale from now on, whatever the config servers say."""
-        self._dropped[namespace] = epoch
-        self._base.pop(namespace, None)
-        self.forget(namespace)
+    def forget_database(self, database: str) -> None:
+        """The same for all that is in a database."""
+        for namespace in {*self._known, *self._base, *self._refreshing}:
+            if split_namespace(namespace)[0] == database:
+                self.forget(namespace)
+
+    def _released(self, held: str) -> None:
+        if "." in held:
+            self.forget(held)
+        else:
+            self.forget_database(held)
 
     async def refresh(self, namespace: str) -> FilteringMetadata:
         """Read the routing from the config servers; one read at a time for each namespace."""
@@ -254,10 +258,10 @@ class RangeShardFilter:
             if self._too_old(routing):
                 await asyncio.sleep(_LAG_SECONDS)
                 continue
+            if _shows_dropped(self._node, routing):
+                return FilteringMetadata(routing, self.shard_name, dropped=True)
             self._base[namespace] = routing
             known = FilteringMetadata(routing, self.shard_name)
-            if known.routing.collection is not None and self._dropped.get(namespace) == known.version.epoch:
-                return known
             if generation == self._forgotten.get(namespace, 0):
                 self._known[namespace] = known
                 return known
@@ -265,11 +269,12 @@ class RangeShardFilter:
 
     def _too_old(self, routing: Routing) -> bool:
         """Whether this shard has given away chunks that the routing still shows as its own."""
-        signals = self._node.store.collection(ROUTING_SIGNALS)
-        found = None if signals is None else signals.by_id(self._node.engine, from_python(routing.namespace))
+        found = stored_document(self._node, ROUTING_SIGNALS, routing.namespace)
         if found is None or routing.collection is None:
             return False
-        signal = document_to_python(found[1])
+        signal = document_to_python(found)
+        if "epoch" not in signal:
+            return False
         least = Lastmod.from_timestamp(signal["lastRefreshedCollectionVersion"])
         return signal["epoch"] == routing.collection.epoch and routing.collection.chunks.version.lastmod < least
 
@@ -295,14 +300,14 @@ class RangeShardFilter:
             await replication.wait_oplog(applied.timestamp, 0.5)
 
     def _committed(self, commit: Commit) -> None:
-        """Watch this member's own writes, replicated ones included, for what makes routing stale."""
+        """Watch this member's own writes, replicated ones included, for what makes routing stale. Changes of the local
+        catalog are none of that: what of it changes routing too writes one of these documents.
+        """
         for change in commit.changes:
-            if change.op == "c":
-                database = split_namespace(change.ns)[0]
-                for namespace in [known for known in self._known if split_namespace(known)[0] == database]:
-                    self.forget(namespace)
-            elif change.ns == ROUTING_SIGNALS and change.after is not None:
+            if change.ns == ROUTING_SIGNALS and change.after is not None:
                 self.forget(document_to_python(change.after)["_id"])
+            elif change.ns == DATABASES and change.after is not None:
+                self.forget_database(document_to_python(change.after)["_id"])
 
 
 def _filter_of(routing: Routing, shard: str) -> Predicate | None:
@@ -322,3 +327,16 @@ def _owns(chunks: ChunkMap, shard: str, document: bytes) -> bool:
     """Whether the document is in a chunk of the shard; one whose shard key runs into an array is in none."""
     key = chunks.key.pattern.plain_key(document)
     return key is not None and chunks.chunk_at(key).shard == shard
+
+
+def _shows_dropped(node: DataNode, routing: Routing) -> bool:
+    """Whether the routing shows what was dropped here."""
+    collection = stored_document(node, ROUTING_SIGNALS, routing.namespace)
+    database = stored_document(node, DATABASES, split_namespace(routing.namespace)[0])
+    if collection is None and database is None:
+        return False
+    return is_dropped(
+        routing,
+        None if collection is None else document_to_python(collection),
+        None if database is None else document_to_python(database),
+    )

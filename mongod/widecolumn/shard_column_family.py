@@ -12,6 +12,7 @@ The primary shard of the keyspace does it, in an order in which no row comes to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,7 +21,7 @@ from bson.binary import Binary
 from docstore.bson import document_to_python
 from docstore.collection.catalog.options import CollectionOptions, options_of
 from docstore.commands.context import Context
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from docstore.node.node import node_of
 from docstore.sharding import requests
@@ -28,6 +29,7 @@ from docstore.sharding.token_ring import SHARD_KEY
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.node.keyspaces import MARK, wide_of
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema, check_change
+from mongod.ddl.coordinators import coordinators_of
 from mongod.migration.shard import Shard, shard_of
 
 HOLD_SECONDS = 10.0
@@ -41,13 +43,16 @@ async def change_spread(
 
     Errors: those of `act`, of the config servers and of the other shards.
     """
-    shard, wide = shard_of(context), wide_of(node_of(context))
-    async with shard.making_families:
+    shard, wide, coordinators = shard_of(context), wide_of(node_of(context)), coordinators_of(context)
+    async with shard.making_families, AsyncExitStack() as claims:
         check_change(context, act)
         identities: dict[str, UUID] = {}
         for keyspace, family in families:
+            namespace = f"{keyspace.name}.{family.name}"
             if wide.find(keyspace.name, family.name) is None:
-                identities[f"{keyspace.name}.{family.name}"] = await _prepare(shard, keyspace, family)
+                await coordinators.drop_if_sharded(context, namespace)
+                await claims.enter_async_context(coordinators.alone(context, namespace))
+                identities[namespace] = await _prepare(shard, keyspace, family)
         return await change_schema(context, act, identities)
 
 
@@ -55,10 +60,12 @@ async def _prepare(shard: Shard, keyspace: Keyspace, family: ColumnFamily) -> UU
     namespace = f"{keyspace.name}.{family.name}"
     shard.node.replication.check_write()
     config = shard.config_servers()
-    await config.command(requests.drop_collection(namespace))
+    version = (await shard.shard_filter.refresh(namespace)).routing.database
+    if version is None:
+        raise CommandError(Code.NamespaceNotFound, f"the database of {namespace} has been dropped")
     identity = uuid4()
     commit = requests.commit_shard_collection(
-        namespace, SHARD_KEY, False, Binary.from_uuid(identity), shard.name,
+        namespace, SHARD_KEY, False, Binary.from_uuid(identity), shard.name, version,
         partitioner=keyspace.partitioner.name, spread=True,
     )  # fmt: skip
     answer = document_to_python(await config.command(commit))
@@ -84,7 +91,7 @@ async def copy_definition(context: Context, keyspace: str, name: str) -> None:
 
 async def drop_everywhere(context: Context, namespace: str) -> None:
     """Have the other shards drop a column family that is not here any more."""
-    await shard_of(context).config_servers().command(requests.drop_collection(namespace))
+    await coordinators_of(context).drop_if_sharded(context, namespace)
 
 
 async def _have_held(

@@ -8,12 +8,12 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import CREATE_INDEXES
 from mongos.router import router_of
-from mongos.routing.broadcast import to_holders, with_raw
+from mongos.routing.broadcast import on_all_or_none
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     await router_of(context).ensure_database(context.namespace)
-    return with_raw(await to_holders(context))
+    return await on_all_or_none(context)
 
 
 COMMAND = CREATE_INDEXES.command(run)

@@ -7,10 +7,10 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import DROP
-from docstore.sharding import requests
+from docstore.sharding.ddl.requests import drop_collection
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.broadcast import require_database
+from mongos.routing.broadcast import coordinated, require_database
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import documents_only, primary_of
 
@@ -23,7 +23,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any] | bytes:
         require_database(routing)
         documents_only(context, routing)
         if routing.collection is not None:
-            await router.config.command("admin", requests.drop_collection(context.namespace), repeatable=True)
+            await coordinated(context, routing, drop_collection(context.namespace, routing.collection.uuid))
             return {"ns": context.namespace}
         (answer,) = await router.ask(context, routing, [primary_of(routing)], forwarded(context.raw), repeatable=False)
         return answer.relayed()

@@ -9,19 +9,15 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import DROP_DATABASE
 from docstore.errors import Code, CommandError
-from docstore.sharding import requests
-from mongos.router import router_of
+from mongos.routing.broadcast import drop_whole_database
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = router_of(context)
     if args.value is None or to_python(args.value) != 1:
         raise CommandError(5255100, "dropDatabase takes the value 1")
     if context.db in ("admin", "config"):
         raise CommandError(Code.IllegalOperation, f"Cannot drop the {context.db} database")
-    answer = await router.config.command("admin", requests.drop_database(context.db), repeatable=True)
-    router.cache.forget_database(context.db)
-    return {"dropped": context.db} if answer.decoded()["dropped"] else {}
+    return {"dropped": context.db} if await drop_whole_database(context, context.db) else {}
 
 
 COMMAND = DROP_DATABASE.command(run)

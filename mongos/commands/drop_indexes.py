@@ -7,11 +7,11 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import DROP_INDEXES
-from mongos.routing.broadcast import to_holders, with_raw
+from mongos.routing.broadcast import on_all_or_none
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    return with_raw(await to_holders(context))
+    return await on_all_or_none(context)
 
 
 COMMAND = DROP_INDEXES.command(run)

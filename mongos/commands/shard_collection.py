@@ -11,8 +11,9 @@ from docstore.namespace import split_namespace
 from docstore.query.value.collation import parse_collation
 from docstore.sharding import requests
 from docstore.sharding.key import ShardKey
+from docstore.sharding.routing import Routing
 from mongos.router import router_of
-from mongos.routing.targeting import primary_of
+from mongos.routing.broadcast import coordinated
 
 
 async def run(context: Context, args: Arguments) -> bytes:
@@ -29,12 +30,14 @@ async def run(context: Context, args: Arguments) -> bytes:
             Code.AlreadyInitialized,
             f"sharding already enabled for collection {namespace} with options {routing.collection.key.document()}",
         )
-    primary = await router.shards.get(primary_of(routing))
-    answer = await primary.command(
-        "admin", requests.shard_collection(namespace, key.document(), args["unique"]), repeatable=True
-    )
+    command = requests.shard_collection(namespace, key.document(), args["unique"])
+
+    async def attempt(routing: Routing) -> bytes:
+        return (await coordinated(context, routing, command)).relayed()
+
+    reply: bytes = await router.cache.routed(namespace, attempt)
     await router.cache.refresh(namespace)
-    return answer.relayed()
+    return reply
 
 
 COMMAND = Command(

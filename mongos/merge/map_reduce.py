@@ -23,7 +23,6 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.values import string_value
 from docstore.sharding.requests import merge_temporary
 from docstore.sharding.routing import Routing
-from docstore.sharding.version import UNSHARDED
 from mongos.merge.output import Merging, OutOutput, on_primary
 from mongos.merge.pipelines import Request, open_pipeline
 from mongos.router import router_of
@@ -80,7 +79,7 @@ class _Merged:
 
     async def write(self, documents: list[bytes]) -> None:
         shard = await router_of(self._context).shards.get(primary_of(self._routing))
-        body = versioned(bson.encode({"insert": self._made}), UNSHARDED)
+        body = versioned(bson.encode({"insert": self._made}), self._routing.version())
         database, deadline = self._output.database, self._context.deadline
         reply = await shard.command(database, body, sequences={"documents": documents}, deadline=deadline)
         for error in reply.decoded().get("writeErrors", ()):

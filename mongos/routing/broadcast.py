@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
+from docstore.sharding.ddl.requests import change_collection, drop_database
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.requests import ShardReply, forwarded, whole_request
@@ -29,6 +31,42 @@ async def to_holders(context: Context, *, repeatable: bool = True) -> list[Shard
     return await router_of(context).routed(context, attempt)
 
 
+async def on_all_or_none(context: Context, *, repeatable: bool = True) -> dict[str, Any]:
+    """A change of indexes or options: of a sharded collection on all the shards that hold it, or on none.
+
+    Errors: that of the first shard that refused, with `raw` where there are several; NamespaceNotFound without a
+    database.
+    """
+    body = forwarded(whole_request(context))
+
+    async def attempt(routing: Routing) -> dict[str, Any]:
+        if routing.collection is None:
+            shards = [primary_of(routing)]
+            (answer,) = await router_of(context).ask(context, routing, shards, body, repeatable=repeatable)
+            return answer.decoded()
+        command = change_collection(context.namespace, routing.collection.epoch, body)
+        try:
+            reply = (await coordinated(context, routing, command)).decoded()
+        except CommandError as error:
+            replies = error.extra.pop("shards", {})
+            if len(replies) > 1:
+                error.extra["raw"] = await _by_host(context, replies)
+            raise
+        replies = reply["shards"]
+        failed = next((each for each in replies.values() if not each["ok"]), None)
+        if failed is not None:
+            raise CommandError(failed["code"], failed["errmsg"], extra={"raw": await _by_host(context, replies)})
+        first = {name: value for name, value in next(iter(replies.values())).items() if name != "ok"}
+        return first if len(replies) == 1 else {"raw": await _by_host(context, replies), **first}
+
+    return await router_of(context).routed(context, attempt)
+
+
+async def _by_host(context: Context, replies: Mapping[str, Any]) -> dict[str, Any]:
+    shards = router_of(context).shards
+    return {(await shards.get(name)).host: reply for name, reply in replies.items()}
+
+
 async def to_primary(context: Context, what: str, *, repeatable: bool = False) -> bytes:
     """The command to the primary shard; refused for sharded collections."""
     body = forwarded(whole_request(context))
@@ -41,11 +79,34 @@ async def to_primary(context: Context, what: str, *, repeatable: bool = False) -
     return await router_of(context).routed(context, attempt)
 
 
-def with_raw(answers: list[ShardReply]) -> dict[str, Any]:
-    """One reply of several: each shard's under `raw`, by its address; the fields of the first besides."""
-    if len(answers) == 1:
-        return answers[0].decoded()
-    return {"raw": {answer.address: answer.decoded() for answer in answers}, **answers[0].decoded()}
+async def coordinated(context: Context, routing: Routing, command: Mapping[str, Any]) -> ShardReply:
+    """A DDL operation that concerns several shards, as the primary shard of the database carries it out.
+
+    Sent again it joins itself, or finds that there is nothing left to do. It gets what is left of the request's time.
+    """
+    router = router_of(context)
+    shard = await router.shards.get(primary_of(routing))
+    if context.max_time_ms and context.deadline is not None:
+        command = {**command, "maxTimeMS": max(int((context.deadline - router.clock()) * 1000), 1)}
+    return await shard.command("admin", command, repeatable=True, deadline=context.deadline)
+
+
+async def drop_whole_database(context: Context, database: str) -> bool:
+    """Drop a database everywhere; false when there is none of that name."""
+    router, about = router_of(context), f"{database}.$cmd"
+
+    async def attempt(routing: Routing) -> bool:
+        if routing.database is None:
+            return False
+        answer = await coordinated(context, routing, drop_database(database, routing.database))
+        dropped: bool = answer.decoded()["dropped"]
+        return dropped
+
+    await router.cache.refresh(about)
+    try:
+        return await router.cache.routed(about, attempt)
+    finally:
+        router.cache.forget_database(database)
 
 
 def require_database(routing: Routing) -> None:

@@ -14,15 +14,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from docstore.errors import Code, CommandError
+from docstore.errors import CommandError
 from docstore.namespace import split_namespace
 from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, RoutingRead
-from docstore.sharding.version import ShardVersion
+from docstore.sharding.version import STALE_CODES, ShardVersion
 from mongos.routing.shards import CONFIG, Shard
 
 MAX_ATTEMPTS = 30
-_STALE = frozenset((Code.StaleConfig, Code.StaleEpoch, Code.StaleShardVersion))
 _ON_CONFIG_SERVERS = frozenset(("admin", "config"))
 T = TypeVar("T")
 
@@ -89,7 +88,7 @@ class RoutingCache:
             try:
                 return await operation(routing)
             except CommandError as error:
-                if error.code not in _STALE or attempt == MAX_ATTEMPTS - 1:
+                if error.code not in STALE_CODES or attempt == MAX_ATTEMPTS - 1:
                     raise
             await self.settle(namespace, routing, attempt)
         raise AssertionError("unreachable")
@@ -109,4 +108,4 @@ def version_for(routing: Routing, shard: str) -> ShardVersion | None:
 
 def is_stale(code: int) -> bool:
     """Whether an error says that the routing was out of date."""
-    return code in _STALE
+    return code in STALE_CODES

@@ -15,10 +15,12 @@ from docstore.commands.concerns import ReadPreference
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
+from docstore.sharding.ddl.requests import drop_collection
 from docstore.sharding.routing import Routing
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.model.errors import family_absent
 from docstore.widecolumn.model.executor import StoredFamily
+from mongos.routing.broadcast import coordinated, drop_whole_database
 from mongos.routing.requests import ShardReply
 from mongos.routing.shards import Shard
 from mongos.routing.targeting import primary_of
@@ -115,8 +117,7 @@ class RouterSchema(ShardRequests):
 
     async def drop_keyspace(self, name: str) -> None:
         """On all shards, and what the config servers know of its database."""
-        await self.router.config.command("admin", requests.drop_database(name), repeatable=True)
-        self.router.cache.forget_database(name)
+        await drop_whole_database(self._context, name)
         self.changed(name)
 
     async def create_family(self, keyspace: str, family: ColumnFamily) -> StoredFamily:
@@ -170,7 +171,7 @@ class RouterSchema(ShardRequests):
             home = home_of(routing)
             await self._stored_family(keyspace, name, home)
             if routing.collection is not None:
-                await self.router.config.command("admin", requests.drop_collection(namespace), repeatable=True)
+                await coordinated(self._context, routing, drop_collection(namespace, routing.collection.uuid))
                 return
             await self.ask(routing, [home], bson.encode({"dropColumnFamily": name}), repeatable=False)
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from docstore.bson import array_value, from_python
-from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
-from docstore.collection.collection import Collection, Index
-from docstore.collection.index.spec import ID_INDEX_NAME
+from docstore.bson.walk import Value
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import DROP_INDEXES
-from docstore.commands.values import text_of
-from docstore.errors import Code, CommandError
-from docstore.kernel.keys.encoding import encode_key
 from docstore.node.ddl.catalog_changes import change, existing
+from docstore.node.ddl.index_choice import chosen_indexes, drops_all
 from docstore.node.node import node_of
-from docstore.query.value.values import TYPE_NAMES, display
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -29,64 +23,12 @@ async def run(context: Context, arguments: Arguments) -> Result:
     def act(unit: WriteUnitOfWork) -> None:
         collection = existing(context, context.namespace)
         reply["nIndexesWas"] = len(collection.indexes)
-        if asked in _ALL:
+        if drops_all(asked):
             reply["msg"] = "non-_id indexes dropped for collection"
-        for index in _chosen(collection, asked):
+        for index in chosen_indexes(collection, asked):
             store.drop_index(unit, collection, index.name)
 
     return await change(context, reply, act)
 
-
-def _chosen(collection: Collection, asked: Value) -> list[Index]:
-    code, data = asked
-    if code == STRING:
-        return _by_names(collection, [text_of(data)])
-    if code == ARRAY:
-        members = values(data)
-        for place, (kind, _) in enumerate(members):
-            if kind != STRING:
-                raise CommandError(
-                    Code.TypeMismatch,
-                    f"BSON field 'dropIndexes.index.{place}' is the wrong type '{TYPE_NAMES[kind]}', "
-                    "expected type 'string'",
-                )
-        return _by_names(collection, [text_of(name) for _, name in members])
-    if code != OBJECT:
-        raise CommandError(
-            Code.TypeMismatch,
-            f"BSON field 'dropIndexes.index' is the wrong type '{TYPE_NAMES[code]}', expected types '[string, object]'",
-        )
-    found = [index for index in collection.indexes.values() if index.key_id == encode_key(asked)]
-    if not found:
-        raise CommandError(Code.IndexNotFound, f"can't find index with key: {display(asked)}")
-    if len(found) > 1:
-        raise CommandError(
-            Code.AmbiguousIndexKeyPattern,
-            f"{len(found)} indexes found for key: {display(asked)}, identify by name instead",
-        )
-    return [_droppable(found[0])]
-
-
-def _by_names(collection: Collection, names: list[str]) -> list[Index]:
-    if names == ["*"]:
-        return [index for index in collection.indexes.values() if not index.is_id]
-    return [_named(collection, name) for name in dict.fromkeys(names)]
-
-
-def _named(collection: Collection, name: str) -> Index:
-    index = collection.indexes.get(name)
-    if index is None:
-        raise CommandError(Code.IndexNotFound, f"index not found with name [{name}]")
-    return _droppable(index)
-
-
-def _droppable(index: Index) -> Index:
-    if index.name == ID_INDEX_NAME:
-        raise CommandError(Code.InvalidOptions, "cannot drop _id index")
-    return index
-
-
-_STAR = from_python("*")
-_ALL = (_STAR, array_value([_STAR]))
 
 COMMAND = DROP_INDEXES.command(run)

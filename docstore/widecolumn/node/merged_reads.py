@@ -19,13 +19,14 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from docstore.commands.context import Context
-from docstore.errors import Code, CommandError
+from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import family_prefix
 from docstore.net import NetworkError
 from docstore.node.node import DataNode
 from docstore.optime import OpTime
 from docstore.replicaset.replicaset import ReplicaSet
+from docstore.sharding.version import STALE_CODES
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import read_timed_out
 from docstore.widecolumn.model.executor import RecordPage
@@ -133,7 +134,7 @@ class Quorum:
                     try:
                         answers.append(task.result())
                     except (NetworkError, CommandError) as error:
-                        moved = isinstance(error, CommandError) and error.code == Code.StaleConfig
+                        moved = isinstance(error, CommandError) and error.code in STALE_CODES
                         if task is own or moved:
                             raise
                         if asked[task] not in failed:

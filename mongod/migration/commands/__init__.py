@@ -6,7 +6,6 @@ from docstore.commands.declaration import Command
 from mongod.migration.commands import (
     add_shard,
     check_sharding_index,
-    drop_collection,
     get_shard_version,
     hold_column_family,
     move_range,
@@ -16,15 +15,14 @@ from mongod.migration.commands import (
     recv_chunk_start,
     recv_chunk_statements,
     recv_chunk_status,
-    shard_collection,
     split_chunk,
     split_vector,
 )
 
 _MODULES = (
-    add_shard, check_sharding_index, drop_collection, get_shard_version, hold_column_family, move_range,
-    recv_chunk_commit, recv_chunk_documents, recv_chunk_resolve, recv_chunk_start, recv_chunk_statements,
-    recv_chunk_status, shard_collection, split_chunk, split_vector,
+    add_shard, check_sharding_index, get_shard_version, hold_column_family, move_range, recv_chunk_commit,
+    recv_chunk_documents, recv_chunk_resolve, recv_chunk_start, recv_chunk_statements, recv_chunk_status, split_chunk,
+    split_vector,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

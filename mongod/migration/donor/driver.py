@@ -48,11 +48,11 @@ from docstore.sharding.donor import (
 )
 from docstore.sharding.migration import Decision, Migration
 from mongod.migration.changes import log_change
+from mongod.migration.critical_section import CriticalSection
 from mongod.migration.donor import config_commit, persistence
 from mongod.migration.donor.cloning import Cloning
 from mongod.migration.donor.persistence import NoLongerPrimary
 from mongod.migration.donor.recipient_link import RecipientLink
-from mongod.migration.shard_filter import CriticalSection
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard
@@ -75,6 +75,8 @@ class DonorDriver:
         self._cloning = Cloning(shard.node, migration, self._recipient)
         self._section: CriticalSection | None = None
         self._statements_end: float | None = None
+        self._given_up = asyncio.Event()
+        self._given_up_for = ""
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.finished.add_done_callback(lambda future: future.exception())
 
@@ -82,6 +84,11 @@ class DonorDriver:
     def decided(self) -> bool:
         """Whether another migration may begin: what is left is to tell and to forget."""
         return self.finished.done()
+
+    def give_up(self, reason: str) -> None:
+        """Abort it, unless it is being committed: what is waited for is waited for no longer."""
+        self._given_up_for = reason
+        self._given_up.set()
 
     def begin_resumed(self, decision: Decision | None) -> list[Effect]:
         """The first effects of a donation found on disk; those that block operations have been carried out."""
@@ -130,7 +137,7 @@ class DonorDriver:
 
     async def _carry_out(self, effect: Effect) -> Event | None:
         try:
-            return await self._do(effect)
+            return await self._unless_given_up(effect) if self._core.undecided else await self._do(effect)
         except NetworkError as error:
             failure = CommandError(Code.HostUnreachable, str(error))
         except CommandError as error:
@@ -140,6 +147,21 @@ class DonorDriver:
         assert self._core.undecided, f"{effect} failed in {self._state}: {failure}"
         LOG.info("Migration given up", ns=self.migration.namespace, state=self._state, reason=failure.message)
         return Failed(failure.message)
+
+    async def _unless_given_up(self, effect: Effect) -> Event | None:
+        doing = asyncio.ensure_future(self._do(effect))
+        told = asyncio.ensure_future(self._given_up.wait())
+        try:
+            await asyncio.wait((doing, told), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+            if not doing.done():
+                doing.cancel()
+                await asyncio.wait((doing,))
+        if doing.cancelled():
+            return Failed(self._given_up_for)
+        event = doing.result()
+        return event if event is None or not self._given_up.is_set() else Failed(self._given_up_for)
 
     async def _do(self, effect: Effect) -> Event | None:
         cloning = self._cloning

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
+from docstore.sharding.ddl.incarnations import DROPPED_UNTIL
 from docstore.sharding.migration import COORDINATORS, RANGE_DELETIONS, Coordinator, Decision, Migration, RangeDeletion
 from docstore.sharding.version import Lastmod
 from mongod.migration.changes import log_change
+from mongod.migration.holds import stored_document
 from mongod.migration.records import ROUTING_SIGNALS
 
 if TYPE_CHECKING:
@@ -45,6 +48,9 @@ def raise_routing_floor(shard: Shard, migration: Migration, version: Lastmod) ->
         "lastRefreshedCollectionVersion": version.to_timestamp(),
         "migration": migration.id,
     }
+    known = stored_document(shard.node, ROUTING_SIGNALS, migration.namespace)
+    if known is not None and DROPPED_UNTIL in (before := document_to_python(known)):
+        signal[DROPPED_UNTIL] = before[DROPPED_UNTIL]
     _write(shard, (ROUTING_SIGNALS, signal))
 
 

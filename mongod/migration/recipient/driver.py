@@ -99,7 +99,7 @@ class RecipientDriver:
 
     async def start(self, migration: Migration, definition: Definition) -> Status:
         shard = self._shard
-        name, conflict = shard.name, shard.donation_conflict()
+        name, conflict = shard.name, shard.donation_conflict(migration.namespace)
         status: Status = await self._ask(
             lambda token: Start(token=token, migration=migration, definition=definition, shard=name, conflict=conflict)
         )
@@ -218,13 +218,13 @@ class RecipientDriver:
             case ReadRouting():
                 return await preparation.read_routing(shard, work)
             case MakeCollection(migration, definition):
-                preparation.make_collection(node, migration, definition)
+                preparation.make_collection(shard, migration, definition)
             case HoldColumnFamily(migration, definition):
                 preparation.hold_column_family(node, migration, definition)
             case CheckCollection(migration):
                 collection_of(node, migration)
             case BuildIndexes(migration, definition):
-                await preparation.build_indexes(node, migration, definition)
+                await preparation.build_indexes(shard, migration, definition)
             case PersistDeletion(deletion):
                 await shard.records.committed(self._write(deletion))
             case SweepRange(migration):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from docstore.collection.catalog.options import parse_options
-from docstore.collection.index.spec import parse_index_spec
+from docstore.bson import EMPTY_DOCUMENT, Value, from_python, get_field
+from docstore.bson.walk import OBJECT
+from docstore.collection.catalog.modification import modify_options
+from docstore.collection.catalog.options import CollectionOptions, parse_options
+from docstore.collection.collection import Collection
+from docstore.collection.index.spec import IndexSpec, parse_index_spec
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.log import component
@@ -30,8 +34,8 @@ async def read_routing(shard: Shard, work: ReadRouting) -> RoutingRead:
     migration = work.migration
     if work.anew:
         shard.shard_filter.forget(migration.namespace)
-    routing = (await shard.shard_filter.refresh(migration.namespace)).routing
-    collection = routing.collection
+    known = await shard.shard_filter.refresh(migration.namespace)
+    routing, collection = known.routing, known.collection
     if collection is None:
         return RoutingRead(work, None, routing.primary, False)
     same = collection.epoch == migration.epoch
@@ -39,9 +43,15 @@ async def read_routing(shard: Shard, work: ReadRouting) -> RoutingRead:
     return RoutingRead(work, collection.epoch, routing.primary, owned)
 
 
-def make_collection(node: DataNode, migration: Migration, definition: Definition) -> None:
-    """InvalidUUID where another collection of the name has something in it."""
+def make_collection(shard: Shard, migration: Migration, definition: Definition) -> None:
+    """InvalidUUID where another collection of the name has something in it; ConflictingOperationInProgress while it is
+    held, perhaps to be dropped.
+    """
+    node = shard.node
     node.replication.check_write()
+    conflict = shard.shard_filter.holds.conflict(migration.namespace)
+    if conflict is not None:
+        raise conflict
     store, uuid = node.store, migration.uuid.as_uuid()
     collection = store.collection(migration.namespace)
     if collection is not None and collection.uuid == uuid:
@@ -65,13 +75,18 @@ def hold_column_family(node: DataNode, migration: Migration, definition: Definit
     registered_cloner(node).hold(migration.namespace, migration.uuid.as_uuid(), options, keyspace)
 
 
-async def build_indexes(node: DataNode, migration: Migration, definition: Definition) -> None:
-    """Those of the donor's that are missing here."""
-    collection = collection_of(node, migration)
+async def build_indexes(shard: Shard, migration: Migration, definition: Definition) -> None:
+    """Have the indexes that the donor has. A shard that owns nothing of the collection, which is not asked when they
+    change, drops all others and takes over the donor's options: an old TTL index would delete what comes now.
+    """
+    node, collection = shard.node, collection_of(shard.node, migration)
+    wanted = [parse_index_spec(raw) for raw in definition.indexes]
+    routing = (await shard.shard_filter.refresh(migration.namespace)).collection
+    if routing is None or shard.name not in routing.chunks.shards:
+        node.replication.check_write()
+        follow_definition(node, collection, wanted, parse_options(definition.options))
     missing = [
-        spec
-        for spec in map(parse_index_spec, definition.indexes)
-        if not any(index.spec.holds_the_same(spec) for index in collection.indexes.values())
+        spec for spec in wanted if not any(index.spec.holds_the_same(spec) for index in collection.indexes.values())
     ]
     if not missing:
         return
@@ -91,6 +106,44 @@ async def build_indexes(node: DataNode, migration: Migration, definition: Defini
     except BaseException:
         build.abort()
         raise
+
+
+def follow_definition(
+    node: DataNode, collection: Collection, wanted: list[IndexSpec], options: CollectionOptions
+) -> None:
+    """Drop the indexes that are not wanted as they are, and take over what of the options can change."""
+    left = [
+        index.name
+        for index in collection.indexes.values()
+        if not index.is_id and not any(_same(index.spec, spec) for spec in wanted)
+    ]
+    validation: dict[str, Value] = {
+        "validator": (OBJECT, EMPTY_DOCUMENT),
+        "validationLevel": from_python(options.level),
+        "validationAction": from_python(options.action),
+    }
+    validator = get_field(options.raw, "validator")
+    if validator is not None:
+        validation["validator"] = validator
+    differ = collection.options.family is None and _validation(collection.options) != _validation(options)
+    if not left and not differ:
+        return
+    with node.store.unit() as unit:
+        for name in left:
+            node.store.drop_index(unit, collection, name)
+        if differ:
+            modify_options(node.store.catalog, unit, collection, validation)
+        unit.commit()
+    LOG.info("Definition follows the donor's", ns=collection.ns, dropped=left)
+
+
+def _validation(options: CollectionOptions) -> tuple[Value | None, str, str]:
+    return get_field(options.raw, "validator"), options.level, options.action
+
+
+def _same(one: IndexSpec, other: IndexSpec) -> bool:
+    alike = one.holds_the_same(other) and one.name == other.name and one.others == other.others
+    return alike and (one.expire_after, one.hidden) == (other.expire_after, other.hidden)
 
 
 async def sweep(node: DataNode, migration: Migration) -> None:

@@ -21,8 +21,8 @@ from docstore.bson import get_field
 from docstore.collection.store import Store
 from docstore.errors import Code, CommandError
 from docstore.sharding.chunks import Chunk, ChunkMap
-from docstore.sharding.key import KeyRange
-from docstore.sharding.version import Lastmod
+from docstore.sharding.key import KeyRange, ShardKey
+from docstore.sharding.version import Lastmod, ShardVersion
 from docstore.storage import open_engine
 from tests.unit.sharding.maps import KEY, at, shown
 
@@ -53,8 +53,13 @@ class Catalog:
             self.cluster.add_shard(name, f"{name}/h:1", [])
         self.cluster.ensure_database("test", partitioned=True, primary="shard1")
 
+    def shard(self, namespace: str, key: ShardKey, unique: bool, uuid: Binary, shard: str) -> ShardVersion:
+        database = self.cluster.database(namespace.partition(".")[0])
+        assert database is not None
+        return self.chunks.shard(namespace, key, unique, uuid, shard, version=database.version)
+
     def sharded(self) -> CollectionRecord:
-        self.chunks.shard("test.test", KEY, False, UUID, "shard1")
+        self.shard("test.test", KEY, False, UUID, "shard1")
         record = self.chunks.collection("test.test")
         assert record is not None
         return record
@@ -91,7 +96,7 @@ def test_commits_that_were_made_already_answer_the_same_and_change_nothing(catal
     moved = catalog.chunks.move(record, top, Lastmod(1, 3), "shard1", "shard2")
     before = catalog.store.last_optime
     assert catalog.chunks.move(record, top, Lastmod(1, 3), "shard1", "shard2") == moved
-    assert catalog.chunks.shard("test.test", KEY, False, UUID, "shard1") == catalog.chunks.version(record)
+    assert catalog.shard("test.test", KEY, False, UUID, "shard1") == catalog.chunks.version(record)
     assert catalog.store.last_optime == before
 
 
@@ -132,9 +137,7 @@ def test_another_incarnation_is_stale(catalog: Catalog) -> None:
     record = catalog.sharded()
     with refuses(Code.StaleEpoch):
         catalog.chunks.expect("test.test", ObjectId())
-    catalog.chunks.begin_drop(record)
-    assert [each.namespace for each in catalog.chunks.being_dropped()] == ["test.test"]
-    catalog.chunks.finish_drop(record)
+    catalog.chunks.remove(record)
     with refuses(Code.StaleEpoch):
         catalog.chunks.expect("test.test", record.epoch)
     assert not list(catalog.tables.all(CHUNKS))
@@ -143,12 +146,30 @@ def test_another_incarnation_is_stale(catalog: Catalog) -> None:
 def test_a_collection_is_sharded_once_and_only_where_its_database_lives(catalog: Catalog) -> None:
     catalog.sharded()
     with refuses(Code.AlreadyInitialized):
-        catalog.chunks.shard("test.test", KEY, True, UUID, "shard1")
+        catalog.shard("test.test", KEY, True, UUID, "shard1")
     with refuses(Code.IllegalOperation):
-        catalog.chunks.shard("test.other", KEY, False, Binary(bytes(16), 4), "shard2")
+        catalog.shard("test.other", KEY, False, Binary(bytes(16), 4), "shard2")
     catalog.cluster.ensure_database("plain", partitioned=False, primary=None)
     with refuses(Code.IllegalOperation):
-        catalog.chunks.shard("plain.c", KEY, False, Binary(bytes(16), 4), "shard1")
+        catalog.shard("plain.c", KEY, False, Binary(bytes(16), 4), "shard1")
+
+
+def test_a_database_of_another_version_takes_no_sharded_collection(catalog: Catalog) -> None:
+    before = catalog.cluster.database("test")
+    assert before is not None
+    catalog.cluster.drop_database("test")
+    catalog.cluster.ensure_database("test", partitioned=True, primary="shard1")
+    with refuses(Code.StaleDbVersion):
+        catalog.chunks.shard("test.test", KEY, False, UUID, "shard1", version=before.version)
+
+
+def test_a_dropped_collection_is_not_sharded_by_a_delayed_request(catalog: Catalog) -> None:
+    record = catalog.sharded()
+    catalog.cluster.note_dropped("test.test", record.uuid)
+    catalog.chunks.remove(record)
+    with refuses(Code.OperationFailed):
+        catalog.shard("test.test", KEY, False, UUID, "shard1")
+    assert catalog.shard("test.test", KEY, False, Binary(bytes(15) + b"1", 4), "shard1").sharded
 
 
 def test_incremental_reads_give_what_changed_since(catalog: Catalog) -> None:

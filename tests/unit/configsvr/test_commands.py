@@ -15,6 +15,8 @@ from configsvr.server import ConfigServer
 from docstore.errors import Code, CommandError
 from docstore.node.process.settings import ClusterRole
 from docstore.sharding import requests
+from docstore.sharding.ddl.requests import drop_collection, drop_database
+from docstore.sharding.version import DatabaseVersion
 from docstore.storage import open_engine
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
 
@@ -102,12 +104,13 @@ def test_a_dropped_collection_is_gone_everywhere_and_can_be_sharded_anew() -> No
             await made.move("1", "shard2")
             await made.insert("0")
             old = made.epoch
-            assert (await made.ask("config", requests.drop_collection(NAMESPACE)))["dropped"]
+            drop = drop_collection(NAMESPACE, made.uuid)
+            assert (await made.ask("shard1", drop))["dropped"]
             assert await rows(made, "chunks") == []
             assert await rows(made, "collections") == []
             for shard in ("shard1", "shard2"):
                 assert made.members[shard].node.store.collection(NAMESPACE) is None
-            assert not (await made.ask("config", requests.drop_collection(NAMESPACE)))["dropped"]
+            assert not (await made.ask("shard1", drop))["dropped"]
             assert made.routing is not None
             stale = made.versioned(
                 {"insert": "test", "documents": [{"_id": 1, "id": "0"}]}, made.routing.shard_version("shard1")
@@ -122,34 +125,17 @@ def test_a_dropped_collection_is_gone_everywhere_and_can_be_sharded_anew() -> No
     run(test)
 
 
-def test_a_drop_that_was_interrupted_is_carried_on_by_the_next_primary(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with cluster() as made:
-            await made.insert("1")
-            held = made.network.held["_shardsvrDropCollection"] = asyncio.Event()
-            dropping = asyncio.ensure_future(made.ask("config", requests.drop_collection(NAMESPACE)))
-            while not any(name == "_shardsvrDropCollection" for _, name in made.network.seen):
-                await asyncio.sleep(0.001)
-            made.members["config"].kill()
-            dropping.cancel()
-            held.set()
-            await made.restart("config")
-            while await rows(made, "collections"):
-                await asyncio.sleep(0.01)
-            assert made.members["shard1"].node.store.collection(NAMESPACE) is None
-
-    run(test)
-
-
 def test_a_dropped_database_takes_its_collections_along() -> None:
     async def test() -> None:
         async with cluster() as made:
             await made.insert("1")
             await made.ask("shard1", {"insert": "plain", "documents": [{"_id": 1}]}, "test")
-            assert (await made.ask("config", requests.drop_database("test")))["dropped"]
+            (database,) = await rows(made, "databases")
+            drop = drop_database("test", DatabaseVersion.from_document(database["version"]))
+            assert (await made.ask("shard1", drop))["dropped"]
             assert await rows(made, "databases") == []
             assert made.members["shard1"].node.store.namespaces("test") == []
-            assert not (await made.ask("config", requests.drop_database("test")))["dropped"]
+            assert not (await made.ask("shard1", drop))["dropped"]
 
     run(test)
 
@@ -192,7 +178,13 @@ def test_leases_pings_and_the_changelog_through_the_wire() -> None:
             (router,) = await rows(made, "mongos")
             assert (router["_id"], router["up"], router["waiting"]) == ("r1:1", 2, True)
             what = [row["what"] for row in await rows(made, "changelog")]
-            assert {"addShard", "enableSharding", "shardCollection.start", "shardCollection.end"} <= set(what)
+            assert {
+                "addShard",
+                "enableSharding",
+                "shardCollection.start",
+                "shardCollection.end",
+                "shardCollection",
+            } <= set(what)
 
     run(test)
 
@@ -214,8 +206,9 @@ def test_sharding_needs_a_shard_and_a_partitioned_database() -> None:
     async def test() -> None:
         async with cluster(shard=False) as made:
             await made.ask("config", requests.create_database("plain"))
-            code = await refused(made.ask("shard1", requests.shard_collection("plain.c", {"a": 1}, False)))
-            assert code == Code.IllegalOperation
+            shard = requests.shard_collection("plain.c", {"a": 1}, False)
+            assert await refused(made.ask("shard2", shard)) == Code.IllegalOperation
+            assert await refused(made.ask("shard1", shard)) == Code.StaleDbVersion
             assert await refused(made.ask("config", requests.enable_sharding("x", "nowhere"))) == Code.ShardNotFound
             empty = await Member(made.network, "empty", ClusterRole.CONFIG, open_engine("inMemory", "")).start()
             made.members["empty"] = empty
@@ -268,7 +261,11 @@ def test_commits_for_another_incarnation_or_shard_are_refused() -> None:
                 NAMESPACE, made.epoch, chunk.range, chunk.lastmod, "shard1", "nowhere"
             )
             assert await refused(made.ask("config", move)) == Code.ShardNotFound
-            other = requests.commit_shard_collection(NAMESPACE, {"id": 1}, False, Binary(bytes(16), 4), "shard1")
+            assert made.routing is not None
+            assert made.routing.database is not None
+            other = requests.commit_shard_collection(
+                NAMESPACE, {"id": 1}, False, Binary(bytes(16), 4), "shard1", made.routing.database
+            )
             assert await refused(made.ask("config", other)) == Code.AlreadyInitialized
 
     run(test)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import bson
+from bson.binary import Binary
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
@@ -46,6 +47,8 @@ from docstore.storage import Batch, Engine, open_engine
 from docstore.widecolumn.node.keyspaces import attach as attach_wide_columns
 from docstore.widecolumn.node.storage_mode import WideColumnMode
 from docstore.wire.message import Message
+from mongod.ddl import COMMANDS as DDL_COMMANDS
+from mongod.ddl import attach as attach_ddl
 from mongod.migration import COMMANDS as MIGRATION_COMMANDS
 from mongod.migration import Shard, Tunables, attach
 from mongod.migration.range_cloner import RangeCloner
@@ -200,7 +203,7 @@ class Member:
         if self.role is ClusterRole.NONE:
             return Extension()
         return Extension(
-            commands=(*WIDE_COMMANDS, *MIGRATION_COMMANDS),
+            commands=(*WIDE_COMMANDS, *MIGRATION_COMMANDS, *DDL_COMMANDS),
             services=self._shard_services,
             parameters=self.tunables.parameters(),
             mode=WideColumnMode(),
@@ -209,11 +212,12 @@ class Member:
     def _shard_services(self, node: DataNode, pool: Pool) -> list[Service]:
         attach_wide_columns(node)
         node.parts[RangeCloner] = RowRangeCloner(node)
-        return [attach(node, pool, self.tunables)]
+        shard = attach(node, pool, self.tunables)
+        return [shard, attach_ddl(node, shard)]
 
     @property
     def shard(self) -> Shard:
-        (service,) = self._services
+        service, _ = self._services
         assert isinstance(service, Shard)
         return service
 
@@ -294,9 +298,13 @@ class Cluster:
         return document_to_python(await self.network.command(f"{name}:1", db, command))
 
     async def refresh(self) -> Routing:
-        reply = await self.network.command("config:1", "admin", routing_request(NAMESPACE, None))
-        self.routing = apply_routing(NAMESPACE, None, reply)
+        self.routing = await self.routing_of(NAMESPACE)
         return self.routing
+
+    async def routing_of(self, namespace: str) -> Routing:
+        """As the config servers have it."""
+        reply = await self.network.command("config:1", "admin", routing_request(namespace, None))
+        return apply_routing(namespace, None, reply)
 
     def chunk(self, value: str) -> Chunk:
         """The chunk of an id, as routed now."""
@@ -326,6 +334,12 @@ class Cluster:
         assert self.routing is not None
         assert self.routing.collection is not None
         return self.routing.collection.epoch
+
+    @property
+    def uuid(self) -> Binary:
+        assert self.routing is not None
+        assert self.routing.collection is not None
+        return self.routing.collection.uuid
 
     async def move(self, value: str, to: str) -> None:
         """Move the chunk that holds an id."""

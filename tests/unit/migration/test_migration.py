@@ -13,7 +13,7 @@ from bson.int64 import Int64
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
 from docstore.sharding.donor import BlockWrites, CommitOnConfig, Effect, SendChanges, SendClone
-from docstore.sharding.version import UNSHARDED, Lastmod
+from docstore.sharding.version import UNSHARDED, Lastmod, unsharded_in
 from mongod.migration.donor.driver import DonorDriver
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
 
@@ -129,7 +129,8 @@ def test_a_router_that_thinks_the_collection_unsharded_is_stale() -> None:
         async with cluster() as made:
             error = await refused(made.ask("shard1", made.versioned({"find": "test"}, UNSHARDED), "test"))
             assert error.code == Code.StaleConfig
-            other = await made.ask("shard1", made.versioned({"find": "other"}, UNSHARDED), "test")
+            unsharded = unsharded_in((await made.refresh()).database)
+            other = await made.ask("shard1", made.versioned({"find": "other"}, unsharded), "test")
             assert other["cursor"]["firstBatch"] == []
 
     run(test)

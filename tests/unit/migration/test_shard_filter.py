@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.process.settings import ClusterRole
 from docstore.node.shard_filter import MustWait
 from docstore.sharding.routing import Routing
-from docstore.sharding.version import UNSHARDED, ShardVersion
+from docstore.sharding.version import UNSHARDED, ShardVersion, unsharded_in
 from docstore.storage import open_engine
 from mongod.migration.config_servers import ConfigServers
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Member
@@ -143,12 +144,13 @@ def test_a_collection_that_becomes_sharded_makes_unsharded_routers_stale() -> No
         made = await Cluster().build(shard=False)
         try:
             insert: dict[str, Any] = {"insert": "test", "documents": [{"id": "1"}]}
-            await made.ask("shard1", made.versioned(insert, UNSHARDED), "test")
+            unsharded = unsharded_in((await made.routing_of(NAMESPACE)).database)
+            await made.ask("shard1", made.versioned(insert, unsharded), "test")
             index = {"createIndexes": "test", "indexes": [{"key": {"id": 1}, "name": "id_1"}]}
             await made.ask("shard1", index, "test")
             await made.ask("shard1", {"_shardsvrShardCollection": NAMESPACE, "key": {"id": 1}})
             with pytest.raises(CommandError) as caught:
-                await made.ask("shard1", made.versioned(insert, UNSHARDED), "test")
+                await made.ask("shard1", made.versioned(insert, unsharded), "test")
             assert caught.value.code == Code.StaleConfig
         finally:
             await made.stop()
@@ -165,5 +167,31 @@ def test_a_node_that_is_no_shard_yet_refuses_versions() -> None:
                 await made.ask("alone", made.versioned({"find": "test"}, UNSHARDED), "test")
             assert caught.value.code == Code.NotYetInitialized
             assert (await made.ask("alone", {"insert": "test", "documents": [{}]}, "test"))["n"] == 1
+
+    run(test)
+
+
+def test_changes_of_the_local_catalog_leave_the_routing_as_it_is() -> None:
+    """With the config servers down everything goes on by the routing that was known."""
+
+    async def test() -> None:
+        async with cluster() as made:
+            unsharded = unsharded_in((await made.routing_of("test.plain")).database)
+            read = made.versioned({"find": "test"}, version(made, "shard1"))
+            other = made.versioned({"find": "plain"}, unsharded)
+            for command in (read, other):
+                await made.ask("shard1", command, "test")
+            made.members["config"].kill()
+            for command in (
+                {"createIndexes": "plain", "indexes": [{"key": {"a": 1}, "name": "a"}]},
+                {"collMod": "plain", "validator": {"a": 1}},
+                {"create": "more"},
+                {"drop": "more"},
+                {"dropIndexes": "test", "index": "a"},
+            ):
+                with contextlib.suppress(CommandError):
+                    await made.ask("shard1", command, "test")
+            assert len((await made.ask("shard1", read, "test"))["cursor"]["firstBatch"]) == 10
+            assert (await made.ask("shard1", other, "test"))["cursor"]["firstBatch"] == []
 
     run(test)

@@ -41,19 +41,30 @@ class LocalShard:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.host = f"{name}/{name}:1"
         self.node = LocalNode()
         self.asked: list[dict[str, Any]] = []
+        self.others: list[LocalShard] = []
+        """Of the primary shard: whom it asks too when the indexes of a sharded collection change."""
 
     async def command(
         self, db: str, body: bytes | Mapping[str, Any], *, sequences: Mapping[str, list[bytes]] | None = None, **_: Any
     ) -> ShardReply:
         request = bson.decode(body) if isinstance(body, bytes) else dict(body)
         self.asked.append(request)
-        reply = await self.node.reply(request, db, sequences=sequences)
+        if "_shardsvrChangeCollection" in request:
+            reply = await self._change(request)
+        else:
+            reply = await self.node.reply(request, db, sequences=sequences)
         if not reply["ok"]:
             extra = {name: value for name, value in reply.items() if name not in ("ok", "code", "codeName", "errmsg")}
             raise CommandError(reply.get("code", 0), reply["errmsg"], extra=extra)
         return ShardReply(self.name, f"{self.name}:1", bson.encode(reply))
+
+    async def _change(self, request: dict[str, Any]) -> dict[str, Any]:
+        database = request["_shardsvrChangeCollection"].partition(".")[0]
+        shards = (self, *self.others)
+        return {"shards": {each.name: await each.node.reply(request["request"], database) for each in shards}, "ok": 1}
 
     async def at(self, _address: str, db: str, body: bytes | Mapping[str, Any], **_: Any) -> bytes:
         return (await self.command(db, body)).body
@@ -67,6 +78,7 @@ class LocalCluster:
 
     def __init__(self) -> None:
         self.a, self.b, self.config = LocalShard("a"), LocalShard("b"), LocalShard("config")
+        self.a.others = [self.b]
         self.router = Router(
             shards=cast(Any, self), cache=cast(Any, self), autosplit=cast(Any, self), gossip=Gossip(),
             clock=time.monotonic,

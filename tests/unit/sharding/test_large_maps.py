@@ -152,9 +152,11 @@ def test_a_change_touches_the_blocks_of_its_chunks_alone() -> None:
 
 
 def page(chunks: list[Chunk], *, full: bool, more: bool) -> bytes:
+    uuid, stamp = bson.Binary(bytes(16), 4), bson.Timestamp(1, 1)
+    version = {"uuid": uuid, "timestamp": stamp, "lastMod": 1}
     head = {
-        "database": {"_id": "test", "primary": "a"},
-        "collection": {"_id": "test.c", "uuid": bson.Binary(bytes(16), 4), "key": {"id": 1}, "lastmodEpoch": EPOCH},
+        "database": {"_id": "test", "primary": "a", "version": version},
+        "collection": {"_id": "test.c", "uuid": uuid, "timestamp": stamp, "key": {"id": 1}, "lastmodEpoch": EPOCH},
         "full": full,
         "more": more,
     }

@@ -1,49 +1,36 @@
-"""_shardsvrShardCollection: see `docstore.sharding.requests.shard_collection`."""
+"""Making a collection of this shard ready to be sharded: it and an index that serves the key are there, and fit."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import bson
 from bson.binary import Binary
 
-from docstore.bson import document_to_python
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.spec import parse_index_spec
-from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.errors import Code, CommandError
-from docstore.namespace import split_namespace
 from docstore.node.ddl.catalog_changes import make_collection
-from docstore.sharding import requests
+from docstore.sharding.ddl.operation import Operation
 from docstore.sharding.key import ShardKey
 from docstore.sharding.token_ring import SHARD_KEY
-from mongod.migration.changes import log
+from mongod.ddl.finding import key_of
 from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import serves
-from mongod.migration.shard import Shard, shard_of
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
 
 
-async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    shard = shard_of(context)
-    namespace: str = arguments.value
-    key = ShardKey.parse(document_to_python(arguments["key"]))
-    if split_namespace(namespace)[1].startswith("system.") or split_namespace(namespace)[0] in ("admin", "local"):
-        raise CommandError(Code.IllegalOperation, f"{namespace} cannot be sharded")
-    await log(shard, "shardCollection.start", namespace, {"shardKey": key.document(), "primary": shard.name})
-    collection = _prepare(shard, namespace, key, arguments["unique"])
-    await shard.records.committed(shard.node.store.last_optime)
-    uuid = Binary.from_uuid(collection.uuid)
+async def prepare(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
+    """`{uuid, [partitioner]}` of the collection. Errors: see `docstore.sharding.requests.shard_collection`."""
+    collection = _prepare(shard, operation.namespace, key_of(operation), operation.request["unique"])
+    found: dict[str, Any] = {"uuid": Binary.from_uuid(collection.uuid)}
     cloner = cloner_of(shard.node, collection)
-    partitioner = None if cloner is None else cloner.partitioner(collection)
-    await shard.config_servers().command(
-        requests.commit_shard_collection(
-            namespace, key.document(), arguments["unique"], uuid, shard.name, partitioner=partitioner
-        )
-    )
-    shard.shard_filter.forget(namespace)
-    return {"collectionsharded": namespace, "collectionUUID": uuid}
+    if cloner is not None:
+        found["partitioner"] = cloner.partitioner(collection)
+    return found
 
 
 def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Collection:
@@ -88,18 +75,3 @@ def _check_collection(collection: Collection, key: ShardKey) -> None:
 
 def _is_unique_by(index: Index, key: ShardKey) -> bool:
     return (index.unique or index.is_id) and len(index.fields) == len(key.fields)
-
-
-COMMAND = Command(
-    "_shardsvrShardCollection",
-    run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    value=Type.NAMESPACE,
-    parameters=(
-        Parameter("key", Type.OBJECT, required=True, internal=True),
-        Parameter("unique", Type.BOOL, default=False, internal=True),
-    ),
-    help="make a collection of this shard ready to be sharded and have it committed",
-)

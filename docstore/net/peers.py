@@ -1,4 +1,4 @@
-"""Clients to the shards of the cluster, one for each, made when first needed."""
+"""Clients to replica sets by connection string, one for each, made when first needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
-from docstore.net import NetworkError, Pool, ReplicaSetClient
+from docstore.net.errors import NetworkError
+from docstore.net.pool import Pool
+from docstore.net.replica_set_client import ReplicaSetClient
 
 
 class Peers:

@@ -1,0 +1,42 @@
+"""_configsvrRemoveDatabase: a coordinator has dropped a database on every shard.
+
+    {_configsvrRemoveDatabase: database, databaseVersion: {uuid, timestamp, lastMod}}
+
+Its collections go with it. Nothing changes when there is none of that version (any more).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configsvr.server import server_of
+from docstore.bson import document_to_python
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.sharding.version import DatabaseVersion
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    server = server_of(context)
+    version = DatabaseVersion.from_document(document_to_python(arguments["databaseVersion"]))
+    database = server.cluster.database(arguments.value)
+    if database is not None and database.version == version:
+        for record in server.chunks.of_database(database.name):
+            server.chunks.remove(record)
+        server.cluster.drop_database(database.name)
+        server.changelog.add("dropDatabase", database.name, {})
+    await server.committed()
+    return {}
+
+
+COMMAND = Command(
+    "_configsvrRemoveDatabase",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    value=Type.STRING,
+    parameters=(Parameter("databaseVersion", Type.OBJECT, required=True, internal=True),),
+    help="forget a database that was dropped",
+)

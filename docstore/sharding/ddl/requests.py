@@ -1,0 +1,81 @@
+"""The commands by which DDL is asked for, and those of a coordinator.
+
+What holds of all commands between processes is said in `docstore.sharding.requests`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bson.binary import Binary
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+
+from docstore.sharding.ddl.operation import Kind, Operation, Phase
+from docstore.sharding.ddl.plans import PLANS
+from docstore.sharding.requests import commit_shard_collection
+from docstore.sharding.version import DatabaseVersion
+
+# To the primary shard of the database, from routers. The same asked again while it runs is one operation.
+
+
+def drop_collection(namespace: str, uuid: Binary) -> dict[str, Any]:
+    """Drop a sharded collection everywhere. -> `{dropped: bool}`, false when there is none of that uuid (any more)."""
+    return {"_shardsvrDropCollection": namespace, "uuid": uuid}
+
+
+def drop_database(database: str, version: DatabaseVersion) -> dict[str, Any]:
+    """Drop a database everywhere. -> `{dropped: bool}`, false when there is none of that version (any more)."""
+    return {"_shardsvrDropDatabase": database, "databaseVersion": version.to_document()}
+
+
+def change_collection(namespace: str, epoch: ObjectId, request: bytes) -> dict[str, Any]:
+    """Carry out a client's createIndexes, dropIndexes or collMod on a sharded collection: on all shards or on none.
+
+    -> `{shards: {name: reply, ...}}`. Errors: that of the first shard that refused, with `shards`.
+    """
+    return {"_shardsvrChangeCollection": namespace, "epoch": epoch, "request": RawBSONDocument(request)}
+
+
+# To every shard that takes part, from the coordinator.
+
+
+def hold(operation: Operation) -> dict[str, Any]:
+    """Have the namespace, or the database, to itself. -> `{}` when nothing else is under way there."""
+    return {
+        "_shardsvrParticipantBlock": operation.namespace,
+        "operation": operation.id,
+        "blocks": PLANS[operation.kind].blocks.value,
+        "release": False,
+    }
+
+
+def release(operation: Operation) -> dict[str, Any]:
+    """Let it go, for ever. -> `{}`"""
+    return {**hold(operation), "release": True}
+
+
+def act(operation: Operation) -> dict[str, Any]:
+    """Do what the operation's phase is. -> what `docstore.sharding.ddl.plans.noted` takes from it.
+
+    OperationFailed where the operation does not hold the namespace.
+    """
+    return {"_shardsvrParticipantAct": operation.namespace, "document": operation.document()}
+
+
+# To the config servers, from the coordinator.
+
+
+def commit(operation: Operation, shard: str) -> dict[str, Any]:
+    """What COMMITTING asks for."""
+    assert operation.phase is Phase.COMMITTING
+    facts: Mapping[str, Any] = operation.facts
+    if operation.kind is Kind.DROP_DATABASE:
+        return {"_configsvrRemoveDatabase": operation.namespace, "databaseVersion": facts["databaseVersion"]}
+    if operation.kind is Kind.DROP_COLLECTION:
+        return {"_configsvrRemoveCollection": operation.namespace, "uuid": facts["uuid"]}
+    return commit_shard_collection(
+        operation.namespace, operation.request["key"], operation.request["unique"], facts["uuid"], shard,
+        DatabaseVersion.from_document(facts["databaseVersion"]), partitioner=facts.get("partitioner"),
+    )  # fmt: skip

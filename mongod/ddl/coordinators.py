@@ -1,0 +1,141 @@
+"""The DDL operations that this shard coordinates: one at a time for a namespace, none beside one on its database.
+
+Always true on the primary: what is under way is here, what an earlier primary has left too, before anything new begins.
+Who asks for what is under way already joins it; others wait for its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.net.peers import Peers
+from docstore.sharding.ddl.operation import COORDINATORS, Kind, Operation, conflict
+from mongod.ddl.driver import Driver
+from mongod.migration.shard import Shard
+
+LOG = component("SHARDING")
+LOCK_SECONDS = 300.0
+"""How long an operation without maxTimeMS waits for those before it."""
+
+
+class Coordinators:
+    """A service of a shard."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._peers = Peers(shard.pool)
+        self._running: dict[bytes, tuple[Driver, asyncio.Task[None]]] = {}
+        self._claims: dict[str, asyncio.Future[None]] = {}
+        shard.on_term = self._take_up
+
+    async def start(self) -> None:
+        """Operations are taken up when this member becomes primary."""
+
+    async def stop(self) -> None:
+        """End what runs; the documents say where to go on."""
+        tasks = [task for _, task in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await self._peers.close()
+
+    async def run(self, context: Context, kind: Kind, namespace: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Have it done; its result. Errors: those of the operation, LockBusy, MaxTimeMSExpired (it goes on then)."""
+        same = await self._turn(context, namespace, lambda operation: operation.same_as(kind, namespace, request))
+        if same is not None:
+            return await self._outcome(context, same)
+        operation = Operation.begun(uuid.uuid4().bytes, kind, namespace, request)
+        driver = Driver(self._shard, self._peers, operation)
+        self._begin(driver, resumed=False)
+        return await self._outcome(context, driver)
+
+    async def drop_if_sharded(self, context: Context, namespace: str) -> None:
+        """Have dropped on all shards whatever the config servers show under that name."""
+        self._shard.shard_filter.forget(namespace)
+        collection = (await self._shard.shard_filter.refresh(namespace)).routing.collection
+        if collection is not None:
+            await self.run(context, Kind.DROP_COLLECTION, namespace, {"uuid": collection.uuid})
+
+    @contextlib.asynccontextmanager
+    async def alone(self, context: Context, namespace: str) -> AsyncIterator[None]:
+        """No operation on the namespace begins or runs meanwhile. What is done here is not taken up by anyone."""
+        await self._turn(context, namespace, lambda _operation: False)
+        claim = self._claims[namespace] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._claims[namespace]
+            claim.set_result(None)
+
+    async def _turn(self, context: Context, namespace: str, joins: Callable[[Operation], bool]) -> Driver | None:
+        """Wait until nothing is in the way of an operation; or give what is under way already and is the same."""
+        node = self._shard.node
+        give_up = node.clock() + LOCK_SECONDS
+        until = give_up if context.deadline is None else min(give_up, context.deadline)
+        while True:
+            self._shard.shard_filter.settle_term()
+            node.replication.check_write()
+            waits: list[asyncio.Future[None]] = [
+                claim for held, claim in self._claims.items() if conflict(held, namespace)
+            ]
+            for driver, task in self._running.values():
+                if joins(driver.operation):
+                    return driver
+                if conflict(driver.operation.namespace, namespace):
+                    waits.append(task)
+            if not waits:
+                return None
+            await asyncio.wait(waits[:1], timeout=max(until - node.clock(), 0.0))
+            if not waits[0].done():
+                _check_deadline(context, node.clock())
+                raise CommandError(Code.LockBusy, f"another operation on {namespace} or its database is under way")
+
+    async def _outcome(self, context: Context, driver: Driver) -> Mapping[str, Any]:
+        clock = self._shard.node.clock
+        left = None if context.deadline is None else max(context.deadline - clock(), 0.0)
+        await asyncio.wait([driver.finished], timeout=left)
+        if not driver.finished.done():
+            _check_deadline(context, clock())
+        return driver.finished.result()
+
+    def _begin(self, driver: Driver, *, resumed: bool) -> None:
+        identity = bytes(driver.operation.id)
+        task = asyncio.get_running_loop().create_task(driver.run(resumed=resumed), name="DDL")
+        self._running[identity] = (driver, task)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            if self._running.get(identity, (None, None))[1] is done:
+                del self._running[identity]
+
+        task.add_done_callback(ended)
+
+    def _take_up(self) -> None:
+        """This member is primary anew: end what an earlier term began here, go on with what is on disk."""
+        for _, task in self._running.values():
+            task.cancel()
+        self._running.clear()
+        node = self._shard.node
+        collection = node.store.collection(COORDINATORS)
+        for raw in [] if collection is None else list(collection.documents(node.engine)):
+            operation = Operation.from_raw(raw)
+            LOG.info("DDL resumed", ns=operation.namespace, phase=operation.phase.value)
+            self._begin(Driver(self._shard, self._peers, operation), resumed=True)
+
+
+def _check_deadline(context: Context, now: float) -> None:
+    if context.deadline is not None and now >= context.deadline:
+        raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+
+
+def coordinators_of(context: Context) -> Coordinators:
+    """Those of the shard that answers this request."""
+    return context.services.parts[Coordinators]

@@ -1,0 +1,256 @@
+"""Driving one DDL operation: what its coordinator decides is carried out here.
+
+An effect that may fail becomes `Refused` when somebody says no, or when nobody has answered for `PATIENCE_SECONDS`; all
+others are tried until they succeed. Once this member is no longer primary the operation is left where it stands: the
+next primary goes on from the document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from docstore.bson import document_to_python
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+from docstore.log import component
+from docstore.net.peers import Peers
+from docstore.sharding.ddl import requests
+from docstore.sharding.ddl.coordinator import (
+    Answer,
+    Answered,
+    Ask,
+    Commit,
+    Coordinator,
+    Done,
+    Effect,
+    Event,
+    Find,
+    Forget,
+    HoldShards,
+    Persist,
+    Refused,
+    Release,
+    Unreachable,
+)
+from docstore.sharding.ddl.operation import COORDINATORS, Kind, Operation, Phase
+from mongod.ddl.finding import find
+from mongod.migration.changes import log
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
+
+LOG = component("SHARDING")
+PATIENCE_SECONDS = 30.0
+HOLD_SECONDS = 10.0
+ACT_SECONDS = 60.0
+_RETRY_SECONDS = 0.1
+_NO_ANSWER = STATE_CHANGE_CODES | {
+    Code.FailedToSatisfyReadPreference,
+    Code.HostNotFound,
+    Code.HostUnreachable,
+    Code.NetworkTimeout,
+    Code.WriteConcernFailed,
+}
+_INDEXES_AND_OPTIONS = frozenset((Kind.CREATE_INDEXES, Kind.DROP_INDEXES, Kind.COLL_MOD))
+
+
+class NoLongerPrimary(Exception):
+    """The operation goes on elsewhere."""
+
+
+class Driver:
+    """One operation. `finished`: its result, or the error with which it ended."""
+
+    def __init__(self, shard: Shard, peers: Peers, operation: Operation) -> None:
+        self.finished: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self.finished.add_done_callback(lambda future: future.cancelled() or future.exception())
+        self._shard = shard
+        self._peers = peers
+        self._core = Coordinator(operation)
+
+    @property
+    def operation(self) -> Operation:
+        return self._core.operation
+
+    async def run(self, *, resumed: bool) -> None:
+        """Carry out effects until the operation has ended or this member is no longer primary."""
+        effects = self._core.resume() if resumed else self._core.start()
+        try:
+            while effects:
+                event: Event | None = None
+                for effect in effects:
+                    event = await self._carry_out(effect)
+                self._core.check()
+                effects = [] if event is None else self._core.receive(event)
+        except NoLongerPrimary:
+            LOG.info("DDL left to the next primary", ns=self.operation.namespace, phase=self.operation.phase.value)
+            self._fail(CommandError(Code.InterruptedDueToReplStateChange, "the coordinator's primary changed"))
+        except asyncio.CancelledError:
+            self._fail(CommandError(Code.InterruptedDueToReplStateChange, "the coordinator's primary changed or stops"))
+            raise
+        except BaseException as error:
+            self._fail(CommandError(Code.InternalError, repr(error)))
+            raise
+
+    def _fail(self, error: CommandError) -> None:
+        if not self.finished.done():
+            self.finished.set_exception(error)
+
+    async def _carry_out(self, effect: Effect) -> Event | None:
+        try:
+            return await self._do(effect)
+        except CommandError as error:
+            self._check_primary()
+            if not effect.may_fail:
+                raise AssertionError(f"{effect} failed") from error
+            LOG.info("DDL refused", ns=self.operation.namespace, kind=self.operation.kind.value, reason=error.message)
+            return Refused(error)
+
+    async def _do(self, effect: Effect) -> Event | None:
+        operation, may_fail = self.operation, effect.may_fail
+        match effect:
+            case Find():
+                return await find(self._shard, operation)
+            case Persist():
+                await self._write((COORDINATORS, operation.document()))
+                await self._announce()
+                return Done()
+            case HoldShards():
+                await self._ask_all(operation.participants, requests.hold(operation), HOLD_SECONDS, may_fail=may_fail)
+                return Done()
+            case Ask():
+                act = requests.act(operation)
+                return Answered(await self._ask_all(effect.shards, act, ACT_SECONDS, may_fail=may_fail))
+            case Commit():
+                return Answered({"": await self._commit(may_fail=may_fail)})
+            case Release():
+                return await self._release()
+            case Forget():
+                await self._write((COORDINATORS, operation.id))
+                return Done()
+            case Answer():
+                self._answer()
+        return None
+
+    def _answer(self) -> None:
+        operation = self.operation
+        LOG.info("DDL ended", ns=operation.namespace, kind=operation.kind.value, failed=operation.failure is not None)
+        if self.finished.done():
+            return
+        if operation.failure is None:
+            self.finished.set_result(operation.result)
+        else:
+            self.finished.set_exception(error_of(operation.failure))
+
+    async def _announce(self) -> None:
+        """Tell people in config.changelog, at the first phase and at the last."""
+        operation = self.operation
+        if operation.failure is None and operation.phase in (Phase.HOLDING, Phase.RELEASING):
+            what = operation.kind.value if operation.phase is Phase.RELEASING else f"{operation.kind.value}.start"
+            await log(self._shard, what, operation.namespace, {})
+
+    # What is durable here
+
+    def _check_primary(self) -> None:
+        if not self._shard.records.may_write():
+            raise NoLongerPrimary
+
+    async def _write(self, change: tuple[str, Any]) -> None:
+        """Return when a majority has it, however long that takes."""
+        while True:
+            self._check_primary()
+            try:
+                return await self._shard.records.committed(self._shard.records.write(change))
+            except CommandError as error:
+                self._check_primary()
+                LOG.info("DDL waits for its shard's majority", ns=self.operation.namespace, reason=error.message)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    # Others
+
+    async def _release(self) -> Event:
+        release = requests.release(self.operation)
+        releasing = self._ask_all(self.operation.participants, release, HOLD_SECONDS, may_fail=False)
+        try:
+            await asyncio.wait_for(releasing, PATIENCE_SECONDS)
+        except TimeoutError:
+            return Unreachable()
+        return Done()
+
+    async def _commit(self, *, may_fail: bool) -> Mapping[str, Any]:
+        command = requests.commit(self.operation, self._shard.name)
+        while True:
+            self._check_primary()
+            try:
+                return document_to_python(await self._shard.config_servers().command(command))
+            except CommandError as error:
+                if may_fail and error.code not in _NO_ANSWER:
+                    raise
+                LOG.info("DDL waits for the config servers", ns=self.operation.namespace, reason=error.message)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _ask_all(
+        self, shards: Iterable[str], command: Mapping[str, Any], seconds: float, *, may_fail: bool
+    ) -> dict[str, Mapping[str, Any]]:
+        """The replies by shard. Errors: the first shard's, with what every shard has said as `shards`."""
+        names = list(shards)
+        asked = (self._ask_until(name, command, seconds, may_fail=may_fail) for name in names)
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        replies: dict[str, Mapping[str, Any]] = {}
+        errors: list[CommandError] = []
+        for name, outcome in zip(names, outcomes, strict=True):
+            if isinstance(outcome, CommandError):
+                errors.append(outcome)
+                replies[name] = outcome.reply()
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                replies[name] = outcome
+        for error in errors:
+            extra = {**error.extra, "shards": replies} if self.operation.kind in _INDEXES_AND_OPTIONS else error.extra
+            raise CommandError(error.code, error.message, extra=extra)
+        return replies
+
+    async def _ask_until(
+        self, shard: str, command: Mapping[str, Any], seconds: float, *, may_fail: bool
+    ) -> Mapping[str, Any]:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + PATIENCE_SECONDS
+        while True:
+            self._check_primary()
+            asked = loop.time()
+            try:
+                return await self._ask(shard, command, seconds)
+            except CommandError as error:
+                if error.code == Code.ShardNotFound and not may_fail:
+                    return {}
+                unanswered = error.code in _NO_ANSWER
+                if may_fail and (not unanswered or loop.time() >= give_up):
+                    raise
+                if not unanswered and self._keeps_refusals:
+                    return error.reply()
+                LOG.info("DDL waits for a shard", ns=self.operation.namespace, shard=shard, reason=error.message)
+                if error.code == Code.HostUnreachable and loop.time() - asked >= PATIENCE_SECONDS:
+                    give_up = loop.time() + PATIENCE_SECONDS  # it was at work all the while
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    @property
+    def _keeps_refusals(self) -> bool:
+        """Whether what a shard refuses, once the first has done it, is told as that shard's reply."""
+        return self.operation.kind in _INDEXES_AND_OPTIONS and self.operation.phase is Phase.APPLYING
+
+    async def _ask(self, shard: str, command: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+        host = await self._shard.config_servers().shard_host(shard)
+        reply = document_to_python(await self._peers.command(host, "admin", command, timeout=seconds))
+        return {name: value for name, value in reply.items() if name not in _OF_THE_DISPATCHER}
+
+
+_OF_THE_DISPATCHER = frozenset(("operationTime", "$clusterTime"))
+_OF_ERRORS = frozenset(("ok", "code", "codeName", "errmsg"))
+
+
+def error_of(failure: Mapping[str, Any]) -> CommandError:
+    """The error that a reply was."""
+    extra = {name: value for name, value in failure.items() if name not in _OF_ERRORS}
+    return CommandError(failure.get("code", Code.UnknownError), failure["errmsg"], extra=extra)

@@ -1,0 +1,63 @@
+"""Dropping a sharded collection or a database on this shard.
+
+It is noted first, for good, which incarnation is gone. Everything of the name goes, whatever its uuid: nothing else can
+be here rightly while the operation holds the name on all shards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from docstore.bson import document_to_python
+from docstore.commands.context import Context
+from docstore.sharding.ddl.incarnations import DATABASES, dropped
+from docstore.sharding.ddl.operation import Operation
+from docstore.sharding.migration import RANGE_DELETIONS
+from mongod.migration.holds import stored_document
+from mongod.migration.records import ROUTING_SIGNALS
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
+
+_AT_ONCE = 64
+
+
+async def drop_collection(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
+    """The collection, and the ranges of it that were to be deleted."""
+    namespace, facts = operation.namespace, operation.facts
+    known = stored_document(shard.node, ROUTING_SIGNALS, namespace)
+    note = dropped(namespace, [facts["timestamp"]], None if known is None else document_to_python(known))
+    _write_note(shard, (ROUTING_SIGNALS, note), {bytes(facts["uuid"])})
+    store = shard.node.store
+    if store.collection(namespace) is not None:
+        with store.unit() as unit:
+            store.drop_collection(unit, namespace)
+            unit.commit()
+    return {}
+
+
+async def drop_database(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
+    """All collections of the database."""
+    database, facts = operation.namespace, operation.facts
+    known = stored_document(shard.node, DATABASES, database)
+    collections = facts["collections"]
+    timestamps = [facts["databaseVersion"]["timestamp"], *(each["timestamp"] for each in collections)]
+    note = dropped(database, timestamps, None if known is None else document_to_python(known))
+    _write_note(shard, (DATABASES, note), {bytes(each["uuid"]) for each in collections})
+    store = shard.node.store
+    while len(left := store.namespaces(database)) > _AT_ONCE:
+        with store.unit() as unit:
+            for namespace in left[:_AT_ONCE]:
+                store.drop_collection(unit, namespace)
+            unit.commit()
+        await shard.node.pause()
+        shard.node.replication.check_write()
+    with store.unit() as unit:
+        store.drop_database(unit, database)
+        unit.commit()
+    return {}
+
+
+def _write_note(shard: Shard, note: tuple[str, dict[str, Any]], uuids: set[bytes]) -> None:
+    gone = [each.id for each in shard.records.deletions() if bytes(each.uuid) in uuids and not each.pending]
+    shard.records.write(note, *((RANGE_DELETIONS, identity) for identity in gone))

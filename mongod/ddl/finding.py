@@ -1,0 +1,108 @@
+"""Who takes part in a DDL operation, and what the catalog of the config servers says of what it is about.
+
+Read before the operation holds anything, and again when it holds all of them. Errors: the sender's routing is out of
+date (StaleConfig, StaleDbVersion), or those of the config servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from docstore.bson import document_to_python
+from docstore.errors import Code, CommandError
+from docstore.sharding.ddl.coordinator import Found, NothingToDo
+from docstore.sharding.ddl.operation import Kind, Operation
+from docstore.sharding.key import ShardKey
+from docstore.sharding.routing import CollectionRouting, Routing
+from docstore.sharding.version import NO_CHUNKS, ShardVersion, stale_config
+
+if TYPE_CHECKING:
+    from mongod.migration.shard import Shard
+
+
+async def find(shard: Shard, operation: Operation) -> Found | NothingToDo:
+    """See the module."""
+    if operation.kind is Kind.DROP_DATABASE:
+        return await _database(shard, operation)
+    shard.shard_filter.forget(operation.namespace)
+    routing = (await shard.shard_filter.refresh(operation.namespace)).routing
+    if routing.primary != shard.name or routing.database is None:
+        raise CommandError(
+            Code.StaleDbVersion, f"{shard.name} is not the primary shard of the database of {operation.namespace}"
+        )
+    match operation.kind:
+        case Kind.DROP_COLLECTION:
+            return await _dropped_collection(shard, operation, routing)
+        case Kind.SHARD_COLLECTION:
+            return _collection_to_shard(shard, operation, routing)
+        case _:
+            return _changed_collection(shard, operation, routing)
+
+
+async def _database(shard: Shard, operation: Operation) -> Found | NothingToDo:
+    name, wanted = operation.namespace, operation.request["databaseVersion"]
+    records = await _config_rows(shard, "databases", {"_id": name})
+    if not records or records[0]["version"]["uuid"] != wanted["uuid"]:
+        return NothingToDo({"dropped": False})
+    if records[0]["primary"] != shard.name:
+        raise CommandError(Code.StaleDbVersion, f"{shard.name} is not the primary shard of {name}")
+    inside = {"$gt": f"{name}.", "$lt": f"{name}/"}
+    collections = [
+        {"ns": row["_id"], "uuid": row["uuid"], "timestamp": row["timestamp"]}
+        for row in await _config_rows(shard, "collections", {"_id": inside})
+    ]
+    return Found(await _all_shards(shard), {"databaseVersion": records[0]["version"], "collections": collections})
+
+
+async def _dropped_collection(shard: Shard, operation: Operation, routing: Routing) -> Found | NothingToDo:
+    collection = routing.collection
+    if collection is None or bytes(collection.uuid) != bytes(operation.request["uuid"]):
+        return NothingToDo({"dropped": False})
+    return Found(await _all_shards(shard), {"uuid": collection.uuid, "timestamp": collection.timestamp})
+
+
+def _collection_to_shard(shard: Shard, operation: Operation, routing: Routing) -> Found | NothingToDo:
+    collection, request = routing.collection, operation.request
+    if collection is not None:
+        if (collection.key, collection.unique) != (key_of(operation), request["unique"]):
+            raise CommandError(
+                Code.AlreadyInitialized,
+                f"{operation.namespace} is already sharded, by {collection.key.document()}",
+            )
+        return NothingToDo({"collectionsharded": operation.namespace, "collectionUUID": collection.uuid})
+    assert routing.database is not None, "its primary is known"
+    return Found((shard.name,), {"databaseVersion": routing.database.to_document()})
+
+
+def _changed_collection(shard: Shard, operation: Operation, routing: Routing) -> Found:
+    collection = routing.collection
+    wanted = operation.request["epoch"]
+    if collection is None or collection.epoch != wanted:
+        raise stale_config(operation.namespace, ShardVersion(wanted, NO_CHUNKS), routing.version(), shard.name)
+    return Found(owners(collection, shard), {"primary": shard.name, "uuid": collection.uuid})
+
+
+def owners(collection: CollectionRouting, primary: Shard) -> tuple[str, ...]:
+    """The shards with chunks, and the primary shard, which shows the definition to whoever lists it."""
+    return tuple(sorted(collection.chunks.shards | {primary.name}))
+
+
+async def _all_shards(shard: Shard) -> tuple[str, ...]:
+    return tuple(row["_id"] for row in await _config_rows(shard, "shards", {}))
+
+
+async def _config_rows(shard: Shard, collection: str, condition: Mapping[str, Any]) -> list[dict[str, Any]]:
+    command = {
+        "find": collection, "filter": condition, "sort": {"_id": 1}, "readConcern": {"level": "majority"},
+        "singleBatch": True, "batchSize": 1_000_000,
+    }  # fmt: skip
+    reply = await shard.config_servers().command(command, db="config")
+    rows: list[dict[str, Any]] = document_to_python(reply)["cursor"]["firstBatch"]
+    return rows
+
+
+def key_of(operation: Operation) -> ShardKey:
+    """The key by which a collection is to be sharded."""
+    key: ShardKey = ShardKey.parse(operation.request["key"])
+    return key

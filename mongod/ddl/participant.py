@@ -1,0 +1,86 @@
+"""What a shard does for a DDL operation whose hold stands here.
+
+Asked again, it is done once: whoever asks while it is being done waits for the same. Each answer is given when a
+majority of the shard has what was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from bson.binary import Binary
+
+from docstore.commands.context import Context
+from docstore.errors import Code, CommandError
+from docstore.sharding.ddl.operation import Blocks, Hold, Kind, Operation, Phase
+from mongod.ddl import drops, index_changes, shard_key
+from mongod.migration.shard import Shard
+
+Act = Callable[[Shard, Context, Operation], Awaitable[dict[str, Any]]]
+
+_ACTS: Mapping[tuple[Kind, Phase], Act] = {
+    (Kind.DROP_COLLECTION, Phase.APPLYING): drops.drop_collection,
+    (Kind.DROP_DATABASE, Phase.APPLYING): drops.drop_database,
+    (Kind.SHARD_COLLECTION, Phase.PREPARING): shard_key.prepare,
+    (Kind.CREATE_INDEXES, Phase.PREPARING): index_changes.create,
+    (Kind.CREATE_INDEXES, Phase.UNDOING): index_changes.undo,
+    (Kind.DROP_INDEXES, Phase.PREPARING): index_changes.choose,
+    (Kind.DROP_INDEXES, Phase.APPLYING): index_changes.drop,
+    (Kind.COLL_MOD, Phase.PREPARING): index_changes.as_asked,
+    (Kind.COLL_MOD, Phase.APPLYING): index_changes.as_asked,
+}
+
+
+class Participant:
+    """A part of a shard."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._acting: dict[tuple[bytes, Phase], asyncio.Task[dict[str, Any]]] = {}
+
+    async def hold(self, operation: Binary, namespace: str, blocks: Blocks) -> None:
+        """Have the operation hold the namespace here. Errors: ConflictingOperationInProgress, OperationFailed."""
+        shard = self._shard
+        shard.shard_filter.settle_term()
+        wanted = self._hold(operation, namespace, blocks)
+        shard.shard_filter.holds.take(shard.records, wanted)
+        await shard.records.committed(shard.node.store.last_optime)
+        await shard.end_migrations(namespace)
+        shard.shard_filter.holds.standing(operation)
+
+    async def release(self, operation: Binary, namespace: str, blocks: Blocks) -> None:
+        """End the operation's hold, for ever."""
+        shard = self._shard
+        shard.shard_filter.settle_term()
+        shard.shard_filter.holds.release(shard.records, self._hold(operation, namespace, blocks))
+        await shard.records.committed(shard.node.store.last_optime)
+
+    def _hold(self, operation: Binary, namespace: str, blocks: Blocks) -> Hold:
+        seconds = int(self._shard.node.wall_clock())
+        return Hold(operation=operation, namespace=namespace, blocks=blocks, seconds=seconds)
+
+    async def act(self, context: Context, operation: Operation) -> dict[str, Any]:
+        """Do what the operation's phase is. Errors: OperationFailed where it does not hold the namespace."""
+        shard = self._shard
+        shard.shard_filter.settle_term()
+        shard.node.replication.check_write()
+        shard.shard_filter.holds.standing(operation.id)
+        key = (bytes(operation.id), operation.phase)
+        task = self._acting.get(key)
+        if task is None:
+            act = _ACTS.get((operation.kind, operation.phase))
+            if act is None:
+                raise CommandError(Code.BadValue, f"{operation.kind.value} asks nothing of shards while {key[1].value}")
+            task = asyncio.ensure_future(act(shard, context, operation))
+            self._acting[key] = task
+            task.add_done_callback(lambda _: self._acting.pop(key, None))
+        reply = await asyncio.shield(task)
+        await shard.records.committed(shard.node.store.last_optime)
+        return reply
+
+
+def participant_of(context: Context) -> Participant:
+    """That of the shard that answers this request."""
+    return context.services.parts[Participant]

@@ -1,0 +1,19 @@
+"""What operations wait for while a collection changes hands or is changed itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class CriticalSection:
+    """Operations on one collection wait for its end; reads too once `reads` is set."""
+
+    def __init__(self) -> None:
+        self.reads = False
+        self._ended = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._ended.wait()
+
+    def end(self) -> None:
+        self._ended.set()

@@ -1,0 +1,125 @@
+"""The holds of DDL operations on this shard: what waits for them, and what may not begin while they stand.
+
+Always true, on every member: what waits is what the documents in `HOLDS` say, however they came to be there, and a hold
+stands from the step in which its document is written to that in which it says that it was released. On the primary no
+chunk of what is held is being given away or received but by migrations that are decided already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bson.binary import Binary
+
+from docstore.bson import from_python
+from docstore.collection.unit_of_work import Commit
+from docstore.errors import Code, CommandError
+from docstore.node.node import DataNode
+from docstore.sharding.ddl.operation import HOLDS, REMEMBERED_SECONDS, Blocks, Hold, conflict, let_go, taken
+from mongod.migration.critical_section import CriticalSection
+
+if TYPE_CHECKING:
+    from mongod.migration.records import MigrationRecords
+
+
+class Holds:
+    """`sections`: what waits, by namespace or database. `on_end` is told what has been released on any member."""
+
+    def __init__(self, node: DataNode) -> None:
+        self.sections: dict[str, CriticalSection] = {}
+        self.on_end: Callable[[str], None] = lambda _held: None
+        self._node = node
+        self._standing: dict[bytes, Hold] = {}
+        self._unsubscribe = node.store.subscribe(self._committed)
+        self.load()
+
+    def stop(self) -> None:
+        self._unsubscribe()
+
+    def load(self) -> None:
+        """Have stand what the documents say, and nothing else."""
+        stored = {bytes(hold.operation): hold for hold in self._stored() if not hold.released}
+        for identity in self._standing.keys() - stored.keys():
+            self._end(self._standing[identity])
+        for hold in stored.values():
+            self._begin(hold)
+
+    def section(self, namespace: str) -> CriticalSection | None:
+        """What an operation on the namespace waits for."""
+        return self.sections.get(namespace) or self.sections.get(namespace.partition(".")[0])
+
+    def over(self, namespace: str) -> Hold | None:
+        """The hold on the namespace or on its database, or, for a database, on anything in it."""
+        for hold in self._standing.values():
+            if conflict(hold.namespace, namespace):
+                return hold
+        return None
+
+    def conflict(self, namespace: str) -> CommandError | None:
+        """Why no migration of the collection may begin."""
+        if self.over(namespace) is None:
+            return None
+        return CommandError(Code.ConflictingOperationInProgress, f"{namespace} is held for a change of its definition")
+
+    def standing(self, operation: Binary) -> Hold:
+        """The operation's hold. OperationFailed where it does not stand (any more)."""
+        found = self._standing.get(bytes(operation))
+        if found is None:
+            raise CommandError(Code.OperationFailed, "the operation does not hold the namespace here")
+        return found
+
+    def take(self, records: MigrationRecords, wanted: Hold) -> None:
+        """Have it stand. Errors: those of `taken`, NotWritablePrimary."""
+        remembered = {bytes(hold.operation): hold for hold in self._stored()}
+        other = self.over(wanted.namespace)
+        found = taken(remembered.get(bytes(wanted.operation)), other, wanted)
+        self._write(records, found, remembered, wanted.seconds)
+
+    def release(self, records: MigrationRecords, wanted: Hold) -> None:
+        """Have it stand no more, nor ever again."""
+        remembered = {bytes(hold.operation): hold for hold in self._stored()}
+        found = let_go(remembered.get(bytes(wanted.operation)), wanted)
+        self._write(records, found, remembered, wanted.seconds)
+
+    def _write(self, records: MigrationRecords, hold: Hold, remembered: dict[bytes, Hold], seconds: int) -> None:
+        old = [
+            (HOLDS, each.operation)
+            for each in remembered.values()
+            if each.released and each.seconds < seconds - REMEMBERED_SECONDS
+        ]
+        records.write((HOLDS, hold.document()), *old)
+
+    def _stored(self) -> list[Hold]:
+        collection = self._node.store.collection(HOLDS)
+        return [] if collection is None else [Hold.from_raw(raw) for raw in collection.documents(self._node.engine)]
+
+    def _committed(self, commit: Commit) -> None:
+        for change in commit.changes:
+            if change.ns == HOLDS and change.after is not None:
+                hold = Hold.from_raw(change.after)
+                if hold.released:
+                    self._end(hold)
+                else:
+                    self._begin(hold)
+
+    def _begin(self, hold: Hold) -> None:
+        self._standing[bytes(hold.operation)] = hold
+        if hold.blocks is Blocks.EVERYTHING and hold.namespace not in self.sections:
+            section = self.sections[hold.namespace] = CriticalSection()
+            section.reads = True
+
+    def _end(self, hold: Hold) -> None:
+        if self._standing.pop(bytes(hold.operation), None) is None:
+            return
+        self.on_end(hold.namespace)
+        section = self.sections.pop(hold.namespace, None)
+        if section is not None:
+            section.end()
+
+
+def stored_document(node: DataNode, namespace: str, identity: str) -> bytes | None:
+    """The raw document of a shard's own catalog."""
+    collection = node.store.collection(namespace)
+    found = None if collection is None else collection.by_id(node.engine, from_python(identity))
+    return None if found is None else found[1]

@@ -1,0 +1,1 @@
+"""DDL over two shards and a config server in one process."""
