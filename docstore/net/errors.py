@@ -9,15 +9,25 @@ class NetworkError(Exception):
     """No reply came. Never confused with a reply that says no (`CommandError`).
 
     `sent` says whether the request may have reached the other side: when it is False nothing can have happened there,
-    when it is True the outcome is unknown. `code`: HostUnreachable, HostNotFound or NetworkTimeout.
+    when it is True the outcome is unknown. `code`: HostUnreachable, HostNotFound or NetworkTimeout. `refused`: the
+    other side's system said that nobody takes what is sent: the port refused, or the connection was closed or reset.
     """
 
-    def __init__(self, address: str, reason: str, *, sent: bool, code: Code = Code.HostUnreachable) -> None:
+    def __init__(
+        self,
+        address: str,
+        reason: str,
+        *,
+        sent: bool,
+        code: Code = Code.HostUnreachable,
+        refused: bool = False,
+    ) -> None:
         super().__init__(f"{address}: {reason}")
         self.address = address
         self.reason = reason
         self.sent = sent
         self.code = code
+        self.refused = refused
 
 
 def as_command_error(error: Exception) -> CommandError | None:

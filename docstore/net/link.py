@@ -95,7 +95,8 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         reason = f"connection lost: {error}" if error is not None else "connection closed by the other side"
-        self._fail(NetworkError(self.address, reason, sent=True))
+        gone = error is None or isinstance(error, ConnectionError)
+        self._fail(NetworkError(self.address, reason, sent=True, refused=gone))
 
 
 async def connect(address: str, timeout: float) -> Link:
@@ -112,5 +113,6 @@ async def connect(address: str, timeout: float) -> Link:
     except socket.gaierror as error:
         raise NetworkError(address, str(error.strerror), sent=False, code=Code.HostNotFound) from error
     except OSError as error:
-        raise NetworkError(address, error.strerror or str(error), sent=False) from error
+        refused = isinstance(error, ConnectionError)
+        raise NetworkError(address, error.strerror or str(error), sent=False, refused=refused) from error
     return link

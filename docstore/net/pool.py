@@ -157,7 +157,9 @@ class Pool:
         try:
             reply = await link.request(frame, request_id, max(deadline - self._clock(), 0.001))
         except NetworkError as error:
-            raise NetworkError(link.address, error.reason, sent=False, code=error.code) from error
+            raise NetworkError(
+                link.address, error.reason, sent=False, code=error.code, refused=error.refused
+            ) from error
         raise_for_error(reply.body)
 
     async def _wait_for_release(self, address: str, deadline: float) -> None:

@@ -2,7 +2,7 @@
 `replSetStepUp`. Names and shapes are MongoDB's where it has the field.
 
 Departures: all carry the sender's `replicaSetId`, a heartbeat also its commit point (`lastOpCommitted`), a position the
-member's host, and the reply to an update of
+member's host, a request for a vote `ifNoPrimary`, and the reply to an update of
 positions carries what MongoDB sends as metadata of the oplog cursor.
 """
 
@@ -59,6 +59,7 @@ def encode_request(request: Request) -> Document:
                 "configVersion": Int64(request.config.version),
                 "configTerm": Int64(request.config.term),
                 "lastAppliedOpTime": request.last_op.to_document(),
+                "ifNoPrimary": request.if_no_primary,
                 **_of_set(request.replica_set_id),
             }
         case PositionUpdate():
@@ -103,6 +104,7 @@ def decode_vote_request(body: Mapping[str, Any], token: int) -> VoteRequest:
         candidate=_number(body, "candidateIndex"),
         config=_config_version(body),
         last_op=_optime(body, "lastAppliedOpTime"),
+        if_no_primary=body.get("ifNoPrimary") is True,
         replica_set_id=_set_id(body),
         token=token,
     )

@@ -200,12 +200,14 @@ class Driver:
 
     async def _send(self, effect: Send) -> None:
         started = self.now()
-        reply, error = None, ""
+        reply, error, refused = None, "", False
         try:
             command = encode_request(effect.request)
             body = await self._pool.command(effect.to, "admin", command, timeout=effect.timeout)
             reply = self._readable(effect, body)
-        except (NetworkError, CommandError) as failure:
+        except NetworkError as failure:
+            error, refused = str(failure), failure.refused
+        except CommandError as failure:
             error = str(failure)
         except UNREADABLE as failure:
             error = f"the reply cannot be read: {failure!r}"
@@ -213,7 +215,9 @@ class Driver:
         if isinstance(reply, HeartbeatReply) and reply.config_document is not None:
             await self._external.find_own_hosts(reply.config_document)
         took = self.now() - started
-        self.deliver(Answered(peer=effect.to, request=effect.request, reply=reply, round_trip=took, error=error))
+        self.deliver(
+            Answered(peer=effect.to, request=effect.request, reply=reply, round_trip=took, error=error, refused=refused)
+        )
 
     def _readable(self, effect: Send, body: bytes) -> HeartbeatReply | VoteReply | PositionReply | None:
         """What the reply says. Errors: CommandError, logged here, for one that says nothing that we know."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime
-from docstore.replication import elections, following, heartbeats, leadership, reconfig
+from docstore.replication import elections, following, heartbeats, leadership, primary_loss, reconfig, votes
 from docstore.replication.config import ReplicaSetConfig, different_sets, is_foreign
 from docstore.replication.effects import Effects, Reply
 from docstore.replication.messages import (
@@ -88,7 +88,7 @@ class Core:
             case Answered():
                 self._answered(event, now, out)
             case VoteRequest():
-                elections.vote(self.state, event, now, out)
+                votes.vote(self.state, event, now, out)
             case FollowerState():
                 self._follower_state(event, now, out)
             case SourceFailed():
@@ -179,6 +179,8 @@ class Core:
                         # Else its ids may mean others.
                         heartbeats.note_living_primary(state, event.reply.primary_id, event.reply.term, now)
                     following.learn_commit_point(state, event.reply.commit_point)
+                elif event.refused:
+                    primary_loss.suspect(state, event.peer, now)
                 following.answered(state, event, now, out)
             case StepUpRequest():
                 pass  # Whether the successor runs and wins is its own affair.

@@ -1,4 +1,4 @@
-"""Running for primary and voting (rules 3, 4, 5, 8).
+"""Running for primary (rules 3, 4, 8).
 
 A round: a dry run that asks whether votes would be given, without raising the term; then the real one: term + 1, own
 vote durable, then the others are asked. Taking over from a primary of lower priority, or from one that is stuck
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME
-from docstore.replication.config import MemberConfig, ReplicaSetConfig, different_sets, is_foreign
+from docstore.replication import primary_loss
+from docstore.replication.config import MemberConfig, ReplicaSetConfig
 from docstore.replication.effects import Effects, Persist, Reply, Send
 from docstore.replication.leadership import begin_primary
 from docstore.replication.messages import (
@@ -44,6 +45,7 @@ BY_TIMEOUT = "electionTimeout"
 BY_PRIORITY = "priorityTakeover"
 BY_CATCH_UP = "catchUpTakeover"
 BY_STEP_UP = "stepUpRequestSkipDryRun"
+BY_REFUSED_PORT = "primaryPortRefused"
 FRESHNESS_SECONDS = 2
 """How far behind the newest member a priority takeover may start."""
 EAGER_RETRY_SECONDS = 0.05
@@ -51,7 +53,6 @@ TIMEOUT_SPREAD = 0.15
 """Random part of the election timeout, as a fraction of it."""
 RETRY_FRACTION = 0.5
 """After a lost election: wait between this fraction of the timeout and all of it."""
-_WITHOUT_DATA = (MemberState.STARTUP, MemberState.STARTUP2)
 
 
 @dataclass(slots=True)
@@ -63,6 +64,8 @@ class Election:
     reason: str
     granted: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
+    answered: bool = False
+    """Somebody is there to try again with."""
 
 
 @dataclass(slots=True)
@@ -142,7 +145,9 @@ def unelectable(state: State, now: float) -> str:
 def next_wakeup(state: State) -> float:
     """When `tick` has something to do, or may have."""
     candidacy = state.candidacy
-    return min(candidacy.election_at, candidacy.takeover_at) if state.role is Role.FOLLOWER else NEVER
+    if state.role is not Role.FOLLOWER:
+        return NEVER
+    return min(candidacy.election_at, candidacy.takeover_at, state.primary_loss.run_at)
 
 
 def tick(state: State, now: float, out: Effects) -> None:
@@ -154,6 +159,9 @@ def tick(state: State, now: float, out: Effects) -> None:
         if _takeover_reason(state) == reason and not unelectable(state, now) and _fresh_enough(state, reason):
             start(state, now, out, reason)
             return
+    if primary_loss.due(state, now) and not unelectable(state, now):
+        start(state, now, out, BY_REFUSED_PORT)
+        return
     if now >= state.candidacy.election_at:
         if unelectable(state, now):
             restart_election_timer(state, now)
@@ -170,7 +178,10 @@ def start(state: State, now: float, out: Effects, reason: str, *, dry_run: bool 
     assert state.role is Role.FOLLOWER
     assert state.me is not None
     state.role = Role.CANDIDATE
-    state.candidacy.election_at = state.candidacy.takeover_at = NEVER
+    state.candidacy.takeover_at = NEVER
+    if reason != BY_REFUSED_PORT:
+        # Else the election timeout goes on: a primary that only we have lost is still there.
+        state.candidacy.election_at = NEVER
     if dry_run:
         state.candidacy.election = Election(state.term, True, reason, granted={state.me.id})
         _canvass(state, now, out)
@@ -194,60 +205,6 @@ def consider_takeover(state: State, now: float) -> None:
         state.candidacy.takeover_at = now + delay + settings.election_timeout * 0.15 * state.rng()
 
 
-def vote(state: State, request: VoteRequest, now: float, out: Effects) -> None:
-    """Answer a candidate; a real vote is durable before the answer (rule 5)."""
-    if _of_another_set(state, request):
-        # Its terms are not ours, and ours are no news to it.
-        reply = VoteReply(term=request.term, granted=False, reason=refusal(state, request))
-        out.append(Reply(token=request.token, result=reply))
-        return
-    if state.config is not None:
-        adopt_term(state, request.term, now, out)
-    reason = refusal(state, request)
-    if not reason and not request.dry_run:
-        cast = LastVote(term=request.term, candidate=request.candidate)
-        if state.vote != cast:
-            state.vote = cast
-            out.append(Persist(vote=cast))
-        restart_election_timer(state, now)
-    out.append(Reply(token=request.token, result=VoteReply(term=state.term, granted=not reason, reason=reason)))
-
-
-def _of_another_set(state: State, request: VoteRequest) -> bool:
-    return request.set_name != state.set_name or is_foreign(state.replica_set_id, request.replica_set_id)
-
-
-def refusal(state: State, request: VoteRequest) -> str:
-    """Why not to vote for the candidate; empty for yes (rule 5)."""
-    if request.set_name != state.set_name:
-        return f"candidate's set name ({request.set_name}) differs from mine ({state.set_name})"
-    if _of_another_set(state, request):
-        return different_sets(state.replica_set_id, request.replica_set_id)
-    config = state.config
-    if config is None or state.me is None:
-        return "I have no configuration that names me"
-    if state.me.data_bearing and (state.applied == NULL_OPTIME or state.follower_state in _WITHOUT_DATA):
-        # It cannot tell what it acknowledged before, so it must not say that the candidate has it.
-        return "I have no complete copy of the data"
-    if request.term < state.term:
-        return f"candidate's term ({request.term}) is lower than mine ({state.term})"
-    if config.config_version.newer_than(request.config):
-        return f"candidate's config with {request.config} is older than mine with {config.config_version}"
-    if request.last_op < state.applied:
-        return "candidate's data is staler than mine"
-    if not request.dry_run and state.vote.term == request.term and state.vote.candidate != request.candidate:
-        return f"already voted for another candidate ({state.vote.candidate}) this term ({state.vote.term})"
-    if state.me.arbiter_only and state.primary is not None and state.primary.up:
-        primary = config.member(state.primary_id)
-        candidate = config.member(request.candidate)
-        assert primary is not None
-        if candidate is None or (
-            primary.id != candidate.id and primary.effective_priority >= candidate.effective_priority
-        ):
-            return "can see a healthy primary of equal or greater priority"
-    return ""
-
-
 def counted(state: State, event: Answered, now: float, out: Effects) -> None:
     """An answer to our request for a vote, or its failure."""
     request, reply = event.request, event.reply
@@ -259,6 +216,7 @@ def counted(state: State, event: Answered, now: float, out: Effects) -> None:
     if election is None or member is None or (election.term, election.dry_run) != (request.term, request.dry_run):
         return
     granted = isinstance(reply, VoteReply) and reply.granted
+    election.answered = election.answered or isinstance(reply, VoteReply)
     (election.granted if granted else election.refused).add(member.id)
     _conclude(state, now, out)
 
@@ -323,6 +281,7 @@ def _canvass(state: State, now: float, out: Effects) -> None:
         candidate=state.my_id,
         config=config.config_version,
         last_op=state.applied,
+        if_no_primary=election.dry_run and election.reason == BY_REFUSED_PORT,
         replica_set_id=state.replica_set_id,
     )
     for peer in state.voting_peers():
@@ -351,7 +310,12 @@ def _conclude(state: State, now: float, out: Effects) -> None:
             begin_primary(state, now, out)
     elif len(config.voters) - sum(m.id in election.refused for m in config.voters) < config.majority_votes:
         state.role = Role.FOLLOWER
-        state.candidacy.retry_later(config.settings.election_timeout, now, state.rng)
+        if election.reason != BY_REFUSED_PORT:
+            state.candidacy.retry_later(config.settings.election_timeout, now, state.rng)
+            return
+        state.candidacy.end_round()
+        if election.answered:
+            primary_loss.try_again(state, now)
 
 
 def _majority_has_config(state: State) -> bool:

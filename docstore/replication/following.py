@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime
+from docstore.replication import primary_loss
 from docstore.replication.effects import Effects, Follow, Reply, Send
 from docstore.replication.messages import (
     Answered,
@@ -95,6 +96,7 @@ def abandon(state: State, event: SourceFailed, now: float, out: Effects) -> None
     peer = state.peers.get(event.peer)
     if peer is not None:
         peer.avoid(now + event.seconds)
+        primary_loss.suspect(state, peer.host, now)
     if state.sync_source.host == event.peer:
         state.sync_source.reason = event.reason
         _follow(state, _choose(state, now) if follows(state) else None, now, out)

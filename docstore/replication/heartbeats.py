@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
-from docstore.replication import elections, following, leadership, reconfig
+from docstore.replication import elections, following, leadership, primary_loss, reconfig
 from docstore.replication.config import different_sets, is_foreign
 from docstore.replication.effects import Effects, Reply, Send
 from docstore.replication.messages import NO_MEMBER, Answered, HeartbeatReply, HeartbeatRequest
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from docstore.replication.state import State
 
 UNKNOWN_HOST_TIMEOUT = 2.0
+_OF_SILENCE = (elections.BY_TIMEOUT, elections.BY_REFUSED_PORT)
+"""Elections that word of a primary ends."""
 PING_WEIGHT = 0.2
 """Of the newest measurement in the moving average."""
 
@@ -78,6 +80,8 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
     if not isinstance(reply, HeartbeatReply):
         if peer is not None:
             _lost(state, peer, event.error)
+            if event.refused:
+                primary_loss.refused(state, peer, now)
         return
     if is_foreign(state.replica_set_id, reply.replica_set_id):
         if peer is not None:
@@ -110,7 +114,7 @@ def note_living_primary(state: State, member_id: int, term: int, now: float) -> 
     state.primary_id = member_id
     restart_election_timer(state, now)
     state.candidacy.end_eagerness(now)
-    if state.candidacy.election is not None and state.candidacy.election.reason == elections.BY_TIMEOUT:
+    if state.candidacy.election is not None and state.candidacy.election.reason in _OF_SILENCE:
         abandon_election(state, now)
 
 
@@ -119,6 +123,8 @@ def _note_primary(state: State, peer: Peer, reply: HeartbeatReply, now: float) -
     if member is None:
         return
     if reply.state is MemberState.PRIMARY:
+        if reply.term == state.term:
+            primary_loss.heard(state, peer, now)
         note_living_primary(state, member.id, reply.term, now)
     elif state.primary_id == member.id:
         state.primary_id = NO_MEMBER

@@ -76,6 +76,8 @@ class VoteRequest:
     candidate: int
     config: ConfigVersion
     last_op: OpTime
+    if_no_primary: bool = False
+    """A dry run that nobody shall grant who hears a primary."""
     replica_set_id: ObjectId | None = None
     token: int = field(default=0, compare=False)
 
@@ -132,13 +134,15 @@ Request = HeartbeatRequest | VoteRequest | PositionUpdate | StepUpRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The answer of `peer` to a request of ours, or None when none came (refused, unreachable, too late)."""
+    """The answer of `peer` to a request of ours, or None when none came (refused, unreachable, too late). `refused`:
+    its port refused the connection, or closed it: nobody is there."""
 
     peer: str
     request: Request
     reply: HeartbeatReply | VoteReply | PositionReply | None
     round_trip: float = 0.0
     error: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

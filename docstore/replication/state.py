@@ -23,6 +23,7 @@ from docstore.replication.following import SyncSource
 from docstore.replication.leadership import Leadership
 from docstore.replication.messages import NO_CONFIG, NO_MEMBER, NO_VOTE, LastVote, Term
 from docstore.replication.peers import Peer
+from docstore.replication.primary_loss import PrimaryLoss
 from docstore.replication.states import MemberState, PrimaryState, Role
 
 
@@ -51,6 +52,7 @@ class State:
     primary_id: int = NO_MEMBER
 
     candidacy: Candidacy = field(default_factory=Candidacy)
+    primary_loss: PrimaryLoss = field(default_factory=PrimaryLoss)
     leadership: Leadership = field(default_factory=Leadership)
     sync_source: SyncSource = field(default_factory=SyncSource)
 

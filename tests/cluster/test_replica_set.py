@@ -156,6 +156,27 @@ def test_killing_the_primary_loses_no_acknowledged_write_and_elects_within_two_s
     assert not set(acknowledged) - stored
 
 
+def test_a_dead_primary_is_replaced_long_before_the_election_timeout_and_a_stopped_one_after_it(tmp_path: Path) -> None:
+    """With the default timings: heartbeats every 2 s, an election timeout of 10 s."""
+    with running_set(tmp_path, 3, initiated=False) as processes:
+        processes[0].admin.command("replSetInitiate", processes.config(settings={}))
+        wait_until(lambda: processes.states() == ["PRIMARY", "SECONDARY", "SECONDARY"], 30)
+        wait_until(processes.converged, 20)
+        began = time.monotonic()
+        processes.kill(0)
+        second = processes.wait_primary(among=[1, 2])
+        # It takes well under two seconds where nothing else runs.
+        assert time.monotonic() - began < 6
+        processes.restart(0)
+        wait_until(lambda: sorted(processes.states()) == ["PRIMARY", "SECONDARY", "SECONDARY"], 30)
+        wait_until(processes.converged, 20)
+        others = [number for number in range(3) if number != second]
+        began = time.monotonic()
+        processes.pause(second)
+        processes.wait_primary(among=others, timeout=40)
+        assert time.monotonic() - began > 6, "silence proves nothing before the timeout"
+
+
 def test_a_lost_primarys_own_writes_are_rolled_back_to_the_exact_state(three: Processes) -> None:
     before = three[0].test.get_collection("c", write_concern=WriteConcern(3, wtimeout=5000))
     before.insert_many([{"_id": n, "v": "old", "n": n} for n in range(100)])

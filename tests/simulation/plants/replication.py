@@ -6,6 +6,7 @@ from tests.simulation.plants.plant import Plant
 
 _ELECTIONS = "docstore.replication.elections"
 _PROGRESS = "docstore.replication.progress"
+_VOTES = "docstore.replication.votes"
 
 PLANTS = (
     Plant(
@@ -18,14 +19,14 @@ PLANTS = (
     Plant(
         "two votes a term",
         "elections",
-        f"{_ELECTIONS}:refusal",
+        f"{_VOTES}:refusal",
         "if not request.dry_run and state.vote.term == request.term and state.vote.candidate != request.candidate:",
         "if False:",
     ),
     Plant(
         "granted vote not persisted",
         "votes",
-        f"{_ELECTIONS}:vote",
+        f"{_VOTES}:vote",
         "            out.append(Persist(vote=cast))\n",
         "",
     ),
@@ -60,7 +61,7 @@ PLANTS = (
     Plant(
         "vote without the log check",
         "elections",
-        f"{_ELECTIONS}:refusal",
+        f"{_VOTES}:refusal",
         "if request.last_op < state.applied:",
         "if False:",
     ),

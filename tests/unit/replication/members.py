@@ -142,10 +142,10 @@ def hear(core: Core, host: str, now: float = NOW, **fields: Any) -> list[Effect]
     return core.receive(Answered(peer=host, request=request, reply=reply, round_trip=0.001), now)
 
 
-def lose(core: Core, host: str, now: float = NOW) -> list[Effect]:
+def lose(core: Core, host: str, now: float = NOW, *, refused: bool = False) -> list[Effect]:
     """A heartbeat to `host` that failed."""
     request = HeartbeatRequest(set_name="set", sender="", sender_id=0, config=ConfigVersion(0, 1), term=0)
-    return core.receive(Answered(peer=host, request=request, reply=None, error="connection refused"), now)
+    return core.receive(Answered(peer=host, request=request, reply=None, error="failed", refused=refused), now)
 
 
 def report(

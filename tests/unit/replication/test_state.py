@@ -21,7 +21,7 @@ WRITERS = {
     "durable": {"core"},
     "follower_state": {"core"},
     "commit_point": {"leadership", "following"},
-    "vote": {"core", "elections", "reconfig"},
+    "vote": {"core", "elections", "reconfig", "votes"},
     "term": {"core", "elections", "terms"},
     "role": {"elections", "leadership", "terms"},
     "primary_state": {"leadership", "terms"},
