@@ -202,6 +202,9 @@ class Membership:
             begun = MemberState.STARTUP2 if self.syncing.needs_initial_sync and not arbiter else MemberState.SECONDARY
             self.deliver(FollowerState(state=begun))
             return
+        if self.local.copied_until is not NULL_OPTIME and self.local.copied_until <= state.commit_point:
+            # From here on every entry that may have to be undone has its undo record.
+            self.local.write_initial_sync(False)
         self._on_change()
 
     async def find_own_hosts(self, config: ReplicaSetConfig) -> None:

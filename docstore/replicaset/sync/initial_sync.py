@@ -1,13 +1,15 @@
 """Initial sync: becoming a copy of another member from nothing (rule 19).
 
 1. The flag `initialSyncFlag` is made durable: a process killed from here on starts over.
-2. Everything but `local` is dropped, the oplog too.
-3. The source's rollback id and its last entry are noted; the oplog will be fetched from that entry on.
-4. Every collection is cloned with its uuid, options and indexes, each from one snapshot of the source; then the rows
-   of retryable writes.
-5. The oplog is applied from the noted entry to where the source stands after the clone. Cloned documents are already
-   ahead of some of these entries, so they are applied tolerantly; at the end the copy is exact.
-6. If the source has rolled back meanwhile, the attempt is void. Else the flag is cleared.
+2. Everything but `local` is dropped, the oplog too; the rollback id grows if there was one.
+3. The source's rollback id and its last entry are noted. From that entry on its oplog is fetched, beside all that
+   follows (`docstore.replicaset.sync.oplog_fetch`).
+4. Every collection is cloned with its uuid, options and indexes; one whose source was out of reach for a moment anew.
+   Then the rows of retryable writes.
+5. What was fetched is applied from the noted entry to where the source stood after the clone. Cloned documents are
+   already ahead of some of these entries, so they are applied tolerantly; at the end the copy is exact.
+6. If the source has rolled back meanwhile, the attempt is void. Else the flag is cleared. Where the copy ends is noted
+   until that is committed: these entries have no undo records.
 
 A collection that was renamed during the clone voids the attempt too: it may have been missed under both names.
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -29,12 +32,15 @@ from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions, p
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.oplog.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
 from docstore.collection.storage_mode import mode_of
+from docstore.errors import Code, CommandError
 from docstore.key_layout import SESSION_PREFIX, after_prefix
 from docstore.log import component
 from docstore.namespace import replicates
-from docstore.optime import OpTime
+from docstore.net.errors import NetworkError
+from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import SLICE_SECONDS, Applier
+from docstore.replicaset.sync.oplog_fetch import OUTAGE_SECONDS, RETRY_SECONDS, AttemptFailed, OplogFetch
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.session_rows import copy_rows
 from docstore.storage import Batch, Family
@@ -45,13 +51,10 @@ if TYPE_CHECKING:
 
 LOG = component("INITSYNC")
 DOCUMENTS_PER_LOOK = 64
+_CURSOR_LOST = (Code.CursorNotFound, Code.QueryPlanKilled, Code.InterruptedAtShutdown, Code.ShutdownInProgress)
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_MS, uuid_representation=UuidRepresentation.STANDARD
 )
-
-
-class AttemptFailed(Exception):
-    """The source has changed in a way that voids what was copied; start over."""
 
 
 @dataclass(slots=True)
@@ -89,7 +92,12 @@ class InitialSync:
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         progress: SyncProgress,
+        directory: Path,
     ) -> None:
+        """`directory`: where the source's log is kept meanwhile."""
+        self._directory = directory
+        self._reached = clock()
+        self._gone: set[UUID] = set()
         self._store = store
         self._local = local
         self._remote = remote
@@ -103,29 +111,76 @@ class InitialSync:
         self._progress.attempts += 1
         LOG.info("Starting initial sync", source=self._remote.address, attempt=self._progress.attempts)
         self._local.write_initial_sync(True)
+        if self._store.last_optime != NULL_OPTIME:
+            # Who copies from us must notice that our log is another one.
+            self._local.raise_rollback_id()
         await self._flush()
         self._clear()
         rollback_id = await self._remote.rollback_id()
         begin = await self._remote.last_optime()
         if begin is None:
             raise AttemptFailed("the source has no oplog")
-        before = await self._list_collections()
-        self._progress.collections, self._progress.cloned, self._progress.documents = len(before), 0, 0
-        for namespace, options, uuid in before:
-            await self._clone(namespace, options, uuid)
-            self._progress.cloned += 1
-        names = {uuid: namespace for namespace, _, uuid in before}
-        for namespace, _, uuid in await self._list_collections():
-            if names.get(uuid, namespace) != namespace:
-                raise AttemptFailed(f"{names[uuid]} was renamed to {namespace} while it was cloned")
-        await copy_rows(self._store, self._remote)
-        await self._apply(begin)
+        fetch = OplogFetch(self._remote, begin, self._directory, self._clock)
+        try:
+            await self._clone_all(fetch)
+            await copy_rows(self._store, self._remote)
+            await self._apply(begin, fetch)
+        except OSError as error:
+            raise AttemptFailed(f"the source's log cannot be kept: {error}") from error
+        finally:
+            await fetch.close()
         if await self._remote.rollback_id() != rollback_id:
             raise AttemptFailed("the source has rolled back during the initial sync")
         await self._flush()
-        self._local.write_initial_sync(False)
+        self._local.write_initial_sync(False, copied_until=self._store.last_optime)
         await self._flush()
-        LOG.info("Initial sync done", documents=self._progress.documents, applied=self._progress.applied)
+        LOG.info(
+            "Initial sync done",
+            source=self._remote.address,
+            documents=self._progress.documents,
+            applied=self._progress.applied,
+            lastEntry=str(self._store.last_optime),
+        )
+
+    async def _clone_all(self, fetch: OplogFetch) -> None:
+        before = await self._list_collections()
+        LOG.info("Initial sync: cloning", collections=len(before))
+        self._progress.collections, self._progress.cloned, self._progress.documents = len(before), 0, 0
+        for namespace, options, uuid in before:
+            await self._clone_until_done(fetch, namespace, options, uuid)
+            self._progress.cloned += 1
+        names = {uuid: namespace for namespace, _, uuid in before}
+        for namespace, _, uuid in await self._list_collections():
+            if names.get(uuid, namespace) != namespace or uuid in self._gone:
+                raise AttemptFailed(f"{names[uuid]} was renamed while it was cloned, and is {namespace}")
+
+    async def _clone_until_done(
+        self, fetch: OplogFetch, namespace: str, options: CollectionOptions, uuid: UUID
+    ) -> None:
+        """Clone a collection, anew when the source was out of reach or has lost the cursor, for some seconds."""
+        began, counted = self._clock(), self._progress.documents
+        while True:
+            fetch.check()
+            try:
+                await self._clone(namespace, options, uuid)
+            except (NetworkError, CommandError) as error:
+                if isinstance(error, CommandError) and error.code == Code.NamespaceNotFound:
+                    # What the log says of it, its removal at the end, finds nothing.
+                    self._gone.add(uuid)
+                    return
+                lost = isinstance(error, NetworkError) or error.code in _CURSOR_LOST
+                if not lost or self._clock() - max(began, self._reached) > OUTAGE_SECONDS:
+                    raise
+                LOG.info("Initial sync: a collection is cloned again", ns=namespace, reason=str(error))
+            else:
+                LOG.debug("Initial sync: collection cloned", ns=namespace)
+                return
+            self._progress.documents = counted
+            if self._store.collection(namespace) is not None:
+                with self._store.unit(replicated=False) as unit:
+                    self._store.drop_collection(unit, namespace)
+                    unit.commit()
+            await asyncio.sleep(RETRY_SECONDS)
 
     def _clear(self) -> None:
         store = self._store
@@ -214,19 +269,19 @@ class InitialSync:
                         break
                 unit.commit()
             await asyncio.sleep(0)
+        self._reached = self._clock()
         self._progress.documents += len(documents)
 
-    async def _apply(self, begin: OpTime) -> None:
+    async def _apply(self, begin: OpTime, fetch: OplogFetch) -> None:
         """From `begin`, that entry included, to the source's present end."""
         stop = await self._remote.last_optime()
         if stop is None or stop < begin:
             raise AttemptFailed("the source's oplog has been cut")
-        first = True
-        async for entries in self._remote.tail(begin, 1.0):
-            if first and (not entries or entry_optime(entries[0]) != begin):
-                raise AttemptFailed("the source's oplog no longer holds the entry at which the clone began")
-            first = False
-            await self._applier.apply(entries, tolerant=True)
-            self._progress.applied += len(entries)
+        LOG.info("Initial sync: applying the log", begin=str(begin), end=str(stop))
+        async for entries in fetch.batches():
+            # What comes behind the end is left to the follower, which can undo it.
+            wanted = [entry for entry in entries if entry_optime(entry) <= stop]
+            await self._applier.apply(wanted, tolerant=True)
+            self._progress.applied += len(wanted)
             if self._store.last_optime >= stop:
                 return

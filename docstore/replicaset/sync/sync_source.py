@@ -23,7 +23,8 @@ from docstore.net.errors import NetworkError
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import Applier
-from docstore.replicaset.sync.initial_sync import AttemptFailed, InitialSync, SyncProgress
+from docstore.replicaset.sync.initial_sync import InitialSync, SyncProgress
+from docstore.replicaset.sync.oplog_fetch import AttemptFailed
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.rollback import NoCommonPoint, find_common_point, roll_back
 from docstore.replicaset.sync.rollback_files import RollbackFiles
@@ -88,7 +89,7 @@ class SyncSourceFollower:
         self._flush = flush
         self._clock = clock
         self._wall_clock = wall_clock
-        self._rollback_directory = dbpath / "rollback"
+        self._directory = dbpath
         self._applier = Applier(store, clock=clock, wall_clock=wall_clock, progressed=member.log_advanced)
         self._task: asyncio.Task[None] | None = None
         self._runner: asyncio.Task[None] | None = None
@@ -169,6 +170,7 @@ class SyncSourceFollower:
             clock=self._clock,
             wall_clock=self._wall_clock,
             progress=self.progress,
+            directory=self._directory,
         )
         await attempt.run()
         self.needs_initial_sync = False
@@ -292,7 +294,7 @@ class SyncSourceFollower:
                 self._local,
                 common,
                 commit_point=commit_point,
-                files=RollbackFiles(self._rollback_directory, self._wall_clock()),
+                files=RollbackFiles(self._directory / "rollback", self._wall_clock()),
                 clock=self._clock,
                 flush=self._flush,
             )
