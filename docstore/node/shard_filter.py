@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from docstore.kernel.match.predicate import Predicate
+from docstore.sharding.key import ShardKey
 from docstore.sharding.post_images import PostImages
 from docstore.sharding.targeting import KeyRanges
 
@@ -31,6 +32,10 @@ class Owned(Protocol):
 
     @property
     def owned(self) -> Predicate | None: ...
+
+    @property
+    def shard_key(self) -> ShardKey | None:
+        """Of a sharded collection of documents."""
 
 
 class Hold(Protocol):

@@ -16,6 +16,7 @@ from docstore.commands.context import Context
 from docstore.commands.envelope import open_request
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.index_choice import chosen_indexes, drops_all
+from docstore.node.ddl.shard_key_rules import droppable, shard_key_of
 from docstore.sharding.ddl.operation import HOLDS, Operation
 from docstore.wire.message import Message
 
@@ -61,11 +62,13 @@ async def undo(shard: Shard, _context: Context, operation: Operation) -> dict[st
 
 
 async def choose(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
-    """The names of the indexes that are meant. Errors: those of `chosen_indexes`."""
+    """The names of the indexes that are meant. Errors: those of `chosen_indexes`; CannotDropShardKeyIndex."""
     collection = _collection(shard, operation)
     asked = get_field(operation.request["request"].raw, "index")
     assert asked is not None, "the router has checked the command"
-    return {"indexes": [index.name for index in chosen_indexes(collection, asked)]}
+    key = await shard_key_of(shard.node, operation.namespace)
+    chosen = droppable(key, collection, chosen_indexes(collection, asked), every=drops_all(asked))
+    return {"indexes": [index.name for index in chosen]}
 
 
 async def drop(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:

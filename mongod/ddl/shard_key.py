@@ -12,12 +12,12 @@ from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import make_collection
+from docstore.node.ddl.shard_key_rules import serves
 from docstore.sharding.ddl.operation import Operation
 from docstore.sharding.key import ShardKey
 from docstore.sharding.token_ring import SHARD_KEY
 from mongod.ddl.finding import key_of
 from mongod.migration.range_cloner import cloner_of
-from mongod.migration.ranges import serves
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard

@@ -10,6 +10,7 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import Code, CommandError
 from docstore.key_layout import long_of
+from docstore.node.ddl.shard_key_rules import serves
 from docstore.node.node import DataNode
 from docstore.sharding.key import KeyRange, ShardKey
 from docstore.storage import Family, Reader
@@ -23,13 +24,6 @@ def key_index(collection: Collection, key: ShardKey) -> Index:
             return index
     raise CommandError(
         Code.IndexNotFound, f"{collection.ns} has no index that begins with the shard key {key.document()}"
-    )
-
-
-def serves(index: Index, key: ShardKey) -> bool:
-    """Whether the index begins with the shard key, holds every document exactly once and compares bytes."""
-    return (
-        key.is_prefix_of(index.fields) and not index.multikey and index.holds_every_document and index.collation is None
     )
 
 

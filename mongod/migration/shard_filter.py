@@ -39,6 +39,7 @@ from docstore.optime import OpTime
 from docstore.replicaset.standalone import Standalone
 from docstore.sharding.chunks import ChunkMap
 from docstore.sharding.ddl.incarnations import DATABASES, is_dropped
+from docstore.sharding.key import ShardKey
 from docstore.sharding.post_images import PostImages
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.targeting import KeyRanges
@@ -93,6 +94,11 @@ class FilteringMetadata:
     def collection(self) -> CollectionRouting | None:
         """The sharded collection, while it has not been dropped."""
         return None if self.dropped else self.routing.collection
+
+    @property
+    def shard_key(self) -> ShardKey | None:
+        """Of a sharded collection of documents."""
+        return None if self.collection is None or self.post_images is None else self.collection.key
 
 
 class RangeShardFilter:

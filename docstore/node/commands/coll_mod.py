@@ -21,9 +21,11 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.node.ddl.catalog_changes import change
 from docstore.node.ddl.create import ACTIONS, LEVELS, check_images, choice
+from docstore.node.ddl.shard_key_rules import check_hidden, shard_key_of
 from docstore.node.node import node_of
 from docstore.node.read.views import checked_definition
 from docstore.node.write.validators import check_validator
+from docstore.sharding.key import ShardKey
 
 _MAX_SECONDS = 0x7FFFFFFF
 _INDEX = declared(
@@ -43,6 +45,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     namespace = context.namespace
     _check(context, arguments)
     reply: dict[str, Any] = {}
+    key = None if arguments["index"] is None else await shard_key_of(node, namespace)
 
     def act(unit: WriteUnitOfWork) -> None:
         collection = node.store.collection(namespace)
@@ -55,7 +58,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         if not collection.options.capped and ("cappedSize" in arguments or "cappedMax" in arguments):
             raise CommandError(Code.InvalidOptions, "Collection must be capped.")
         if arguments["index"] is not None:
-            reply.update(_change_index(context, unit, collection, arguments["index"]))
+            reply.update(_change_index(context, unit, collection, arguments["index"], key))
         request = _request(context, arguments)
         if request:
             modify_options(node.store.catalog, unit, collection, request)
@@ -104,7 +107,9 @@ def _change_view(context: Context, arguments: Arguments, unit: WriteUnitOfWork) 
     redefine_view(node.store, unit, checked_definition(node, view.ns, on, stages, view.collation))
 
 
-def _change_index(context: Context, unit: WriteUnitOfWork, collection: Collection, raw: bytes) -> dict[str, Any]:
+def _change_index(
+    context: Context, unit: WriteUnitOfWork, collection: Collection, raw: bytes, key: ShardKey | None
+) -> dict[str, Any]:
     asked = parse_fields("collMod.index", raw, _INDEX)
     index = _index(collection, asked)
     seconds, hidden = asked["expireAfterSeconds"], asked["hidden"]
@@ -118,6 +123,8 @@ def _change_index(context: Context, unit: WriteUnitOfWork, collection: Collectio
         seconds = min(seconds, _MAX_SECONDS)
     if hidden is not None and hidden == index.hidden and not index.is_id:
         hidden = None
+    if hidden:
+        check_hidden(key, collection, index)
     if seconds is None and hidden is None:
         return {}
     catalog = node_of(context).store.catalog

@@ -20,6 +20,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import change, enter_change, make_collection
 from docstore.node.ddl.commit_quorum import concern_of, wait_for_quorum
+from docstore.node.ddl.shard_key_rules import check_new_indexes, shard_key_of
 from docstore.node.entry import Repeated, write_in_slices
 from docstore.node.node import node_of
 from docstore.node.slices import finish_steps
@@ -40,6 +41,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.BadValue, "Must specify at least one index to create")
     quorum = arguments["commitQuorum"]
     concern = None if quorum is None else concern_of(context, quorum)
+    if any(spec.unique for spec in specs):
+        check_new_indexes(await shard_key_of(node, context.namespace), specs)
     await enter_change(context)
     collection = node.store.collection(context.namespace)
     created = collection is None

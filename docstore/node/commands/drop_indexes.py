@@ -12,6 +12,7 @@ from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import DROP_INDEXES
 from docstore.node.ddl.catalog_changes import change, existing
 from docstore.node.ddl.index_choice import chosen_indexes, drops_all
+from docstore.node.ddl.shard_key_rules import droppable, shard_key_of
 from docstore.node.node import node_of
 
 
@@ -19,13 +20,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
     store = node_of(context).store
     asked: Value = arguments["index"]
     reply: dict[str, Any] = {}
+    key = await shard_key_of(node_of(context), context.namespace)
 
     def act(unit: WriteUnitOfWork) -> None:
         collection = existing(context, context.namespace)
         reply["nIndexesWas"] = len(collection.indexes)
         if drops_all(asked):
             reply["msg"] = "non-_id indexes dropped for collection"
-        for index in chosen_indexes(collection, asked):
+        for index in droppable(key, collection, chosen_indexes(collection, asked), every=drops_all(asked)):
             store.drop_index(unit, collection, index.name)
 
     return await change(context, reply, act)
