@@ -47,16 +47,29 @@ class Tokens:
 
 @dataclass
 class World:
-    """What the clients of one run share. `started`: on the history's clock. `seen`: what any of them knows of time."""
+    """What the clients of one run share. `started`: on the history's clock. `seen`: what any of them knows of time.
+
+    `errors` are those that clients met, with an example of the words of each; `acts` what else was done, by outcome.
+    """
 
     history: History
     addresses: Sequence[str]
     seed: int
     started: float
     errors: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
     acts: Counter[str] = field(default_factory=Counter)
     seen: Tokens = field(default_factory=Tokens)
+    routed: bool = False
     stopped: bool = False
+
+    def notes(self) -> list[str]:
+        """For the report."""
+        acts = ["acts: " + ", ".join(f"{name} {count}" for name, count in sorted(self.acts.items()))]
+        return [
+            *(acts if self.acts else []),
+            *[f"e.g. {name.partition(':')[0]}: {text}" for name, text in sorted(self.examples.items())],
+        ]
 
     def generation(self) -> int:
         return int((self.history.clock() - self.started) / KEY_SECONDS)
@@ -123,7 +136,10 @@ class Caller:
         errors = [] if reply.get("ok") else [reply]
         errors += reply.get("writeErrors", [])
         if errors:
-            self.world.errors[str(errors[0].get("codeName", errors[0].get("code")))] += 1
+            name = str(errors[0].get("codeName", errors[0].get("code")))
+            self.world.errors[name] += 1
+            text = str(errors[0].get("errmsg"))
+            self.world.examples.setdefault(f"{name}: {text[:25]}", text[:200])
             return Outcome.FAILED if errors[0].get("code") in _NOT_EXECUTED else Outcome.UNKNOWN
         if "writeConcernError" in reply:
             self.world.errors["write concern"] += 1

@@ -144,7 +144,9 @@ class Client:
         if level == "linearizable":
             outcome, reply = await self._caller.favourite(command)
         else:
-            command["$readPreference"] = {"mode": "secondaryPreferred"}
+            # A member that is asked itself answers; a router chooses whom it asks.
+            primary = self._world.routed and self._random.random() < 0.5
+            command["$readPreference"] = {"mode": "primary" if primary else "secondaryPreferred"}
             outcome, reply = await self._caller.anyone(command, causal=causal)
         if outcome is Outcome.OK:
             self._caller.end(operation, outcome, result(reply["cursor"]["firstBatch"]))

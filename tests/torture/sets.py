@@ -66,6 +66,7 @@ async def torture_set(plan: Plan) -> Report:
             seconds=ended - world.started,
             unavailable=longest_unavailability(world.history, world.started, ended),
             anomalies=nemesis.anomalies,
+            notes=world.notes(),
         )
         await _judge(report, plan, processes, group)
         keep(plan, world.history, nemesis, report)

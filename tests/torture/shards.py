@@ -87,7 +87,7 @@ async def torture_shards(plan: Plan) -> Report:
         cluster = await _build(processes, plan.members)
         nemesis = ClusterNemesis(processes, cluster.groups, plan.seed)
         addresses = [router.address for router in cluster.routers]
-        world = World(History(time.monotonic), addresses, plan.seed, time.monotonic())
+        world = World(History(time.monotonic), addresses, plan.seed, time.monotonic(), routed=True)
         clients = [asyncio.create_task(each.run()) for each in _clients(plan, world)]
         await asyncio.sleep(QUIET_SECONDS)
         await nemesis.run(plan.seconds)
@@ -104,7 +104,7 @@ async def torture_shards(plan: Plan) -> Report:
             seconds=ended - world.started,
             unavailable=longest_unavailability(world.history, world.started, ended),
             anomalies=nemesis.anomalies,
-            notes=["acts: " + ", ".join(f"{name} {count}" for name, count in sorted(world.acts.items()))],
+            notes=world.notes(),
         )
         try:
             await _judge(report, plan, cluster, nemesis.hidden)
