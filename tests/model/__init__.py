@@ -1,0 +1,1 @@
+"""Small models explored exhaustively: every order in which a few steps can happen, not only those that a seed finds."""
