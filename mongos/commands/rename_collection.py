@@ -15,13 +15,13 @@ from mongos.routing.targeting import unsharded_only
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     await router.ensure_database(args["to"])
-    body = forwarded(context.raw)
 
     async def attempt(routing: Routing) -> bytes:
         target: Routing = await router.cache.refresh(args["to"])
         shard = unsharded_only(routing, "renameCollection")
         if unsharded_only(target, "renameCollection") != shard:
             raise CommandError(Code.CommandFailed, "source and destination collections must be on the same shard")
+        body = forwarded(context.raw, add={"toShardVersion": target.version().to_document()})
         (answer,) = await router.ask(context, routing, [shard], body, repeatable=False)
         return answer.relayed()
 

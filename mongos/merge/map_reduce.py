@@ -23,6 +23,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.values import string_value
 from docstore.sharding.requests import merge_temporary
 from docstore.sharding.routing import Routing
+from docstore.sharding.version import STALE_CODES
 from mongos.merge.output import Merging, OutOutput, on_primary
 from mongos.merge.pipelines import Request, open_pipeline
 from mongos.router import router_of
@@ -93,7 +94,7 @@ class _Merged:
         try:
             await self._ask({"drop": self._made})
         except CommandError as error:  # the shard drops what it could not merge
-            if error.code != Code.NamespaceNotFound:
+            if error.code not in (*STALE_CODES, Code.NamespaceNotFound):
                 raise
 
     async def _ask(self, command: dict[str, Any]) -> bytes:

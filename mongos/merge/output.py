@@ -1,7 +1,9 @@
 """Results of a pipeline that go to a collection through a router: `$out` and `$merge`.
 
 `$out` fills a collection of its own beside the target and renames it on the shard that holds both; a sharded collection
-cannot be its target. `$merge` becomes the updates and inserts that mean the same, routed like a client's.
+cannot be its target, nor one that has become sharded meanwhile.
+
+`$merge` becomes the updates and inserts that mean the same, routed like a client's.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ from docstore.errors import Code, CommandError
 from docstore.namespace import check_collection_name
 from docstore.query.value.collation import parse_collation
 from docstore.sharding.routing import Routing
+from docstore.sharding.version import STALE_CODES
 from mongos.merge.batches import cursor_reply
 from mongos.merge.pipelines import Request, open_pipeline
 from mongos.router import router_of
-from mongos.routing.requests import cursor_of
+from mongos.routing.requests import cursor_of, versioned
 from mongos.routing.targeting import insert_target, primary_of, update_target
 from mongos.routing.writes import Kind
 from mongos.statements import run_statements
@@ -95,9 +98,10 @@ async def _with_fields(context: Context, stage: Merge, target: Routing) -> Merge
 
 
 async def on_primary(context: Context, target: Routing, database: str, command: dict[str, Any]) -> bytes:
+    """A command to the target's primary shard, about the target or about what is not sharded in its database."""
     shard = await router_of(context).shards.get(primary_of(target))
-    answer = await shard.command(database, command, deadline=context.deadline)
-    return answer.body
+    body = versioned(bson.encode(command), target.shard_version(shard.name))
+    return (await shard.command(database, body, deadline=context.deadline)).body
 
 
 async def _written(
@@ -162,17 +166,35 @@ class OutOutput:
 
     async def end(self) -> None:
         source = f"{self._database}.{self._made}"
-        shard = await router_of(self._context).shards.get(primary_of(self._target))
+        version = self._target.version().to_document()
         command: dict[str, Any] = {"renameCollection": source, "to": self._namespace, "dropTarget": True}
+        command["toShardVersion"] = version
         concern = get_field(self._context.raw, "writeConcern")
         if concern is not None:
             command["writeConcern"] = RawBSONDocument(concern[1])
-        answer = await shard.command("admin", command, deadline=self._context.deadline)
+        try:
+            answer = await on_primary(self._context, self._target, "admin", command)
+        except CommandError as error:
+            await self.give_up()
+            raise await self._told(error) from error
         # It comes after all documents: where it is safe, they are.
-        self.concern_error = answer.decoded().get("writeConcernError")
+        self.concern_error = document_to_python(answer).get("writeConcernError")
+
+    async def _told(self, error: CommandError) -> CommandError:
+        """The error, or what has become of the target meanwhile."""
+        if error.code not in STALE_CODES:
+            return error
+        if (await router_of(self._context).cache.refresh(self._namespace)).collection is not None:
+            return CommandError(28769, f"{self._namespace} cannot be sharded")
+        return CommandError(Code.NamespaceNotFound, f"the database of {self._namespace} was dropped meanwhile")
 
     async def give_up(self) -> None:
-        await self._ask({"drop": self._made})
+        """Drop the new collection. With a database that is gone it has gone too."""
+        try:
+            await self._ask({"drop": self._made})
+        except CommandError as error:
+            if error.code not in (*STALE_CODES, Code.NamespaceNotFound):
+                raise
 
     async def _ask(self, command: dict[str, Any]) -> bytes:
         return await on_primary(self._context, self._target, self._database, command)

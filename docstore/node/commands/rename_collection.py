@@ -1,5 +1,8 @@
 """renameCollection: a collection takes another name, in the same or another database, perhaps in the place of another
 one.
+
+On a shard both names are checked against what the router has taken them for in the step in which the name changes: a
+target that has become sharded meanwhile is not replaced.
 """
 
 from __future__ import annotations
@@ -8,12 +11,13 @@ from docstore.collection.catalog.views import is_view
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Exceptional, Parameter, Result, Type
 from docstore.commands.specs.catalog import RENAME_COLLECTION
 from docstore.errors import Code, CommandError
 from docstore.namespace import replicates
 from docstore.node.ddl.catalog_changes import change, check_takes_documents
 from docstore.node.node import node_of
+from docstore.node.shard_filter import MustWait
 from docstore.node.write.driver import check_writable
 
 
@@ -25,9 +29,11 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.IllegalOperation, "cannot rename between the local and another database")
     _check_writable("source", source)
     _check_writable("target", target)
-    store = node_of(context).store
+    store, shard_filter = node_of(context).store, node_of(context).shard_filter
 
     def act(unit: WriteUnitOfWork) -> None:
+        if shard_filter is not None:
+            shard_filter.check_version(target, arguments["toShardVersion"], write=True)
         if is_view(store, source):
             raise CommandError(Code.CommandNotSupportedOnView, f"cannot rename view: {source}")
         if is_view(store, target):
@@ -40,7 +46,12 @@ async def run(context: Context, arguments: Arguments) -> Result:
             check_takes_documents(store, namespace)
         store.rename_collection(unit, source, target, drop_target=arguments["dropTarget"])
 
-    return await change(context.about(source), {}, act)
+    about = context.about(source)
+    while True:
+        try:
+            return await change(about, {}, act)
+        except MustWait as wait:
+            await wait.over()
 
 
 def _check_writable(which: str, namespace: str) -> None:
@@ -50,4 +61,10 @@ def _check_writable(which: str, namespace: str) -> None:
         raise CommandError(Code.IllegalOperation, f"error with {which} namespace: {error.message}") from None
 
 
-COMMAND = RENAME_COLLECTION.command(run)
+COMMAND = RENAME_COLLECTION.command(
+    run,
+    Exceptional(
+        "a router says by which routing it takes the target for one that is not sharded",
+        Parameter("toShardVersion", Type.OBJECT, internal=True),
+    ),
+)

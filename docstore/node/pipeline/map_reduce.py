@@ -19,6 +19,7 @@ from uuid import UUID
 
 import bson
 from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
 
 from docstore.bson import document_to_python
 from docstore.bson.walk import ARRAY
@@ -39,11 +40,12 @@ from docstore.node.process.settings import ClusterRole
 from docstore.node.slices import finish_steps, finish_work
 from docstore.node.write.driver import effective_concern, wait_for_write
 from docstore.optime import OpTime
+from docstore.sharding.version import STALE_CODES
 from docstore.storage import Family
 
 TEMPORARY = "tmp.mr."
 UNFINISHED = "config.mapReduceOutputs"
-"""`{_id: temporary namespace, into: target namespace, bypass}`"""
+"""`{_id: temporary namespace, into: target namespace, bypass, [version]}`"""
 _BATCH_DOCUMENTS = 500
 
 
@@ -121,12 +123,15 @@ class MapReduceOutput:
         self._filled.give_up()
 
 
-async def let_be_seen(node: DataNode, temporary: str, namespace: str, *, bypass: bool) -> OpTime | None:
+async def let_be_seen(
+    node: DataNode, temporary: str, namespace: str, *, bypass: bool, version: bytes | None = None
+) -> OpTime | None:
     """A complete temporary collection becomes the target where there is none, else it is merged into it.
 
-    Gives the optime of the last write. Errors: see `merge_temporary`.
+    `version`: that of a router, which takes the target for one that is not sharded. Gives the optime of the last write.
+    Errors: see `merge_temporary`.
     """
-    await finish_work(node, enter_write(node, namespace))
+    await finish_work(node, enter_write(node, namespace, version))
     store = node.store
     if store.collection(namespace) is None:
         with store.unit() as unit:
@@ -134,20 +139,24 @@ async def let_be_seen(node: DataNode, temporary: str, namespace: str, *, bypass:
             return unit.commit()
     notes = store.collection(UNFINISHED) or make_collection(store, UNFINISHED)
     with store.unit() as unit:
-        unit.insert(notes, bson.encode({"_id": temporary, "into": namespace, "bypass": bypass}))
+        known = {} if version is None else {"version": RawBSONDocument(version)}
+        unit.insert(notes, bson.encode({"_id": temporary, "into": namespace, "bypass": bypass, **known}))
         unit.commit()
     node.outputs.add(temporary)
     try:
-        return await merge_temporary(node, temporary, namespace, bypass=bypass)
+        return await merge_temporary(node, temporary, namespace, bypass=bypass, version=version)
     finally:
         node.outputs.discard(temporary)
 
 
-async def merge_temporary(node: DataNode, temporary: str, namespace: str, *, bypass: bool) -> OpTime | None:
+async def merge_temporary(
+    node: DataNode, temporary: str, namespace: str, *, bypass: bool, version: bytes | None = None
+) -> OpTime | None:
     """Put a noted temporary collection's documents into the target, then forget it; the last write's optime.
 
-    A document that the target does not take ends the merging: the collection is forgotten with it. Errors: that of the
-    document, those of a node that is no primary any more (then all stands as it is).
+    A document that the target does not take ends the merging, and so does a target that is sharded by now or in another
+    database: the collection is forgotten with it. Errors: that of the document, that of a stale `version`, those of a
+    node that is no primary any more (then all stands as it is).
     """
     output = MergeOutput(node, namespace, merging(namespace), bypass=bypass)
     source = node.store.collection(temporary)
@@ -167,8 +176,13 @@ async def merge_temporary(node: DataNode, temporary: str, namespace: str, *, byp
         after = records[written - 1][0]
         return False
 
-    await finish_work(node, write_in_slices(node, namespace, Repeated(merge_some)))
-    await finish_work(node, enter_write(node, namespace))
+    try:
+        await finish_work(node, write_in_slices(node, namespace, Repeated(merge_some), version))
+    except CommandError as error:
+        if error.code not in STALE_CODES:
+            raise
+        failure = error
+    await finish_work(node, enter_write(node, temporary))
     with node.store.unit() as unit:
         _forget(node, unit, temporary)
         last = unit.commit()
@@ -187,7 +201,8 @@ async def finish_left_outputs(node: DataNode) -> None:
     ]
     for temporary, note in notes.items():
         try:
-            await merge_temporary(node, temporary, note["into"], bypass=note["bypass"])
+            version = bson.encode(note["version"]) if "version" in note else None
+            await merge_temporary(node, temporary, note["into"], bypass=note["bypass"], version=version)
         except CommandError:
             node.replication.check_write()  # else a document was refused, which whoever asked would have been told
     for namespace in unnoted:

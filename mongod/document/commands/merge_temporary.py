@@ -19,7 +19,8 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     if node.store.collection(temporary) is None:
         raise CommandError(Code.NamespaceNotFound, f"ns not found {temporary}")
     concern = effective_concern(context, node)
-    last = await let_be_seen(node, temporary, context.namespace, bypass=arguments["bypass"])
+    target = context.namespace
+    last = await let_be_seen(node, temporary, target, bypass=arguments["bypass"], version=context.shard_version)
     failed = await wait_for_write(context, last, concern)
     return {} if failed is None else {"writeConcernError": failed}
 

@@ -1,0 +1,127 @@
+"""Renaming beside shardCollection: one of the two comes first, and nothing is replaced on one shard only."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from docstore.errors import Code
+from docstore.sharding import requests
+from docstore.sharding.ddl.requests import drop_database
+from docstore.sharding.routing import Routing
+from tests.unit.ddl.test_drops import cluster, code_of, insert, rows, run, version_of
+from tests.unit.migration.local_cluster import NAMESPACE, Cluster
+
+
+def rename(made: Cluster, routing: Routing, target: Routing) -> dict[str, Any]:
+    """As a router sends it that takes both for unsharded collections."""
+    command = {"renameCollection": "test.made", "to": NAMESPACE, "dropTarget": True}
+    command["toShardVersion"] = target.version().to_document()
+    return made.versioned(command, routing.shard_version("shard1"))
+
+
+def test_a_target_that_has_become_sharded_is_not_replaced() -> None:
+    async def test() -> None:
+        async with cluster(shard=False) as made:
+            target, source = await made.routing_of(NAMESPACE), await made.routing_of("test.made")
+            await insert(made, source, "shard1", "made")
+            await made.ask("shard1", requests.shard_collection(NAMESPACE, {"id": 1}, False))
+            assert await code_of(made.ask("shard1", rename(made, source, target))) == Code.StaleConfig
+            await made.refresh()
+            await made.insert("1")
+            assert sorted(await made.visible()) == ["1"]
+            assert made.members["shard1"].node.store.collection("test.made") is not None
+
+    run(test)
+
+
+def test_a_rename_waits_for_a_collection_that_is_being_sharded() -> None:
+    async def test() -> None:
+        async with cluster(shard=False) as made:
+            target, source = await made.routing_of(NAMESPACE), await made.routing_of("test.made")
+            await insert(made, source, "shard1", "made")
+            held = made.network.held["_configsvrShardCollection"] = asyncio.Event()
+            sharding = asyncio.ensure_future(made.ask("shard1", requests.shard_collection(NAMESPACE, {"id": 1}, False)))
+            while ("config:1", "_configsvrShardCollection") not in made.network.seen:
+                await asyncio.sleep(0.001)
+            renaming = asyncio.ensure_future(made.ask("shard1", rename(made, source, target)))
+            await asyncio.sleep(0.05)
+            assert not renaming.done()
+            held.set()
+            await sharding
+            assert await code_of(renaming) == Code.StaleConfig
+            uuid = (await made.refresh()).collection
+            collection = made.members["shard1"].node.store.collection(NAMESPACE)
+            assert uuid is not None
+            assert collection is not None
+            assert collection.uuid.bytes == bytes(uuid.uuid)
+
+    run(test)
+
+
+def test_a_renamed_collection_is_the_one_that_is_sharded_afterwards() -> None:
+    async def test() -> None:
+        async with cluster(shard=False) as made:
+            target, source = await made.routing_of(NAMESPACE), await made.routing_of("test.made")
+            await insert(made, source, "shard1", "made")
+            await made.ask("shard1", {"createIndexes": "made", "indexes": [{"key": {"id": 1}, "name": "i"}]}, "test")
+            await made.ask("shard1", rename(made, source, target))
+            await made.ask("shard1", requests.shard_collection(NAMESPACE, {"id": 1}, False))
+            assert sorted(await made.visible()) == ["0"]
+
+    run(test)
+
+
+def test_a_rename_into_a_database_that_was_dropped_is_refused() -> None:
+    async def test() -> None:
+        async with cluster(shard=False) as made:
+            source, target = await made.routing_of("test.made"), await made.routing_of(NAMESPACE)
+            await made.ask("shard1", drop_database("test", await version_of(made)))
+            await made.ask("config", requests.enable_sharding("test", "shard1"))
+            assert await code_of(made.ask("shard1", rename(made, source, target))) == Code.StaleDbVersion
+
+    run(test)
+
+
+def test_a_delayed_request_to_shard_a_collection_comes_to_nothing_after_its_drop() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            database, uuid = await version_of(made), made.uuid
+            await made.ask("shard1", {"_shardsvrDropCollection": NAMESPACE, "uuid": uuid})
+            late = requests.commit_shard_collection(NAMESPACE, {"id": 1}, False, uuid, "shard1", database)
+            assert await code_of(made.ask("config", late)) == Code.OperationFailed
+            assert await rows(made, "config", "collections") == []
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "reached", ["_shardsvrParticipantBlock", "_shardsvrParticipantAct", "_configsvrShardCollection"]
+)
+def test_sharding_is_carried_on_by_the_next_primary(reached: str) -> None:
+    async def test() -> None:
+        async with cluster(shard=False) as made:
+            killed = asyncio.Event()
+
+            def lose(_address: str, name: str) -> bool:
+                if name == reached and not killed.is_set():
+                    made.members["shard1"].kill()
+                    killed.set()
+                    return True
+                return False
+
+            made.network.lose_reply = lose
+            command = requests.shard_collection(NAMESPACE, {"id": 1}, False)
+            sharding = asyncio.ensure_future(made.ask("shard1", command))
+            await killed.wait()
+            await asyncio.wait([sharding])
+            assert sharding.exception() is not None
+            await made.restart("shard1")
+            assert (await made.ask("shard1", command))["collectionsharded"] == NAMESPACE
+            await made.refresh()
+            await made.insert("1")
+            assert sorted(await made.visible()) == ["1"]
+
+    run(test)
