@@ -33,6 +33,17 @@ _THREADS = {"MainThread": "main"}
 _IDS = {
     "Connection accepted": 22943, "Connection ended": 22944, "client metadata": 51800, "Slow query": 51803,
     "Waiting for connections": 23016, "Build Info": 23403,
+    "Replica set state transition": 21358, "Member is in new state": 21215, "Member is now in state DOWN": 21216,
+    "New replica set config in use": 21392, "Found self in config": 21393, "Changed sync source": 21088,
+    "Starting an election, since we've seen no PRIMARY in election timeout period": 4615652,
+    "Starting an election for a priority takeover": 4615660, "Starting an election due to step up request": 4615661,
+    "Conducting a dry run election to see if we could be elected": 21438, "VoteRequester processResponse": 51799,
+    "Dry election run succeeded, running for election": 21444, "Election succeeded, assuming primary role": 21450,
+    "Not running for primary, we received insufficient votes": 21440, "Responding to vote request": 23980,
+    "Scheduling priority takeover": 4615601, "Canceling priority takeover callback": 21484,
+    "Entering primary catch-up mode": 21359, "Exited primary catch-up mode": 21363,
+    "Transition to primary complete; database writes are now permitted": 21331,
+    "replSetReconfig admin command received from client": 21352,
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bson.objectid import ObjectId
 
 from docstore.errors import Code, CommandError
+from docstore.log import component
 from docstore.replicaset.quorum_check import check_change, check_initiation
 from docstore.replication.config import (
     MemberConfig,
@@ -35,6 +36,7 @@ from docstore.replication.states import MemberState
 if TYPE_CHECKING:
     from docstore.replicaset.replicaset import ReplicaSet
 
+LOG = component("REPL")
 SETTLE_SECONDS = 10.0
 
 
@@ -93,6 +95,7 @@ async def reconfigure(
         await replica_set.wait_for(lambda: not state.writable or not unsettled(state), limit)
     if not force:
         await check_change(membership, state.config, proposed(state, config, force=False))
+    LOG.info("replSetReconfig admin command received from client", newConfig=config.to_document(), force=force)
     installed = await membership.request(lambda token: Reconfigure(config=config, force=force, token=token))
     if force:
         return {}

@@ -27,6 +27,7 @@ from docstore.replication.effects import (
     Effect,
     EffectQueue,
     Follow,
+    Log,
     Persist,
     Reply,
     Send,
@@ -174,6 +175,8 @@ class Driver:
                 self._external.drain(effect.term)
             case BecomePrimary():
                 self._external.become_primary(effect.term)
+            case Log():
+                component(effect.component).info(effect.message, **effect.attributes)
             case SteppedDown():
                 self._external.stepped_down(effect.term, effect.reason)
 

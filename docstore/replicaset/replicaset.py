@@ -94,6 +94,7 @@ class ReplicaSet:
         self._topology_counter = 0
         self._closing = False
         self._appearance: tuple[object, ...] = ()
+        self._shown = MemberState.STARTUP
         self._noted = (NULL_OPTIME, NULL_OPTIME)
         self._gossip = NO_GOSSIP
         self._gossip_of = (0, 0)
@@ -107,7 +108,7 @@ class ReplicaSet:
     async def hand_over(self, seconds: float = HAND_OVER_SECONDS, *, leaving: bool = False) -> CommandError | None:
         """Step down if primary, as soon as a secondary can take over; what was refused after so many seconds.
 
-        Secondaries can catch up only while the listener serves them; where none is heard of, none is waited for. From
+        Secondaries can catch up only while the listener serves them; none is waited for that is not heard of. From
         then on a member that is `leaving` refuses hello with ShutdownInProgress, also where it awaits news.
         """
         refused = await _stop_being_primary(self.membership, seconds)
@@ -270,6 +271,9 @@ class ReplicaSet:
         seen = topology_seen(state)
         if seen != self._appearance:
             self._appearance = seen
+            if state.member_state is not self._shown:
+                before, self._shown = self._shown, state.member_state
+                LOG.info("Replica set state transition", newState=self._shown.name, oldState=before.name)
             self._topology_counter += 1
             self._topology.wake()
 
@@ -282,7 +286,9 @@ async def _stop_being_primary(membership: Membership, seconds: float) -> Command
     wait = seconds if any(peer.up for peer in state.peers.values()) else 0.0
     refused: CommandError | None = None
     try:
-        await membership.request(lambda token: StepDown(seconds=max(60.0, wait), catch_up_seconds=wait, token=token))
+        await membership.request(
+            lambda token: StepDown(seconds=max(60.0, wait), catch_up_seconds=wait, while_reachable=True, token=token)
+        )
     except CommandError as refusal:
         LOG.info("No hand-over", reason=refusal.message)
         refused = refusal

@@ -7,7 +7,7 @@ The one rule: `Persist` is durable before any later `Send` or `Reply` of the sam
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,20 @@ class SteppedDown:
     reason: str
 
 
-Effect = Persist | Send | Reply | Follow | Drain | BecomePrimary | SteppedDown
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A line for the operator: a change and its reason, once. `component` is the log's, the message a constant text."""
+
+    component: str
+    message: str
+    attributes: Mapping[str, Any]
+
+
+def log(component: str, message: str, /, **attributes: Any) -> Log:
+    return Log(component=component, message=message, attributes=attributes)
+
+
+Effect = Persist | Send | Reply | Follow | Drain | BecomePrimary | SteppedDown | Log
 Effects = list[Effect]
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME
 from docstore.replication import primary_loss
 from docstore.replication.config import MemberConfig, ReplicaSetConfig
-from docstore.replication.effects import Effects, Persist, Reply, Send
+from docstore.replication.effects import Effects, Log, Persist, Reply, Send, log
 from docstore.replication.leadership import begin_primary
 from docstore.replication.messages import (
     NO_MEMBER,
@@ -46,6 +46,12 @@ BY_PRIORITY = "priorityTakeover"
 BY_CATCH_UP = "catchUpTakeover"
 BY_STEP_UP = "stepUpRequestSkipDryRun"
 BY_REFUSED_PORT = "primaryPortRefused"
+_KIND = {BY_PRIORITY: "priority takeover", BY_CATCH_UP: "catchup takeover"}
+_WHY = {
+    BY_PRIORITY: "Starting an election for a priority takeover",
+    BY_CATCH_UP: "Starting an election for a catchup takeover",
+    BY_STEP_UP: "Starting an election due to step up request",
+}
 FRESHNESS_SECONDS = 2
 """How far behind the newest member a priority takeover may start."""
 EAGER_RETRY_SECONDS = 0.05
@@ -163,7 +169,8 @@ def tick(state: State, now: float, out: Effects) -> None:
         start(state, now, out, BY_REFUSED_PORT)
         return
     if now >= state.candidacy.election_at:
-        if unelectable(state, now):
+        if why := unelectable(state, now):
+            out.append(log("ELECTION", "Not starting an election, since we are not electable", reason=why))
             restart_election_timer(state, now)
             if state.candidacy.frozen_until > now:
                 state.candidacy.run_by(state.candidacy.frozen_until)
@@ -179,21 +186,41 @@ def start(state: State, now: float, out: Effects, reason: str, *, dry_run: bool 
     assert state.me is not None
     state.role = Role.CANDIDATE
     state.candidacy.takeover_at = NEVER
+    out.append(_why(state, reason))
     if reason != BY_REFUSED_PORT:
         # Else the election timeout goes on: a primary that only we have lost is still there.
         state.candidacy.election_at = NEVER
     if dry_run:
+        out.append(
+            log("ELECTION", "Conducting a dry run election to see if we could be elected", currentTerm=state.term)
+        )
         state.candidacy.election = Election(state.term, True, reason, granted={state.me.id})
         _canvass(state, now, out)
     else:
         _run(state, now, out, reason)
 
 
-def consider_takeover(state: State, now: float) -> None:
+def _why(state: State, reason: str) -> Log:
+    assert state.config is not None
+    if reason == BY_TIMEOUT:
+        return log(
+            "ELECTION",
+            "Starting an election, since we've seen no PRIMARY in election timeout period",
+            electionTimeoutPeriodMillis=state.config.settings.election_timeout_millis,
+        )
+    if reason == BY_REFUSED_PORT:
+        message = "Starting an election, since the port of the primary refuses connections"
+        return log("ELECTION", message, hostAndPort=state.primary_loss.host)
+    return log("ELECTION", _WHY[reason])
+
+
+def consider_takeover(state: State, now: float, out: Effects) -> None:
     """After news of the primary: plan to take over from it, or drop the plan (rule 8)."""
     reason = _takeover_reason(state)
     if reason == state.candidacy.takeover_reason and (state.candidacy.takeover_at != NEVER) == bool(reason):
         return
+    if state.candidacy.takeover_at != NEVER:
+        out.append(log("REPL", f"Canceling {_KIND[state.candidacy.takeover_reason]} callback"))
     state.candidacy.takeover_reason = reason
     state.candidacy.takeover_at = NEVER
     if reason and state.config is not None and state.me is not None:
@@ -202,23 +229,38 @@ def consider_takeover(state: State, now: float) -> None:
             delay = settings.election_timeout * (state.config.priority_rank(state.me) + 1)
         else:
             delay = settings.catch_up_takeover_delay_millis / 1000
-        state.candidacy.takeover_at = now + delay + settings.election_timeout * 0.15 * state.rng()
+        delay += settings.election_timeout * 0.15 * state.rng()
+        state.candidacy.takeover_at = now + delay
+        out.append(log("ELECTION", f"Scheduling {_KIND[reason]}", inSeconds=round(delay, 3)))
 
 
 def counted(state: State, event: Answered, now: float, out: Effects) -> None:
     """An answer to our request for a vote, or its failure."""
     request, reply = event.request, event.reply
     assert isinstance(request, VoteRequest)
-    if isinstance(reply, VoteReply) and adopt_term(state, reply.term, now, out):
-        return
     election = state.candidacy.election
+    if isinstance(reply, VoteReply) and adopt_term(state, reply.term, now, out):
+        if election is not None:
+            superseded = "Not becoming primary, we have been superseded already"
+            out.append(log("ELECTION", superseded, term=election.term, newTerm=reply.term, hostAndPort=event.peer))
+        return
     member = state.member_of(event.peer)
     if election is None or member is None or (election.term, election.dry_run) != (request.term, request.dry_run):
         return
     granted = isinstance(reply, VoteReply) and reply.granted
     election.answered = election.answered or isinstance(reply, VoteReply)
+    out.append(_counted(event, request))
     (election.granted if granted else election.refused).add(member.id)
     _conclude(state, now, out)
+
+
+def _counted(event: Answered, request: VoteRequest) -> Log:
+    about: dict[str, Any] = {"term": request.term, "dryRun": request.dry_run, "from": event.peer}
+    if not isinstance(event.reply, VoteReply):
+        about.update(failReason="failed to receive response", error=event.error)
+    else:
+        about.update(vote="yes" if event.reply.granted else "no", reason=event.reply.reason)
+    return Log(component="ELECTION", message="VoteRequester processResponse", attributes=about)
 
 
 def step_up(state: State, request: StepUpRequest, now: float, out: Effects) -> None:
@@ -291,7 +333,10 @@ def _canvass(state: State, now: float, out: Effects) -> None:
 
 def _run(state: State, now: float, out: Effects, reason: str) -> None:
     """The real round: the new term and our vote for ourselves in it are durable before anybody is asked (rule 4)."""
+    dry_run = state.candidacy.election is not None
     state.term += 1
+    done = "Dry election run succeeded" if dry_run else "Skipping dry run"
+    out.append(log("ELECTION", f"{done}, running for election", newTerm=state.term))
     state.primary_id = NO_MEMBER
     state.vote = LastVote(term=state.term, candidate=state.my_id)
     state.candidacy.election = Election(state.term, False, reason, granted={state.my_id})
@@ -309,6 +354,8 @@ def _conclude(state: State, now: float, out: Effects) -> None:
         else:
             begin_primary(state, now, out)
     elif len(config.voters) - sum(m.id in election.refused for m in config.voters) < config.majority_votes:
+        what = "running for" if election.dry_run else "becoming"
+        out.append(log("ELECTION", f"Not {what} primary, we received insufficient votes", term=election.term))
         state.role = Role.FOLLOWER
         if election.reason != BY_REFUSED_PORT:
             state.candidacy.retry_later(config.settings.election_timeout, now, state.rng)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from docstore.errors import Code, CommandError
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication import primary_loss
-from docstore.replication.effects import Effects, Follow, Reply, Send
+from docstore.replication.effects import Effects, Follow, Reply, Send, log
 from docstore.replication.messages import (
     Answered,
     Position,
@@ -182,6 +182,15 @@ def _follow(state: State, source: str | None, now: float, out: Effects) -> None:
         return
     if source is None:
         state.sync_source.retry_at = now + RETRY_SECONDS
+    out.append(
+        log(
+            "REPL",
+            "Changed sync source",
+            oldSyncSource=state.sync_source.host or "empty",
+            newSyncSource=source or "empty",
+            reason=state.sync_source.reason if state.sync_source.host is not None else "",
+        )
+    )
     state.sync_source.host = source
     state.sync_source.position_in_flight = False
     state.sync_source.position_at = NEVER if source is None else now

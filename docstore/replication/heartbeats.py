@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from docstore.errors import Code, CommandError
 from docstore.replication import elections, following, leadership, primary_loss, reconfig
 from docstore.replication.config import different_sets, is_foreign
-from docstore.replication.effects import Effects, Reply, Send
+from docstore.replication.effects import Effects, Reply, Send, log
 from docstore.replication.messages import NO_MEMBER, Answered, HeartbeatReply, HeartbeatRequest
 from docstore.replication.states import MemberState, Role
 from docstore.replication.terms import abandon_election, adopt_term, restart_election_timer
@@ -64,6 +64,9 @@ def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> 
         following.learn_commit_point(state, request.commit_point)
     if peer is not None:
         peer.request_at = now
+        if peer.config != request.config == state.config_version:
+            # With our configuration it may be what it was not before: electable, a voter.
+            peer.ask_at(now)
         peer.config = request.config
     newer_here = state.config is not None and state.config_version.newer_than(request.config)
     out.append(Reply(token=request.token, result=_reply(state, now, with_config=newer_here)))
@@ -79,14 +82,14 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
     reply = event.reply
     if not isinstance(reply, HeartbeatReply):
         if peer is not None:
-            _lost(state, peer, event.error)
+            _lost(state, peer, event.error, out)
             if event.refused:
                 primary_loss.refused(state, peer, now)
         return
     if is_foreign(state.replica_set_id, reply.replica_set_id):
         if peer is not None:
             peer.has_nothing()
-            _lost(state, peer, different_sets(state.replica_set_id, reply.replica_set_id))
+            _lost(state, peer, different_sets(state.replica_set_id, reply.replica_set_id), out)
         return
     if state.config is not None:
         adopt_term(state, reply.term, now, out)
@@ -95,7 +98,7 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
         peer = state.peers.get(event.peer)
     if peer is None:
         return
-    _learn(state, peer, reply, event.round_trip, now)
+    _learn(state, peer, reply, event.round_trip, now, out)
     if isinstance(event.request, HeartbeatRequest) and event.request.term == state.term:
         state.leadership.heard_of(peer.host)
     _note_primary(state, peer, reply, now)
@@ -104,7 +107,7 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
         leadership.advance(state, now, out)
         reconfig.promote_newly_added(state, now, out)
     else:
-        elections.consider_takeover(state, now)
+        elections.consider_takeover(state, now, out)
 
 
 def note_living_primary(state: State, member_id: int, term: int, now: float) -> None:
@@ -130,7 +133,9 @@ def _note_primary(state: State, peer: Peer, reply: HeartbeatReply, now: float) -
         state.primary_id = NO_MEMBER
 
 
-def _learn(state: State, peer: Peer, reply: HeartbeatReply, round_trip: float, now: float) -> None:
+def _learn(state: State, peer: Peer, reply: HeartbeatReply, round_trip: float, now: float, out: Effects) -> None:
+    if peer.state is not reply.state:
+        out.append(log("REPL", "Member is in new state", hostAndPort=peer.host, newState=reply.state.name))
     if not peer.up:
         peer.up_since = now
         peer.ping = round_trip
@@ -153,7 +158,9 @@ def _learn(state: State, peer: Peer, reply: HeartbeatReply, round_trip: float, n
         peer.heartbeat_at = min(peer.heartbeat_at, now + state.config.settings.heartbeat_interval)
 
 
-def _lost(state: State, peer: Peer, error: str) -> None:
+def _lost(state: State, peer: Peer, error: str, out: Effects) -> None:
+    if peer.state is not MemberState.DOWN:
+        out.append(log("REPL", "Member is now in state DOWN", hostAndPort=peer.host, heartbeatMessage=error))
     peer.up = False
     peer.state = MemberState.DOWN
     peer.message = error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
 from docstore.replication import following, progress, reconfig
-from docstore.replication.effects import BecomePrimary, Drain, Effects, Follow, Reply, Send
+from docstore.replication.effects import BecomePrimary, Drain, Effects, Follow, Reply, Send, log
 from docstore.replication.messages import (
     NO_MEMBER,
     AbortCatchUp,
@@ -48,6 +48,7 @@ class PendingStepDown:
     until: float
     frozen_until: float
     forced: bool
+    while_reachable: bool
 
 
 @dataclass(slots=True)
@@ -97,6 +98,8 @@ def begin_primary(state: State, now: float, out: Effects) -> None:
     assert me is not None
     assert state.vote.candidate == me.id
     election = state.candidacy.won()
+    out.append(log("ELECTION", "Election succeeded, assuming primary role", term=state.term))
+    out.append(log("REPL", "Entering primary catch-up mode"))
     state.role = Role.LEADER
     state.primary_state, state.leadership.since = PrimaryState.CATCHING_UP, now
     state.primary_id = NO_MEMBER
@@ -133,7 +136,7 @@ def advance(state: State, now: float, out: Effects) -> None:
 def tick(state: State, now: float, out: Effects) -> None:
     """Time limits of a leader: hearing of a majority, catching up, stepping down, spreading the commit point."""
     if now >= _silence_ends(state):
-        stop_being_primary(state, now, out, "a majority of the set has not been heard of for an election timeout")
+        stop_being_primary(state, now, out, "Can't see a majority of the set, relinquishing primary")
         return
     if state.primary_state is PrimaryState.CATCHING_UP and now >= state.leadership.catch_up_until:
         _drain(state, out)
@@ -259,7 +262,11 @@ def begin_step_down(state: State, event: StepDown, now: float, out: Effects) -> 
     wait = min(event.catch_up_seconds, event.seconds)
     until = now if event.force and not event.catch_up_seconds else now + wait
     state.leadership.step_down = PendingStepDown(
-        token=event.token, until=until, frozen_until=now + event.seconds, forced=event.force
+        token=event.token,
+        until=until,
+        frozen_until=now + event.seconds,
+        forced=event.force,
+        while_reachable=event.while_reachable,
     )
     _try_step_down(state, now, out)
 
@@ -276,6 +283,7 @@ def _catch_up(state: State, now: float, out: Effects) -> None:
 
 
 def _drain(state: State, out: Effects) -> None:
+    out.append(log("REPL", "Exited primary catch-up mode", lastApplied=str(state.applied)))
     state.primary_state = PrimaryState.DRAINING
     state.leadership.catch_up_until = NEVER
     state.leadership.catch_up_awaits = set()
@@ -296,7 +304,8 @@ def _try_step_down(state: State, now: float, out: Effects) -> None:
     pending = state.leadership.step_down
     assert pending is not None
     successor = _successor(state)
-    if successor is None and now < pending.until:
+    hopeless = pending.while_reachable and not _successor_reachable(state)
+    if successor is None and now < pending.until and not hopeless:
         return
     if successor is None and not pending.forced:
         state.primary_state = PrimaryState.WRITABLE
@@ -330,6 +339,15 @@ def _successor(state: State) -> Peer | None:
     if not electable or not progress.on_majority(state.config, caught_up):
         return None
     return max(electable, key=lambda entry: entry[:3])[3]
+
+
+def _successor_reachable(state: State) -> bool:
+    """Whether a majority is heard of, and in it somebody who could be primary sooner or later."""
+    assert state.config is not None
+    up = [member for member in state.config.members if member.host in state.peers and state.peers[member.host].up]
+    if not progress.on_majority(state.config, [state.my_id, *(member.id for member in up)]):
+        return False
+    return any(member.priority > 0 and member.data_bearing for member in up)
 
 
 def _majority_heard_at(state: State) -> float:

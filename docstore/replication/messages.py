@@ -210,11 +210,13 @@ class Reconfigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDown:
-    """Be primary no more for `seconds`, after at most `catch_up_seconds` of waiting for a successor (rule 9)."""
+    """Be primary no more for `seconds`, after at most `catch_up_seconds` of waiting for a successor (rule 9).
+    `while_reachable`: only as long as somebody is heard of who could be it."""
 
     seconds: float
     catch_up_seconds: float
     force: bool = False
+    while_reachable: bool = False
     token: int = field(default=0, compare=False)
 
 

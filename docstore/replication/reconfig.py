@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from docstore.errors import Code, CommandError
 from docstore.replication.config import MemberConfig, ReplicaSetConfig, is_foreign, validate
-from docstore.replication.effects import Effects, Persist, Reply
+from docstore.replication.effects import Effects, Persist, Reply, log
 from docstore.replication.messages import NO_MEMBER, Initiate, Reconfigure
 from docstore.replication.peers import picture
 from docstore.replication.progress import on_majority
@@ -92,9 +92,14 @@ def proposed(state: State, config: ReplicaSetConfig, *, force: bool) -> ReplicaS
 def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
     """Make a configuration ours, durably first. A primary that it leaves out or makes unelectable steps down."""
     out.append(Persist(config=config))
+    out.append(log("REPL", "New replica set config in use", config=config.to_document(stored=True)))
     state.config_target = state.commit_point
     before, my_id = state.config, state.my_id
     adopt(state, config, now)
+    if state.me is None:
+        out.append(log("REPL", "Cannot find self in new replica set configuration; I must be removed"))
+    elif before is None or state.my_id != my_id:
+        out.append(log("REPL", "Found self in config", hostAndPort=state.me.host))
     if state.role is Role.LEADER and (state.me is None or not state.me.electable or state.me.id != my_id):
         stop_being_primary(state, now, out, "the new configuration does not let this member be primary")
     elif state.role is Role.CANDIDATE:
@@ -147,15 +152,19 @@ def stamp_term(state: State, now: float, out: Effects) -> None:
 
 
 def promote_newly_added(state: State, now: float, out: Effects) -> None:
-    """Let a new voter count once it is SECONDARY and the last change has settled (rule 19)."""
+    """Let a new voter count once it is SECONDARY and the last change has settled (rule 19); also while we wait for a
+    successor, which it may be."""
     config = state.config
-    if config is None or not state.writable or not any(member.newly_added for member in config.members):
+    in_office = state.primary_state in (PrimaryState.WRITABLE, PrimaryState.STEPPING_DOWN)
+    if config is None or not in_office or not any(member.newly_added for member in config.members):
         return
     if unsettled(state):
         return
     for member in config.members:
         peer = state.peers.get(member.host)
         if member.newly_added and peer is not None and peer.up and peer.state is MemberState.SECONDARY:
+            message = "Beginning automatic reconfig to remove 'newlyAdded' field"
+            out.append(log("REPL", message, memberId=member.id, hostAndPort=member.host))
             members = tuple(replace(m, newly_added=False) if m.id == member.id else m for m in config.members)
             install(state, replace(config, members=members, version=config.version + 1), now, out)
             return

@@ -29,7 +29,7 @@ def adopt_term(state: State, term: Term, now: float, out: Effects) -> bool:
     state.primary_id = NO_MEMBER
     state.candidacy.drop_takeover()
     if state.role is Role.LEADER:
-        stop_being_primary(state, now, out, f"a higher term was heard of: {term}")
+        stop_being_primary(state, now, out, f"Stepping down from primary, because a new term has begun: {term}")
     elif state.role is Role.CANDIDATE:
         abandon_election(state, now)
     return True

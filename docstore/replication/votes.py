@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from docstore.optime import NULL_OPTIME
 from docstore.replication import primary_loss
 from docstore.replication.config import different_sets, is_foreign
-from docstore.replication.effects import Effects, Persist, Reply
+from docstore.replication.effects import Effects, Log, Persist, Reply, log
 from docstore.replication.messages import LastVote, VoteReply, VoteRequest
 from docstore.replication.states import MemberState
 from docstore.replication.terms import adopt_term, restart_election_timer
@@ -23,6 +23,7 @@ def vote(state: State, request: VoteRequest, now: float, out: Effects) -> None:
     if _of_another_set(state, request):
         # Its terms are not ours, and ours are no news to it.
         reply = VoteReply(term=request.term, granted=False, reason=refusal(state, request))
+        out.append(_responding(request, reply.reason))
         out.append(Reply(token=request.token, result=reply))
         return
     if state.config is not None:
@@ -39,7 +40,20 @@ def vote(state: State, request: VoteRequest, now: float, out: Effects) -> None:
             out.append(Persist(vote=cast))
         restart_election_timer(state, now)
         state.primary_loss.settle()
+    out.append(_responding(request, reason))
     out.append(Reply(token=request.token, result=VoteReply(term=state.term, granted=not reason, reason=reason)))
+
+
+def _responding(request: VoteRequest, reason: str) -> Log:
+    return log(
+        "ELECTION",
+        "Responding to vote request",
+        candidate=request.candidate,
+        term=request.term,
+        dryRun=request.dry_run,
+        voteGranted=not reason,
+        reason=reason,
+    )
 
 
 def refusal(state: State, request: VoteRequest) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from docstore.errors import Code
 from docstore.optime import NULL_OPTIME
 from docstore.replication.config import ConfigVersion
-from docstore.replication.effects import BecomePrimary, Drain, Send, SteppedDown
+from docstore.replication.effects import BecomePrimary, Drain, Reply, Send, SteppedDown
 from docstore.replication.messages import (
     AbortCatchUp,
     Answered,
@@ -213,6 +213,49 @@ def test_a_successor_with_the_newest_configuration_comes_first() -> None:
         hear(core, host, config=ConfigVersion(0, 1) if number == 1 else core.state.config_version)
     effects = core.receive(StepDown(seconds=60, catch_up_seconds=10, token=1), NOW)
     assert [send.to for send in every(effects, Send) if isinstance(send.request, StepUpRequest)] == ["c:1"]
+
+
+def test_a_newly_added_member_gets_its_vote_while_the_primary_waits_for_a_successor() -> None:
+    core = leader(with_member(config_of("a", "b"), 1, newly_added=True), op(0, 1))
+    report(core, 1, core.state.applied)
+    assert not every(core.receive(StepDown(seconds=60, catch_up_seconds=10, token=3), NOW), SteppedDown)
+    hear(core, "b:1", electable=False)
+    assert core.state.config is not None
+    assert core.state.config.members[1].voter
+    hear(core, "b:1", electable=False, config=ConfigVersion(1, 1))
+    assert core.state.primary_state is PrimaryState.STEPPING_DOWN
+    assert only(hear(core, "b:1"), SteppedDown)
+
+
+def test_who_has_installed_our_configuration_is_asked_at_once() -> None:
+    core = leader(THREE, op(0, 1))
+    peer = core.state.peers["b:1"]
+    assert peer.config != core.state.config_version
+    peer.in_flight = False
+    request = HeartbeatRequest(
+        set_name="set", sender="b:1", sender_id=1, config=core.state.config_version, term=core.state.term, token=4
+    )
+    for expected in (1, 0):
+        effects = core.receive(request, NOW)
+        assert sum(send.to == "b:1" for send in every(effects, Send)) == expected
+        peer.in_flight = False
+
+
+def test_a_primary_that_ends_waits_for_a_successor_only_while_one_is_heard_of() -> None:
+    core = leader(THREE, op(0, 1))
+    write(core)
+    core.receive(StepDown(seconds=60, catch_up_seconds=15, while_reachable=True, token=3), NOW)
+    assert not every(lose(core, "b:1", NOW + 0.2), Reply)
+    effects = lose(core, "c:1", NOW + 0.3)
+    assert answer(effects).code == Code.ExceededTimeLimit
+    assert core.state.writable
+
+
+def test_a_primary_that_ends_does_not_wait_for_members_that_never_run() -> None:
+    core = leader(with_member(with_member(THREE, 1, priority=0.0), 2, priority=0.0), op(0, 1))
+    write(core)
+    effects = core.receive(StepDown(seconds=60, catch_up_seconds=15, while_reachable=True, token=3), NOW)
+    assert answer(effects).code == Code.ExceededTimeLimit
 
 
 def test_a_leader_that_fetches_entries_of_a_later_term_leaves_office() -> None:
