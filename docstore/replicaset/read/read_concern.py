@@ -43,9 +43,14 @@ class ReadConcernWaiters:
         self._waiters = Waiters()
 
     def progressed(self, last: OpTime, commit_point: OpTime, *, keep: bool) -> None:
-        """The log or the commit point has moved. `keep`: the state is one that members may read."""
+        """The log or the commit point has moved. `keep`: the state is one that members may read.
+
+        Else it is being made anew by an initial sync, and what was kept may be of a log that nobody has any more.
+        """
         if keep:
             self._snapshots.note(last, commit_point)
+        else:
+            self._snapshots.close()
         self._leases.expire()
         self._waiters.wake()
 

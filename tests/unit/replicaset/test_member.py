@@ -448,3 +448,32 @@ def test_a_member_killed_in_its_initial_sync_does_not_count_what_it_has(tmp_path
             assert fresh.syncing.progress.attempts == 1
 
     run(scenario())
+
+
+def test_members_whose_disks_are_full_to_the_reserve_still_elect_a_primary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reserve is there for votes and configurations; documents are refused, and taken when there is room."""
+
+    async def scenario() -> None:
+        async with in_memory_set(tmp_path, 3, engine="rocksdb") as members:
+            await members.initiate()
+            await members[0].insert("c", 1, w=3)
+            free = [0]
+            for node in members.nodes:
+                room: Any = node.process.node.engine
+                monkeypatch.setattr(room._room, "_measure", lambda _path: (free[0], 1 << 40))
+                monkeypatch.setattr(room._room, "_is_full", True)
+            refused = await members[0].run({"insert": "c", "documents": [{"_id": 2}]})
+            assert refused["writeErrors"][0]["code"] == Code.OutOfDiskSpace
+            members.isolate(0)
+            await until(lambda: members[1].state.writable or members[2].state.writable, 10)
+            winner = members[1] if members[1].state.writable else members[2]
+            config = {**members.config(), "version": 2, "term": winner.state.term}
+            await winner.run({"replSetReconfig": config}, "admin")
+            members.heal()
+            free[0] = 1 << 40
+            await winner.insert("c", 3, w=3)
+            await members.until_converged()
+
+    run(scenario(), 40)

@@ -110,6 +110,28 @@ def test_a_majority_read_waits_for_a_time_that_is_not_committed() -> None:
     run(scenario(), 10)
 
 
+def test_states_of_a_log_that_an_initial_sync_replaces_are_never_read() -> None:
+    """A commit point of a later term lies above them, though they were never committed."""
+
+    async def scenario() -> None:
+        primary = Primary()
+        lost = primary.write(1)
+        primary.reading.progressed(OpTime(-1, 0), primary.commit_point, keep=False)
+        remove(primary.store, primary.coll, 1)
+        oplog = primary.store.oplog
+        assert oplog is not None
+        oplog.term = primary.term = 3
+        insert(primary.store, primary.coll, doc(2))
+        committed = primary.store.last_optime
+        insert(primary.store, primary.coll, doc(3))
+        primary.progressed()
+        primary.committed_up_to(committed)
+        assert lost < committed
+        assert await primary.majority() == [0, 2]
+
+    run(scenario(), 10)
+
+
 def snapshot_at(timestamp: int) -> ReadConcern:
     return ReadConcern(level=ReadLevel.SNAPSHOT, at_cluster_time=timestamp)
 
